@@ -1,0 +1,3 @@
+"""jaxmatch: compact text-matching models trained as whole sweeps."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,30 @@
+"""The one error that a user is meant to read."""
+
+import os
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used: a file, a line of it, a setting, a name.
+
+    Its text is one line that says which file, which line, what is wrong and what to do, so that a program
+    can print it without a traceback and exit with status 2.
+
+    Arguments:
+      problem: what is wrong.
+      path: the file or folder it is wrong in.
+      line: the line in that file, counted from 1.
+      remedy: what to do about it.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | os.PathLike | None = None,
+        line: int | None = None,
+        remedy: str | None = None,
+    ):
+        self.problem, self.path, self.line, self.remedy = problem, path, line, remedy
+        place = "" if path is None else f"{os.fspath(path)}: " if line is None else f"{os.fspath(path)}:{line}: "
+        text = f"{place}{problem}" + (f"; {remedy}" if remedy else "")
+        super().__init__(" ".join(text.split()))

@@ -1,0 +1,73 @@
+"""Writes that either happen whole or not at all."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def _scratch_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Makes a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
+    """Replaces `path` by `content` in one step: a reader sees the old file or the new one, never a part."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = _scratch_name(path)
+    try:
+        with open(scratch, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+        _flush_folder(path.parent)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike, value: Any) -> None:
+    """Writes `value` as indented JSON with sorted keys, atomically."""
+    write_atomically(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def directory_atomically(path: str | os.PathLike) -> Iterator[Path]:
+    """Yields an empty folder that becomes `path` when the block ends well and vanishes when it does not.
+
+    A folder that is already at `path` is replaced.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = _scratch_name(path)
+    scratch.mkdir()
+    try:
+        yield scratch
+        for file in scratch.rglob("*"):
+            if file.is_file():
+                with open(file, "rb") as opened:
+                    os.fsync(opened.fileno())
+        if path.exists():
+            # A folder cannot be renamed over a full one; the old one steps aside first.
+            old = _scratch_name(path)
+            os.replace(path, old)
+            os.replace(scratch, path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(scratch, path)
+        _flush_folder(path.parent)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
