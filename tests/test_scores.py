@@ -1,0 +1,248 @@
+"""Scores equal independent implementations, ties and odd cases included."""
+
+import math
+
+import numpy as np
+import pytest
+import pytrec_eval
+import scipy.stats
+import sklearn.metrics
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.training import scores
+
+QUICK = settings(max_examples=50, deadline=None)
+# Few distinct values, so that ties are common; the last two differ in float64 but not in float32.
+COARSE = st.sampled_from([-1.5, -1.0, 0.0, 0.25, 1.0, 1.0 + 1e-12])
+
+
+def columns(*entries, least=1, most=30):
+    """Lists of one length, one per strategy, as arrays."""
+    return st.lists(st.tuples(*entries), min_size=least, max_size=most).map(
+        lambda rows: tuple(np.array(column) for column in zip(*rows, strict=True))
+    )
+
+
+@QUICK
+@given(columns(st.integers(0, 3), st.integers(0, 3)))
+def test_class_scores_equal_scikit_learn(case):
+    labels, predictions = case
+    assert scores.accuracy(labels, predictions) == pytest.approx(sklearn.metrics.accuracy_score(labels, predictions))
+    assert scores.macro_f1(labels, predictions) == pytest.approx(
+        sklearn.metrics.f1_score(labels, predictions, average="macro", zero_division=0)
+    )
+    for positive in range(4):
+        assert scores.f1(labels, predictions, positive) == pytest.approx(
+            sklearn.metrics.f1_score(labels == positive, predictions == positive, zero_division=0)
+        )
+
+
+@QUICK
+@given(columns(st.integers(0, 1), COARSE, least=2))
+def test_auc_equals_scikit_learn(case):
+    labels, values = case
+    if np.ptp(labels) == 0:
+        assert math.isnan(scores.auc(labels, values))
+    else:
+        assert scores.auc(labels, values) == pytest.approx(sklearn.metrics.roc_auc_score(labels, values))
+
+
+@QUICK
+@given(columns(COARSE, least=0))
+def test_average_ranks_equal_scipy(case):
+    values = np.array(case).reshape(-1)
+    np.testing.assert_array_equal(scores.average_ranks(values), scipy.stats.rankdata(values))
+
+
+@QUICK
+@given(columns(st.sampled_from([1.0, 2.5, 3.0, 4.9]), st.sampled_from([-2.0, 0.5, 1.0, 7.0]), least=2))
+def test_correlations_equal_scipy(case):
+    labels, predictions = case
+    assume(np.ptp(labels) > 0 and np.ptp(predictions) > 0)
+    assert scores.pearson(labels, predictions) == pytest.approx(scipy.stats.pearsonr(labels, predictions)[0])
+    assert scores.spearman(labels, predictions) == pytest.approx(scipy.stats.spearmanr(labels, predictions)[0])
+    assert scores.mean_squared_error(labels, predictions) == pytest.approx(
+        sklearn.metrics.mean_squared_error(labels, predictions)
+    )
+
+
+def trec_eval(labels, values, groups, documents):
+    """Mean of trec_eval's map and recip_rank over the groups with right and wrong candidates."""
+    relevance: dict = {}
+    run: dict = {}
+    for label, value, group, document in zip(labels, values, groups, documents, strict=True):
+        relevance.setdefault(str(group), {})[str(document)] = int(label)
+        run.setdefault(str(group), {})[str(document)] = float(value)
+    relevance = {group: found for group, found in relevance.items() if len(set(found.values())) == 2}
+    judged = pytrec_eval.RelevanceEvaluator(relevance, {"map", "recip_rank"}).evaluate(run).values()
+    if not judged:
+        return math.nan, math.nan
+    return np.mean([j["map"] for j in judged]), np.mean([j["recip_rank"] for j in judged])
+
+
+@QUICK
+@given(
+    columns(st.integers(0, 1), COARSE, st.sampled_from(["q3", "q10", "ä"]), most=40),
+    st.randoms(use_true_random=False),
+)
+def test_ranking_scores_equal_trec_eval(case, random):
+    labels, values, groups = case
+    # "D1-10" sorts before "D1-9": names are compared as text.
+    names = [f"D{n % 2}-{n}" for n in range(labels.size)]
+    random.shuffle(names)
+    documents = np.array(names)
+    expected = trec_eval(labels, values, groups, documents)
+    got = scores.ranking_scores(labels, values, groups, documents)
+    np.testing.assert_allclose((got["map"], got["mrr"]), expected, rtol=1e-12)
+    numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
+    assert scores.mean_average_precision(labels, values, numbers, documents) == pytest.approx(got["map"], nan_ok=True)
+    assert scores.mean_reciprocal_rank(labels, values, numbers, documents) == pytest.approx(got["mrr"], nan_ok=True)
+
+
+def test_ranking_by_hand():
+    # First question: ranks are wrong, right, wrong, right. Second: right first. The others do not count.
+    labels = [1, 0, 1, 0, 1, 0, 1, 1, 0]
+    values = [0.7, 0.9, 0.1, 0.5, 3.0, 2.0, 1.0, 1.0, 1.0]
+    groups = [0, 0, 0, 0, 1, 1, 2, 2, 3]
+    got = scores.ranking_scores(labels, values, groups)
+    assert got["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0) / 2)
+    assert got["mrr"] == pytest.approx((1 / 2 + 1.0) / 2)
+
+
+def test_equal_scores_are_ordered_by_document_name_falling():
+    labels, values, groups = [1, 0], [0.5, 0.5], [7, 7]
+    assert scores.mean_reciprocal_rank(labels, values, groups, ["b", "a"]) == 1.0
+    assert scores.mean_reciprocal_rank(labels, values, groups, ["a", "b"]) == 0.5
+    # Equal in float32, as trec_eval keeps them, is a tie although float64 would tell them apart.
+    assert scores.mean_reciprocal_rank(labels, [0.5 + 1e-12, 0.5], groups, ["a", "b"]) == 0.5
+
+
+@pytest.mark.parametrize("labels", [[1, 0, 0], [0, 0, 1]])
+@pytest.mark.parametrize("documents", [None, ["x", "x", "x"]])
+def test_without_names_a_constant_model_gains_nothing_from_the_order_of_the_file(labels, documents):
+    assert scores.mean_average_precision(labels, [2.0] * 3, [0] * 3, documents) == pytest.approx(1 / 3)
+
+
+@QUICK
+@given(columns(st.integers(0, 1), COARSE, st.integers(0, 3), most=20), st.randoms(use_true_random=False))
+def test_ranking_does_not_depend_on_the_order_of_the_pairs(case, random):
+    labels, values, groups = case
+    order = list(range(labels.size))
+    random.shuffle(order)
+    first = scores.ranking_scores(labels, values, groups)
+    second = scores.ranking_scores(labels[order], values[order], groups[order])
+    np.testing.assert_allclose(list(first.values()), list(second.values()), rtol=1e-12)
+
+
+NAMES = {2: ("0", "1"), 3: ("entailment", "neutral", "contradiction")}
+
+
+def call(task, labels, outputs, classes=2, **keywords):
+    if task == "ranking":
+        keywords.setdefault("groups", [0] * len(labels))
+    names = () if task == "regression" else NAMES[classes]
+    return scores.score(task, labels, np.asarray(outputs, np.float32), label_names=names, **keywords)
+
+
+def test_score_of_each_task():
+    two = call("classification", [0, 1, 1, 0], [[2, 1], [0, 3], [1, 0], [0, 0.5]])
+    # Predictions 0 1 0 1; logit differences -1 3 -1 0.5.
+    assert two == {"accuracy": 0.5, "macro_f1": 0.5, "f1": 0.5, "auc": pytest.approx(2.5 / 4)}
+    three = call("classification", [0, 1, 2], [[5, 1, 0], [0, 3, 1], [1, 0, 0]], classes=3)
+    assert three == {"accuracy": pytest.approx(2 / 3), "macro_f1": pytest.approx((2 / 3 + 1 + 0) / 3)}
+    ranking = call("ranking", [0, 1, 1], [[0, 3], [0, 2], [0, -1]])
+    assert ranking == {
+        "map": pytest.approx((1 / 2 + 2 / 3) / 2),
+        "mrr": 0.5,
+        "accuracy": pytest.approx(1 / 3),
+        "auc": 0.0,
+    }
+    labels = np.array([1.0, 2.0, 4.0], np.float32)
+    for outputs in ([3.0, 2.0, 0.0], [[3.0], [2.0], [0.0]]):
+        assert call("regression", labels, outputs) == {
+            "pearson": pytest.approx(-1.0),
+            "spearman": pytest.approx(-1.0),
+            "mse": pytest.approx((4 + 0 + 16) / 3),
+        }
+
+
+def test_auc_is_not_hurt_by_saturated_probabilities():
+    # In float32 both probabilities of label 1 are exactly 1, the logits still know which is larger.
+    assert call("classification", [0, 1], [[0, 200], [0, 300]])["auc"] == 1.0
+
+
+@pytest.mark.parametrize("task", ["classification", "ranking", "regression"])
+def test_outputs_that_are_not_finite_give_nan_and_every_name_has_a_direction(task):
+    for bad in (np.nan, np.inf, -np.inf):
+        outputs = np.zeros((4, 1 if task == "regression" else 2), np.float32)
+        good = call(task, np.array([0, 1, 0, 1]), outputs)
+        outputs[2, 0] = bad
+        broken = call(task, np.array([0, 1, 0, 1]), outputs)
+        assert broken.keys() == good.keys() == set(scores.score_names(task)) <= scores.HIGHER_IS_BETTER.keys()
+        assert all(map(math.isnan, broken.values()))
+        assert not any(map(math.isnan, good.values()))
+
+
+def test_three_classes_have_the_names_they_are_said_to_have():
+    broken = call("classification", [0, 1], np.full((2, 3), np.nan), classes=3)
+    assert set(broken) == {"accuracy", "macro_f1"} == set(call("classification", [0, 1], np.eye(3)[:2], classes=3))
+
+
+@pytest.mark.parametrize("task", ["classification", "ranking", "regression"])
+def test_no_pairs_give_nan(task):
+    empty = call(task, np.zeros(0, np.int32), np.zeros((0, 1 if task == "regression" else 2)))
+    assert set(empty) == set(scores.score_names(task)) and all(map(math.isnan, empty.values()))
+
+
+def test_one_class_and_constant_predictions():
+    alike = call("classification", [1, 1, 1], np.zeros((3, 2)))
+    assert math.isnan(alike.pop("auc"))
+    assert alike == {"accuracy": 0.0, "f1": 0.0, "macro_f1": 0.0}
+    assert call("classification", [0, 1, 1], np.zeros((3, 2)))["auc"] == 0.5
+    only_right = call("ranking", [1, 1], np.zeros((2, 2)))
+    assert math.isnan(only_right["map"]) and math.isnan(only_right["mrr"])
+    # 0.1 summed ten times is not 1: constancy is judged before rounding.
+    constant = call("regression", np.arange(10.0), np.full(10, 0.1))
+    assert constant["pearson"] == constant["spearman"] == 0.0
+    same_labels = call("regression", np.full(10, 0.1), np.arange(10.0))
+    assert math.isnan(same_labels["pearson"]) and math.isnan(same_labels["spearman"])
+    assert math.isnan(call("regression", [1.0], [2.0])["pearson"])
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-3, 1e38])
+def test_tiny_and_huge_predictions_correlate_without_warning(scale):
+    outputs = np.array([1.0, 2.0, 3.0], np.float32) * np.float32(scale)
+    assert call("regression", [1.0, 2.0, 3.0], outputs)["pearson"] == pytest.approx(1.0)
+    huge = np.array([[-1.0, 1.0], [1.0, -1.0]]) * np.finfo(np.float32).max
+    assert call("ranking", [1, 0], huge)["mrr"] == 1.0
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="unknown task"):
+        call("tagging", [0], [[0, 0]])
+    with pytest.raises(ValueError, match="do not fit"):
+        call("classification", [0, 1], [[0, 0, 0], [0, 0, 0]])
+    with pytest.raises(ValueError, match="do not fit"):
+        call("regression", [0.0, 1.0], [[0, 0], [0, 0]])
+    with pytest.raises(ValueError, match="groups"):
+        call("ranking", [0, 1], [[0, 0], [0, 0]], groups=None)
+
+
+def test_filtered_questions_of_wikiqa_are_those_of_its_own_list(data_folder):
+    folder = data_folder / "WikiQACorpus"
+    rows = [line.split() for line in (folder / "WikiQA-test.ref").read_text(encoding="utf-8").splitlines()]
+    kept = [line.split() for line in (folder / "WikiQA-test-filtered.ref").read_text(encoding="utf-8").splitlines()]
+    groups = np.array([row[0] for row in rows])
+    documents = np.array([row[2] for row in rows])
+    labels = np.array([int(row[3]) for row in rows])
+    values = np.random.default_rng(0).normal(size=len(rows)).round(1)
+    inside = np.isin(groups, [row[0] for row in kept])
+    outside = scores.ranking_scores(labels[~inside], values[~inside], groups[~inside], documents[~inside])
+    assert math.isnan(outside["map"])
+    got = scores.ranking_scores(labels, values, groups, documents)
+    np.testing.assert_allclose(
+        (got["map"], got["mrr"]), trec_eval(labels, values, groups, documents), rtol=1e-12
+    )
+    for group in np.unique(groups[inside]):
+        assert set(labels[groups == group]) == {0, 1}
