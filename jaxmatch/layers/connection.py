@@ -1,0 +1,89 @@
+"""How the blocks of RE2 are connected (section 2.1): the input of a block from what came before it.
+
+A connection is called with n >= 2, the number of the block whose input x(n) it makes; the embeddings x(1); the input x(n-1) of
+the block before; and the outputs o(1) ... o(n-1). All are <float32>[batch, length, ...].
+"""
+
+import math
+from collections.abc import Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.layers.dense import Dense
+
+_HALF_VARIANCE = 1 / math.sqrt(2)  # keeps the variance of a sum of two (section 3.2)
+
+
+class AugmentedResidual(nn.Module):
+    """Eq. 1: beside the embeddings, the sum of the last two blocks' outputs."""
+
+    features: int
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
+        """-> <float32>[batch, length, features + embedding size], the residual part first."""
+        if len(outputs) == 1:
+            residual = outputs[0]  # Eq. 1 with o(0) = 0
+        else:
+            residual = (outputs[-1] + outputs[-2]) * _HALF_VARIANCE  # Eq. 1: o(n-1) + o(n-2), scaled when n >= 3
+        return jnp.concatenate([residual, embedded], axis=-1)
+
+
+class AugmentedRunningSum(nn.Module):
+    """As the released code reads Eq. 1: all earlier outputs in a running sum. It is Eq. 1 up to three blocks."""
+
+    features: int
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
+        """-> <float32>[batch, length, features + embedding size], the residual part first."""
+        residual = outputs[-1]
+        if len(outputs) > 1:
+            residual = (previous_input[..., : self.features] + residual) * _HALF_VARIANCE
+        return jnp.concatenate([residual, embedded], axis=-1)
+
+
+class Residual(nn.Module):
+    """The vanilla residual connection of the ablation: the block's output plus its input."""
+
+    features: int
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
+        """-> <float32>[batch, length, features]."""
+        if len(outputs) == 1:
+            # The input of the first block is the embedding, of another size.
+            previous_input = Dense(
+                self.features,
+                activated=False,
+                weight_normalization=self.weight_normalization,
+                precision=self.precision,
+                name="projection",
+            )(previous_input)
+        return (outputs[-1] + previous_input) * _HALF_VARIANCE
+
+
+class NoConnection(nn.Module):
+    """The output of a block is the input of the next."""
+
+    features: int
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
+        """-> <float32>[batch, length, features]."""
+        return outputs[-1]
+
+
+CONNECTIONS = {
+    "augmented": AugmentedResidual,
+    "augmented_running_sum": AugmentedRunningSum,
+    "residual": Residual,
+    "none": NoConnection,
+}

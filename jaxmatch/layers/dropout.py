@@ -1,0 +1,33 @@
+"""Dropout whose rate is an array, so that runs with different rates share one compiled program."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+_LEVELS = 1 << 16
+
+
+def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Uniform integers below 65536: <uint16>[*shape], two from each 32 random bits, whose drawing is what dropout costs."""
+    size = 1
+    for extent in shape:
+        size *= extent
+    words = jax.random.bits(key, ((size + 1) // 2,), jnp.uint32)
+    return jax.lax.bitcast_convert_type(words, jnp.uint16).reshape(-1)[:size].reshape(shape)
+
+
+class Dropout(nn.Module):
+    """Zeroes each number with probability `rate` and scales the rest so that the mean stays.
+
+    The random numbers depend on the key `dropout` only, not on the rate: raising the rate drops more of the same positions. A
+    rate counts in steps of 1/65536.
+    """
+
+    @nn.compact
+    def __call__(self, inputs: jax.Array, rate: jax.Array | float | None) -> jax.Array:
+        """<float32>[...] -> the same; `rate` is a number or a scalar array below 1, or None in evaluation."""
+        if rate is None:
+            return inputs
+        dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
+        kept = random_levels(self.make_rng("dropout"), inputs.shape) >= dropped_levels.astype(jnp.uint16)
+        return jnp.where(kept, inputs * (_LEVELS / (_LEVELS - dropped_levels)), 0.0)

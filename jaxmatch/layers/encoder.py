@@ -1,0 +1,47 @@
+"""The encoder of an RE2 block: a multi-layer convolutional network with same padding (RE2, section 2)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.layers.convolution import Convolution
+from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.masking import zero_padding
+
+
+class ConvolutionalEncoder(nn.Module):
+    """Contextual features of a sentence.
+
+    Arguments:
+      features: number of outputs, shared evenly among the kernel sizes.
+      layers: number of convolutions on top of each other.
+      kernel_sizes: widths of the convolutions of a layer, side by side; odd.
+      weight_normalization, precision: as in layers/convolution.py.
+    """
+
+    features: int
+    layers: int
+    kernel_sizes: tuple[int, ...] = (3,)
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    def _layer(self, layer: int, sequence: jax.Array) -> jax.Array:
+        options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
+        features = self.features // len(self.kernel_sizes)
+        if len(self.kernel_sizes) == 1:
+            return Convolution(features, self.kernel_sizes[0], **options, name=f"convolution_{layer}")(sequence)
+        beside = [
+            Convolution(features, width, **options, name=f"convolution_{layer}_{which}")(sequence)
+            for which, width in enumerate(self.kernel_sizes)
+        ]
+        return jnp.concatenate(beside, axis=-1)
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, mask: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """<float32>[batch, length, inputs] -> <float32>[batch, length, features], zero where there is no token."""
+        for layer in range(self.layers):
+            # The input of the first convolution is an embedding already dropped or the output of a block: no dropout there.
+            if layer > 0:
+                sequence = Dropout()(sequence, dropout_rate)
+            sequence = self._layer(layer, zero_padding(sequence, mask))
+        return zero_padding(Dropout()(sequence, dropout_rate), mask)

@@ -1,0 +1,42 @@
+"""Weight normalisation (Salimans and Kingma, 2016) with He initialisation (He et al., 2015); RE2, section 3.2."""
+
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+WEIGHT_NORMALIZATIONS = ("he", "unit", "none")
+
+
+def column_norms(direction: jax.Array) -> jax.Array:
+    """The length of each output's weight vector: <float32>[..., outputs] -> <float32>[outputs]."""
+    return jnp.sqrt(jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1))))
+
+
+def normalized_kernel(module: nn.Module, shape: tuple[int, ...], *, activated: bool, weight_normalization: str) -> jax.Array:
+    """Declares the weights of a layer in `module` and returns the kernel they make.
+
+    The kernel is `gain * direction / norm(direction)`, one gain and one norm an output. The direction starts with standard
+    deviation sqrt(2 / fan in), or sqrt(1 / fan in) where no activation follows. The gain starts
+      'he': at the direction's norm, so that the kernel starts at the direction (the paper; the PyTorch code);
+      'unit': at 1, which cancels the scale of the direction (the TensorFlow code).
+    With 'none' the kernel is a parameter itself.
+
+    Arguments:
+      module: the compact module that owns the parameters `direction` and `gain` (or `kernel`).
+      shape: (..., outputs); the fan in is the product of all but the last.
+      activated: whether an activation follows.
+      weight_normalization: one of `WEIGHT_NORMALIZATIONS`.
+
+    Returns:
+      <float32>[*shape].
+    """
+    deviation = math.sqrt((2.0 if activated else 1.0) / math.prod(shape[:-1]))
+    initial_direction = nn.initializers.normal(deviation)
+    if weight_normalization == "none":
+        return module.param("kernel", initial_direction, shape, jnp.float32)
+    direction = module.param("direction", initial_direction, shape, jnp.float32)
+    initial_gain = {"he": lambda _: column_norms(direction), "unit": lambda _: jnp.ones(shape[-1:])}[weight_normalization]
+    gain = module.param("gain", initial_gain)
+    return direction * (gain / column_norms(direction))

@@ -1,0 +1,86 @@
+"""The models, by the name a config gives them.
+
+A model is a Flax linen module: `init` makes its parameters and `apply` is a pure function of them. It takes the table of word
+vectors as an argument and never holds it, so that a thousand runs share one.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.alignment import ALIGNMENTS
+from jaxmatch.layers.connection import CONNECTIONS
+from jaxmatch.layers.fusion import FUSIONS
+from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.layers.prediction import PREDICTIONS
+from jaxmatch.layers.weights import WEIGHT_NORMALIZATIONS
+from jaxmatch.models.re2 import RE2
+
+MODELS = {"re2": RE2}
+
+_CHOICES = {
+    "alignment": ALIGNMENTS,
+    "fusion": FUSIONS,
+    "connection": CONNECTIONS,
+    "prediction": PREDICTIONS,
+    "weight_normalization": WEIGHT_NORMALIZATIONS,
+    "precision": PRECISIONS,
+    "encoder_input": (True, False),
+    "parallel_blocks": (True, False),
+}
+_COUNTS = ("blocks", "encoder_layers", "hidden_size")
+
+
+def _nearest(name: object, known) -> str:
+    near = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
+    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(str(one) for one in known)
+
+
+def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
+    sizes = (value,) if isinstance(value, int) else tuple(value)
+    if not sizes or any(not isinstance(size, int) or size < 1 or size % 2 == 0 for size in sizes):
+        raise InputError(f"model.kernel_size is {value!r}", remedy="give one odd number or several, like 3 or (1, 3)")
+    if hidden_size % len(sizes):
+        raise InputError(
+            f"model.hidden_size {hidden_size} cannot be shared by {len(sizes)} kernel sizes",
+            remedy=f"give a hidden size that {len(sizes)} divides",
+        )
+    return sizes
+
+
+def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
+    """Makes the model that a config's `model` part describes.
+
+    Arguments:
+      settings: `name`, a key of `MODELS`, and any of that model's fields; the rest keep their defaults.
+      outputs: number of classes, or 1 in regression.
+
+    Raises:
+      InputError: on an unknown name, field or value.
+    """
+    fields = dict(settings)
+    name = fields.pop("name", "re2")
+    if name not in MODELS:
+        raise InputError(f"there is no model {name!r}", remedy=_nearest(name, MODELS))
+    model = MODELS[name]
+    known = [field.name for field in dataclasses.fields(model) if field.name not in ("parent", "name", "outputs")]
+    for field, value in fields.items():
+        if field not in known:
+            raise InputError(f"model {name!r} has no setting {field!r}", remedy=_nearest(field, known))
+        if field in _CHOICES and value not in _CHOICES[field]:
+            raise InputError(f"model.{field} is {value!r}", remedy=_nearest(value, _CHOICES[field]))
+        if field in _COUNTS and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise InputError(f"model.{field} is {value!r}", remedy="give a whole number from 1 on")
+    if "kernel_size" in fields:
+        fields["kernel_size"] = _kernel_sizes(fields["kernel_size"], fields.get("hidden_size", model.hidden_size))
+    return model(outputs=outputs, **fields)
+
+
+def count_parameters(params: Any) -> int:
+    """How many numbers are trained; of one run, not of a cohort's stack."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
