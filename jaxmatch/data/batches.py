@@ -1,0 +1,162 @@
+"""Which pairs make a batch, and which batch comes when.
+
+A bucket's pairs are split evenly: with n pairs and batches of at most B there are ceil(n / B) batches of
+ceil(n / ceil(n / B)) rows, so that no batch is nearly empty and at most one row of a batch is a filler. A batch of a
+bucket with few pairs is simply smaller; its shape is as static as every other.
+
+Order is drawn from the raw bits of NumPy's Philox generator, which are the same in every release of NumPy (its
+shuffles are not), keyed by what the order may depend on and by nothing else.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxmatch.data import buckets as buckets_module
+from jaxmatch.data.buckets import Bucket
+from jaxmatch.errors import InputError
+
+# Keeps the draw of a bucket's rows apart from the draw of the sequence of batches.
+_ROWS, _SEQUENCE = 1, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Some pairs of one bucket.
+
+    Attributes:
+      bucket: position of the bucket.
+      rows: <int32>[batch], row numbers in the split; a filler repeats the first one.
+      weights: <float32>[batch], 1 for a pair and 0 for a filler.
+    """
+
+    bucket: int
+    rows: np.ndarray
+    weights: np.ndarray
+
+
+class BatchPlan:
+    """The batches of a training split: counts and shapes are those of the data alone, the same for every seed.
+
+    Arguments:
+      assignment: <int32>[pairs], every pair's position in `buckets`.
+      buckets: the shapes.
+      batch_size: the most pairs in a batch.
+
+    Attributes:
+      buckets, batch_size: as given.
+      batch_counts: bucket -> its number of batches; buckets without pairs are left out.
+      batch_rows: bucket -> rows of each of its batches, at most `batch_size`.
+      steps_per_epoch: number of batches.
+    """
+
+    def __init__(self, assignment: np.ndarray, buckets: Sequence[Bucket], batch_size: int):
+        self.buckets = tuple(buckets)
+        self.batch_size = _checked_batch_size(batch_size)
+        self._members = _members(assignment, len(self.buckets))
+        shapes = {bucket: _even_split(len(rows), batch_size) for bucket, rows in self._members.items()}
+        self.batch_counts = {bucket: count for bucket, (count, _) in shapes.items()}
+        self.batch_rows = {bucket: rows for bucket, (_, rows) in shapes.items()}
+        self.steps_per_epoch = sum(self.batch_counts.values())
+
+    def bucket_sequence(self, epoch: int) -> np.ndarray:
+        """The order of an epoch's batches: the same for every seed, so that a cohort shares its shapes.
+
+        Returns:
+          <int32>[steps_per_epoch, 2], (bucket, which batch of that bucket).
+        """
+        pairs = [(bucket, index) for bucket, count in self.batch_counts.items() for index in range(count)]
+        order = _random_order(len(pairs), 0, _SEQUENCE, epoch, 0)
+        return np.array(pairs, np.int32).reshape(-1, 2)[order]
+
+    def rows(self, seed: int, epoch: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Which pairs fill each batch of an epoch: a draw of (seed, epoch) and the bucket alone.
+
+        Returns:
+          bucket -> (rows <int32>[batch_counts, batch_rows], weights <float32>[batch_counts, batch_rows]).
+        """
+        drawn = {}
+        for bucket, members in self._members.items():
+            order = _random_order(len(members), seed, _ROWS, epoch, bucket)
+            drawn[bucket] = _lay_out(members[order], self.batch_counts[bucket], self.batch_rows[bucket])
+        return drawn
+
+    def tokens(self) -> int:
+        """Tokens of an epoch, padding and fillers included."""
+        return sum(
+            count * self.batch_rows[bucket] * self.buckets[bucket].tokens
+            for bucket, count in self.batch_counts.items()
+        )
+
+    def padding_share(self, lengths_a: np.ndarray, lengths_b: np.ndarray) -> float:
+        """The share of padding and fillers among all tokens of an epoch; between 0 and 1.
+
+        Arguments:
+          lengths_a, lengths_b: <int32>[pairs].
+        """
+        real = int(np.sum(lengths_a, dtype=np.int64) + np.sum(lengths_b, dtype=np.int64))
+        return 1.0 - real / self.tokens() if self.steps_per_epoch else 0.0
+
+
+def evaluation_batches(
+    lengths_a: np.ndarray, lengths_b: np.ndarray, buckets: Sequence[Bucket], batch_size: int
+) -> list[Batch]:
+    """Batches that visit every pair of a split once, in a fixed order.
+
+    Arguments:
+      lengths_a, lengths_b: <int32>[pairs].
+      buckets: shapes, one of which holds every pair.
+      batch_size: the most pairs in a batch.
+    """
+    _checked_batch_size(batch_size)
+    assignment = buckets_module.assign(lengths_a, lengths_b, tuple(buckets))
+    batches = []
+    for bucket, members in _members(assignment, len(buckets)).items():
+        rows, weights = _lay_out(members, *_even_split(len(members), batch_size))
+        batches.extend(Batch(bucket, *parts) for parts in zip(rows, weights, strict=True))
+    return batches
+
+
+def _checked_batch_size(batch_size: int) -> int:
+    if batch_size < 1:
+        raise InputError(f"a batch size of {batch_size} trains on nothing", remedy="use 1 or more")
+    return batch_size
+
+
+def _members(assignment: np.ndarray, bucket_count: int) -> dict[int, np.ndarray]:
+    """Bucket -> its rows <int32>[count], ascending; only buckets that have some."""
+    assignment = np.asarray(assignment)
+    if len(assignment) and not 0 <= assignment.min() <= assignment.max() < bucket_count:
+        raise ValueError(f"an assignment to {bucket_count} buckets holds other numbers than 0..{bucket_count - 1}")
+    members = {bucket: np.flatnonzero(assignment == bucket).astype(np.int32) for bucket in range(bucket_count)}
+    return {bucket: rows for bucket, rows in members.items() if len(rows)}
+
+
+def _even_split(count: int, batch_size: int) -> tuple[int, int]:
+    """(number of batches, rows of each) for `count` pairs."""
+    batches = math.ceil(count / batch_size)
+    return batches, math.ceil(count / batches)
+
+
+def _lay_out(rows: np.ndarray, batches: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Deals rows into batches, the fillers one each to the last ones; <int32> and <float32>[batches, width]."""
+    fillers = batches * width - len(rows)
+    whole = (batches - fillers) * width
+    table = np.empty((batches, width), np.int32)
+    weights = np.ones((batches, width), np.float32)
+    table[: batches - fillers] = rows[:whole].reshape(-1, width)
+    if fillers:
+        short = rows[whole:].reshape(fillers, width - 1)
+        table[batches - fillers :, :-1] = short
+        table[batches - fillers :, -1] = short[:, 0]
+        weights[batches - fillers :, -1] = 0.0
+    return table, weights
+
+
+def _random_order(count: int, seed: int, purpose: int, epoch: int, bucket: int) -> np.ndarray:
+    """A permutation <int64>[count] drawn from the key alone."""
+    mask = (1 << 64) - 1
+    key = np.array([seed & mask, (purpose << 56 | bucket << 40 | epoch) & mask], np.uint64)
+    return np.argsort(np.random.Philox(key=key).random_raw(count), kind="stable")

@@ -1,0 +1,101 @@
+"""Text to tokens, with NLTK's rule-based tokenisers, which need no downloaded models."""
+
+import dataclasses
+import functools
+import re
+import unicodedata
+from collections.abc import Callable
+
+from nltk.tokenize import NLTKWordTokenizer, TweetTokenizer
+
+from jaxmatch.data.vocabulary import UNKNOWN_WORD
+from jaxmatch.errors import InputError
+
+_WORD_TOKENIZER = NLTKWordTokenizer()
+_TWEET_TOKENIZER = TweetTokenizer()
+
+# A plain sentence of unmarked words, on which the word tokeniser's many rules come to a split at the spaces. The words
+# that its rules take apart are left to it.
+_PLAIN = re.compile(r"[A-Za-z0-9 ]*[A-Za-z0-9]")
+_CONTRACTED = re.compile(r"(?i:cannot|gimme|gonna|gotta|lemme|wanna)")
+
+# An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
+_SENTENCE_END = re.compile(r"(?<=[a-z]{2})\.(?=\s+[A-Z])")
+
+# SciTail's preparation in RE2's released code: marks that become spaces, apostrophes that are no clitic's, clitics.
+_MARKS = re.compile(r"[-.#\"/]")
+_LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
+_CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
+
+
+def _whitespace(text: str) -> list[str]:
+    return text.split()
+
+
+def _word(text: str) -> list[str]:
+    stem = text[:-1] if text.endswith(".") else text
+    if _PLAIN.fullmatch(stem) and not _CONTRACTED.search(stem):
+        return stem.split() + ["."] if stem is not text else stem.split()
+    # The tokeniser takes a full stop for the end of a sentence only at the end of the text.
+    return _WORD_TOKENIZER.tokenize(_SENTENCE_END.sub(" . ", text))
+
+
+def _tweet(text: str) -> list[str]:
+    return _TWEET_TOKENIZER.tokenize(text)
+
+
+def _tweet_split(text: str) -> list[str]:
+    text = " ".join(_tweet(text))
+    text = _LONE_APOSTROPHE.sub(" ", _MARKS.sub(" ", text))
+    return _CLITIC.sub(lambda match: " " + match.group(), text).split()
+
+
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "whitespace": _whitespace,
+    "word": _word,
+    "tweet": _tweet,
+    "tweet_split": _tweet_split,
+}
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def is_punctuation(token: str) -> bool:
+    """Whether a token is nothing but punctuation and symbols (Unicode categories P and S)."""
+    return all(unicodedata.category(character)[0] in "PS" for character in token)
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+    """How a text becomes tokens; a trained model carries it to read new text the same way.
+
+    Attributes:
+      tokenizer: a key of `TOKENIZERS`.
+      lowercase: whether tokens are lower-cased.
+      remove_punctuation: whether tokens that are nothing but punctuation are dropped.
+      maximum_length: tokens kept of a text, 0 for all.
+
+    Raises:
+      InputError: no such tokeniser, or a negative length.
+    """
+
+    tokenizer: str = "word"
+    lowercase: bool = True
+    remove_punctuation: bool = True
+    maximum_length: int = 0
+
+    def __post_init__(self):
+        if self.tokenizer not in TOKENIZERS:
+            raise InputError(f"there is no tokenizer {self.tokenizer!r}", remedy=f"use one of {', '.join(TOKENIZERS)}")
+        if self.maximum_length < 0:
+            raise InputError(f"a maximum length of {self.maximum_length} tokens", remedy="use 0 for no limit")
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of a text; one '<unknown>' if nothing is left, so that no sentence is empty."""
+        tokens = TOKENIZERS[self.tokenizer](text)
+        if self.remove_punctuation:
+            tokens = [token for token in tokens if not is_punctuation(token)]
+        if self.lowercase:
+            tokens = [token.lower() for token in tokens]
+        if self.maximum_length:
+            tokens = tokens[: self.maximum_length]
+        return tokens or [UNKNOWN_WORD]
