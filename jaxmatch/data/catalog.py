@@ -1,0 +1,264 @@
+"""The data sets there are: where their official files lie, and how a name becomes a `DataSet`."""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from jaxmatch.data.dataset import TASKS, DataSet, Split
+from jaxmatch.data.readers import own, quora, scitail, sick, snli, wikiqa
+from jaxmatch.data.readers.lines import shown
+from jaxmatch.errors import InputError
+
+SPLITS = ("train", "dev", "test")
+OWN = "own"
+EMBEDDED_TASKS = {
+    "embedded_inference": "classification",
+    "embedded_paraphrase": "classification",
+    "embedded_ranking": "ranking",
+}
+# The score that chooses a checkpoint where the data set's own line below does not say.
+SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A data set that can be read from its official files.
+
+    Attributes:
+      name: its name.
+      task: "classification", "regression" or "ranking".
+      labels: label names in the order of the model's outputs; empty for a regression.
+      folder: the official folder, relative to the data directory.
+      files: split -> candidate file names in that folder, of which the first that exists is read.
+      read: reads one split's file.
+      selection: the score that chooses a checkpoint.
+      companion_suffix: the suffix of a second file that must lie beside each split's file; empty if there is none.
+    """
+
+    name: str
+    task: str
+    labels: tuple[str, ...]
+    folder: str
+    files: Mapping[str, tuple[str, ...]]
+    read: Callable[[Path], Split]
+    selection: str
+    companion_suffix: str = ""
+
+
+_SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
+
+CATALOG: dict[str, Source] = {
+    "snli": Source(
+        name="snli",
+        task="classification",
+        labels=snli.LABELS,
+        folder="snli_1.0",
+        files={split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS},
+        read=snli.read,
+        selection="accuracy",
+    ),
+    "scitail": Source(
+        name="scitail",
+        task="classification",
+        labels=scitail.LABELS,
+        folder="SciTailV1.1/tsv_format",
+        files={split: (f"scitail_1.0_{split}.tsv",) for split in SPLITS},
+        read=scitail.read,
+        selection="accuracy",
+    ),
+    "quora": Source(
+        name="quora",
+        task="classification",
+        labels=quora.LABELS,
+        folder="Quora_question_pair_partition",
+        files={split: (f"{split}.tsv",) for split in SPLITS},
+        read=quora.read,
+        selection="accuracy",
+    ),
+    "wikiqa": Source(
+        name="wikiqa",
+        task="ranking",
+        labels=wikiqa.LABELS,
+        folder="WikiQACorpus",
+        files={split: (f"WikiQA-{split}.txt",) for split in SPLITS},
+        read=wikiqa.read,
+        selection="mrr",
+        companion_suffix=wikiqa.COMPANION_SUFFIX,
+    ),
+    "sick": Source(
+        name="sick",
+        task="classification",
+        labels=sick.LABELS,
+        folder="SICK",
+        files=_SICK_FILES,
+        read=sick.read_entailment,
+        selection="accuracy",
+    ),
+    "sick_relatedness": Source(
+        name="sick_relatedness",
+        task="regression",
+        labels=(),
+        folder="SICK",
+        files=_SICK_FILES,
+        read=sick.read_relatedness,
+        selection="pearson",
+    ),
+}
+NAMES: tuple[str, ...] = (*CATALOG, OWN, *EMBEDDED_TASKS)
+
+
+def find_files(name: str, directory: str | Path | None = None, *, task: str = "") -> dict[str, Path]:
+    """The files that `load` would read, without reading them.
+
+    Returns:
+      Split -> its file, for the splits there are; a companion file stands under its split and suffix ("dev.ref").
+      Empty for generated data.
+
+    Raises:
+      InputError: an unknown name or task, no such directory, no training file, or a companion file is missing.
+    """
+    _check_name_and_task(name, task)
+    if name in EMBEDDED_TASKS:
+        return {}
+    candidates, folder, companion_suffix = _layout(name)
+    roots = _roots(name, directory, folder)
+    # All splits come from one folder: pieces of two releases must not be mixed.
+    found: dict[str, Path] = {}
+    for root in roots:
+        for split in SPLITS:
+            there = [root / file for file in candidates[split] if _is_file(root / file)]
+            if name == OWN and len(there) > 1:
+                raise InputError(
+                    f"both {' and '.join(path.name for path in there)} are there", path=root, remedy="keep one of them"
+                )
+            if there:
+                found[split] = there[0]
+        if found:
+            break
+    if "train" not in found:
+        raise missing_split(name, directory, "train")
+    if companion_suffix:
+        for split in tuple(found):
+            companion = found[split].with_suffix(companion_suffix)
+            if not _is_file(companion):
+                raise InputError(
+                    f"there is no such file, which is needed beside {found[split].name}",
+                    path=companion,
+                    remedy="both are part of the official release",
+                )
+            found[f"{split}{companion_suffix}"] = companion
+    return found
+
+
+def missing_split(name: str, directory: str | Path | None, split: str) -> InputError:
+    """The error to raise where a split is needed that is not there; it says which files were looked for, and where."""
+    if name in EMBEDDED_TASKS:
+        return InputError(f"data set {name!r} has no split {split!r}", remedy=f"its splits are {', '.join(SPLITS)}")
+    candidates, folder, _ = _layout(name)
+    if split not in candidates:
+        return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
+    roots = _roots(name, directory, folder)
+    places = f" in {' or '.join(map(str, roots))}" if folder else ""
+    return InputError(
+        f"data set {name!r} has no {split} file: looked for {' or '.join(candidates[split])}{places}",
+        path=directory,
+        remedy="put it there, or give the directory that holds it",
+    )
+
+
+def load(name: str, directory: str | Path | None = None, *, task: str = "") -> DataSet:
+    """Reads a data set whole.
+
+    Arguments:
+      name: a name of `CATALOG`; "own" for the user's own train/dev/test `.tsv` or `.jsonl`; "embedded_inference",
+        "embedded_paraphrase" or "embedded_ranking" for generated data, which needs no files.
+      directory: the folder that holds the official folders, or one that holds the files themselves; for "own" the folder
+        with the files.
+      task: what "own" data is for. Left empty, a training file with a `group` is a ranking and any other a
+        classification: scores to be regressed need "regression" said. Other data sets have one task, and take no other.
+
+    Returns:
+      The data set with the splits there are; "train" is always among them. The labels of an own classification are
+      the sorted labels of its training file.
+
+    Raises:
+      InputError: as in `find_files`, or a file or a line of it is damaged; a label of an own dev or test file that the
+        training file lacks counts as damage.
+    """
+    files = find_files(name, directory, task=task)
+    if name in EMBEDDED_TASKS:
+        from jaxmatch.data.embedded import generate
+
+        return generate(name)
+    splits_there = [split for split in SPLITS if split in files]
+    if name == OWN:
+        return _load_own(files, splits_there, task)
+    source = CATALOG[name]
+    splits = {split: source.read(files[split]) for split in splits_there}
+    return DataSet(name, source.task, source.labels, splits, tuple(files.values()))
+
+
+def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> DataSet:
+    task = task or own.guess_task(files["train"])
+    train = own.read(files["train"], task)
+    labels: tuple[str, ...] = ()
+    if task == "ranking":
+        labels = own.RANKING_LABELS
+    elif task == "classification":
+        labels = tuple(sorted(set(train.labels)))
+        if len(labels) < 2:
+            raise InputError(
+                f"every pair has the label {shown(labels[0])}",
+                path=files["train"],
+                remedy="a classification needs two labels or more",
+            )
+    splits = {"train": train}
+    for split in splits_there[1:]:
+        splits[split] = own.read(files[split], task, labels if task == "classification" else None)
+    return DataSet(OWN, task, labels, splits, tuple(files.values()))
+
+
+def _check_name_and_task(name: str, task: str) -> None:
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"the data sets are {', '.join(NAMES)}"
+        raise InputError(f"there is no data set {shown(name)}", remedy=remedy)
+    if task and task not in TASKS:
+        near = difflib.get_close_matches(task, TASKS, n=1, cutoff=0.5)
+        remedy = f"did you mean {near[0]}?" if near else f"the tasks are {', '.join(TASKS)}"
+        raise InputError(f"there is no task {shown(task)}", remedy=remedy)
+    only = CATALOG[name].task if name in CATALOG else EMBEDDED_TASKS.get(name, task)
+    if task and task != only:
+        also = "; the regression is 'sick_relatedness'" if name == "sick" else ""
+        raise InputError(f"data set {name!r} is a {only}, not a {task}", remedy=f"leave the task out{also}")
+
+
+def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
+    """(split -> candidate file names, official folder, companion suffix) of data that lies in files."""
+    if name == OWN:
+        return {split: tuple(f"{split}{suffix}" for suffix in own.SUFFIXES) for split in SPLITS}, "", ""
+    source = CATALOG[name]
+    return source.files, source.folder, source.companion_suffix
+
+
+def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
+    """Where the files may lie: the official folder below `directory`, the ends of its path, `directory` itself."""
+    if directory is None or directory == "":
+        raise InputError(
+            f"data set {name!r} is read from files",
+            remedy=f"give the directory that holds {folder}" if folder else "give the directory that holds them",
+        )
+    directory = Path(directory)
+    if not directory.is_dir():
+        problem = "this is a file, not a directory" if directory.exists() else "there is no such directory"
+        raise InputError(problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'}")
+    parts = Path(folder).parts
+    return [directory.joinpath(*parts[start:]) for start in range(len(parts) + 1)]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # a folder on the way that may not be entered
+        raise InputError(f"it cannot be looked up ({error.strerror or error})", path=path) from None

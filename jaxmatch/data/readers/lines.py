@@ -1,0 +1,194 @@
+"""From bytes to lines, rows and JSON objects, each with its line number; every format is read through here.
+
+Only a line feed ends a line. Texts from the web hold lone carriage returns, NULs and U+2028, at which `str.splitlines`
+or a file opened as text would cut a sentence in two and shift every following line.
+"""
+
+import codecs
+import json
+from collections.abc import Container, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """`value` as it may stand in an error message: quoted, on one line, not longer than about `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields (line number counted from 1, line without its end) of a UTF-8 file.
+
+    Raises:
+      InputError: the file cannot be opened or read, or as in `decode_lines`.
+    """
+    try:
+        with open(path, "rb") as file:
+            yield from decode_lines(file, path)
+    except FileNotFoundError:
+        raise InputError("there is no such file", path=path) from None
+    except OSError as error:
+        raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
+
+
+def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, str]]:
+    """Yields (line number counted from 1, line without its end) of lines that end in b"\\n".
+
+    A byte-order mark, Windows line ends, a missing last line end and blank lines at the end of the file are accepted.
+
+    Arguments:
+      raw_lines: what iterating over a file opened in binary mode gives.
+      path: what an error names.
+
+    Raises:
+      InputError: bytes that are not UTF-8, or a blank line with text after it.
+    """
+    blank = 0
+    for number, raw in enumerate(raw_lines, start=1):
+        if number == 1:
+            if raw.startswith(_UTF16_MARKS):
+                raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"byte 0x{raw[error.start]:02X} (byte {error.start + 1} of the line) is not UTF-8",
+                path=path,
+                line=number,
+                remedy="save the file as UTF-8",
+            ) from None
+        if not line.strip(" "):
+            blank = blank or number
+            continue
+        if blank:
+            raise InputError("a blank line between the pairs", path=path, line=blank, remedy="delete it")
+        yield number, line
+
+
+def read_columns(path: Path, count: int, layout: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, the `count` tab-separated columns) of a file without a header.
+
+    Quotation marks are ordinary characters: the official files never quote.
+
+    Arguments:
+      layout: the columns' names, for the error message.
+
+    Raises:
+      InputError: a line with another number of columns, or as in `read_lines`.
+    """
+    for number, line in read_lines(path):
+        columns = line.split("\t")
+        if len(columns) != count:
+            raise InputError(
+                f"{_columns(len(columns))} where {count} are expected ({layout}, separated by tabs)",
+                path=path,
+                line=number,
+            )
+        yield number, columns
+
+
+def read_table(
+    path: Path, required: Sequence[str], may_be_cut: Container[str] = ()
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Reads a tab-separated file whose first line names the columns.
+
+    Arguments:
+      required: names that the header must hold, in any order, among others.
+      may_be_cut: names of columns that a row may lack when they are the last ones.
+
+    Returns:
+      The column names, and an iterator over (line number, columns) of the rows.
+
+    Raises:
+      InputError: a damaged header (at once) or row (while iterating).
+    """
+    lines = read_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise InputError("the file is empty", path=path, remedy=f"its first line must name {_names(required)}")
+    names = [name.strip() for name in first[1].split("\t")]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise InputError(f"the header names column {shown(name)} twice", path=path, line=1)
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise InputError(
+            f"the header has no column {_names(missing)}; it has {_names(names)}",
+            path=path,
+            line=1,
+            remedy=f"the first line must name {_names(required)}, separated by tabs",
+        )
+    fewest = len(names)
+    while fewest and names[fewest - 1] in may_be_cut:
+        fewest -= 1
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for number, line in lines:
+            columns = line.split("\t")
+            if not fewest <= len(columns) <= len(names):
+                raise InputError(
+                    f"{_columns(len(columns))} where the header names {len(names)}", path=path, line=number
+                )
+            yield number, columns
+
+    return names, rows()
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number, object) of a file with one JSON object a line.
+
+    Raises:
+      InputError: a line that is not a JSON object or holds half a surrogate pair, or as in `read_lines`.
+    """
+    for number, line in read_lines(path):
+        try:
+            value = json.loads(line)
+        except RecursionError:
+            raise InputError("the JSON is nested too deeply", path=path, line=number) from None
+        except ValueError as error:
+            # A number of thousands of digits raises a plain ValueError, which has no `msg`.
+            detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+            raise InputError(f"not valid JSON ({detail})", path=path, line=number) from None
+        if not isinstance(value, dict):
+            raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number)
+        if "\\u" in line:
+            # An escape can spell half a surrogate pair, which no file could hold again.
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                raise InputError(
+                    "an escape \\uD800 to \\uDFFF without its other half", path=path, line=number
+                ) from None
+        yield number, value
+
+
+def text_of(record: dict[str, Any], key: str, path: Path, line: int) -> str:
+    """The text under `key` of a JSON object.
+
+    Raises:
+      InputError: the key is missing or holds something else than text.
+    """
+    try:
+        value = record[key]
+    except KeyError:
+        near = f"; it has {_names(record)}" if record else ""
+        raise InputError(f"the object has no key {shown(key)}{near}", path=path, line=line) from None
+    if not isinstance(value, str):
+        raise InputError(f"{shown(key)} holds {shown(value)} where a text is expected", path=path, line=line)
+    return value
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
+
+
+def _names(names: Iterable[str], most: int = 8) -> str:
+    names = list(names)
+    return ", ".join([shown(name, 30) for name in names[:most]] + ["..."] * (len(names) > most))

@@ -1,0 +1,127 @@
+"""Gathers the pairs of one file and holds them to what every format shares."""
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.data.dataset import Split
+from jaxmatch.data.readers.lines import shown
+from jaxmatch.errors import InputError
+
+# Narrower than float(), which takes "nan", "1_000" and digits of every script.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LARGEST = 3.4e38  # of a float32, which the numbers become
+
+
+class PairCollector:
+    """Collects the pairs of one file, column by column.
+
+    Arguments:
+      path: the file, for errors and as the split's source.
+      labels: the label names there are; None accepts any text that is not empty, and numbers.
+      remedy: what to do about a label that is none of `labels`.
+    """
+
+    def __init__(self, path: Path, labels: Sequence[str] | None = None, remedy: str | None = None):
+        self.path, self.remedy = path, remedy
+        self.known = None if labels is None else dict(zip(labels, labels))
+        self.text_a: list[str] = []
+        self.text_b: list[str] = []
+        self.labels: list[Any] = []
+        self.groups: list[str] = []
+        self.documents: list[str] = []
+        self.dropped: dict[str, int] = {}
+
+    def add(
+        self,
+        line: int,
+        text_a: str,
+        text_b: str,
+        label: str | float,
+        group: str | None = None,
+        document: str | None = None,
+    ) -> None:
+        """Adds the pair that stands on `line`.
+
+        Raises:
+          InputError: a text, the label or the group is empty, or the label is none of those known.
+        """
+        if not text_a or text_a.isspace():
+            raise InputError("the first text is empty", path=self.path, line=line)
+        if not text_b or text_b.isspace():
+            raise InputError("the second text is empty", path=self.path, line=line)
+        if self.known is not None:
+            try:
+                label = self.known[label]
+            except KeyError:
+                known = ", ".join(shown(name, 40) for name in list(self.known)[:12])
+                more = ", ..." if len(self.known) > 12 else ""
+                raise InputError(
+                    f"label {shown(label)} is not one of {known}{more}", path=self.path, line=line, remedy=self.remedy
+                ) from None
+        elif isinstance(label, str):
+            if not label:
+                raise InputError("the label is empty", path=self.path, line=line)
+            label = sys.intern(label)
+        if group is not None:
+            if not group:
+                raise InputError("the group is empty", path=self.path, line=line)
+            self.groups.append(sys.intern(group))
+        if document is not None:
+            self.documents.append(document)
+        self.text_a.append(text_a)
+        self.text_b.append(text_b)
+        self.labels.append(label)
+
+    def drop(self, reason: str) -> None:
+        """Counts a pair that is left out on purpose."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def split(self) -> Split:
+        """The pairs added so far.
+
+        Raises:
+          InputError: there are none.
+        """
+        if not self.labels:
+            dropped = ", ".join(f"{count} dropped: {reason}" for reason, count in self.dropped.items())
+            raise InputError("the file holds no pairs" + (f" ({dropped})" if dropped else ""), path=self.path)
+        return Split(
+            text_a=self.text_a,
+            text_b=self.text_b,
+            labels=self.labels,
+            groups=self.groups or None,
+            documents=self.documents or None,
+            source=self.path,
+            dropped=self.dropped,
+        )
+
+
+def number_of(
+    value: Any, path: Path, line: int, *, what: str, lowest: float = -_LARGEST, highest: float = _LARGEST
+) -> float:
+    """`value` (a text or a JSON number) as a finite number from `lowest` to `highest`.
+
+    Arguments:
+      what: what the number is called in an error.
+
+    Raises:
+      InputError: it is none.
+    """
+    number = math.nan
+    if isinstance(value, str):
+        if _NUMBER.fullmatch(value.strip()):
+            number = float(value)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{what} {shown(value)} is not a number", path=path, line=line)
+    if not lowest <= number <= highest:
+        raise InputError(f"{what} {shown(value)} is not between {lowest:g} and {highest:g}", path=path, line=line)
+    return number

@@ -1,0 +1,70 @@
+"""WikiQA (Yang et al., 2015): the tokenised text, with question and document ids from the TREC file beside it.
+
+`WikiQA-dev.txt` holds question, sentence, label by tabs; `WikiQA-dev.ref` holds `question-id 0 document-id label` for the
+same pairs in the same order. The ids are what trec_eval groups by and breaks ties with.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+from jaxmatch.data.dataset import Split
+from jaxmatch.data.readers.lines import read_columns, read_lines, shown
+from jaxmatch.data.readers.pairs import PairCollector
+from jaxmatch.errors import InputError
+
+LABELS = ("0", "1")
+COMPANION_SUFFIX = ".ref"
+
+
+def read(path: Path) -> Split:
+    """Reads `WikiQA-{train,dev,test}.txt` and the `.ref` file beside it.
+
+    Raises:
+      InputError: one of the files or a line of it is damaged, or they do not describe the same pairs.
+    """
+    reference = path.with_suffix(COMPANION_SUFFIX)
+    remedy = f"{path.name} and {reference.name} must be of the same release, unchanged"
+    pairs = PairCollector(path, LABELS)
+    questions: dict[str, tuple[str, int]] = {}
+    seen: set[tuple[str, str]] = set()
+    both = itertools.zip_longest(read_columns(path, 3, "question, sentence, label"), _read_reference(reference))
+    for text_row, reference_row in both:
+        if text_row is None:
+            line = reference_row[0]
+            raise InputError(f"the file ends before line {line} of {reference.name}", path=path, line=line, remedy=remedy)
+        line, (question, sentence, label) = text_row
+        if reference_row is None:
+            raise InputError(f"the file ends before line {line} of {path.name}", path=reference, line=line, remedy=remedy)
+        _, (group, document, judged) = reference_row
+        pairs.add(line, question, sentence, label, group, document)
+        if label != judged:
+            raise InputError(
+                f"label {shown(judged)} where {path.name} has {shown(label)}", path=reference, line=line, remedy=remedy
+            )
+        if (group, document) in seen:
+            raise InputError(
+                f"document {shown(document)} of question {shown(group)} stands here twice", path=reference, line=line
+            )
+        seen.add((group, document))
+        # Labels are mostly 0 and agree by accident; a shifted file shows here.
+        first_text, first_line = questions.setdefault(group, (question, line))
+        if question != first_text:
+            raise InputError(
+                f"question {shown(group)} has another text in {path.name} than on line {first_line}",
+                path=reference,
+                line=line,
+                remedy=remedy,
+            )
+    return pairs.split()
+
+
+def _read_reference(path: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
+    """Yields (line number, (question id, document id, label)) of a TREC relevance file."""
+    for number, line in read_lines(path):
+        fields = line.split()
+        if len(fields) != 4:
+            raise InputError(
+                f"{len(fields)} fields where 4 are expected (question id, 0, document id, label)", path=path, line=number
+            )
+        yield number, (fields[0], fields[2], fields[3])

@@ -1,0 +1,233 @@
+"""The catalog: names to files, files to data sets."""
+
+import json
+import shutil
+
+import pytest
+
+from jaxmatch.data import catalog
+from jaxmatch.data.dataset import TASKS
+from jaxmatch.errors import InputError
+
+HEADER = "text_a\ttext_b\tlabel\n"
+
+
+def fill(folder, **files):
+    """Writes `train_tsv="..."` as train.tsv, and so on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / ".".join(name.rsplit("_", 1))).write_text(content)
+    return folder
+
+
+def refused(*arguments, **keywords):
+    with pytest.raises(InputError) as caught:
+        catalog.load(*arguments, **keywords)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name, task, labels, counts",
+    [
+        ("snli", "classification", ("entailment", "neutral", "contradiction"), (21605, 9842, 9824)),
+        ("scitail", "classification", ("neutral", "entails"), (548, 1304, 2126)),
+        ("quora", "classification", ("0", "1"), (27391, 10000, 10000)),
+        ("wikiqa", "ranking", ("0", "1"), (20360, 2733, 6165)),
+        ("sick", "classification", ("entailment", "neutral", "contradiction"), (4500, 500, 4927)),
+        ("sick_relatedness", "regression", (), (4500, 500, 4927)),
+    ],
+)
+def test_real_files(data_folder, name, task, labels, counts):
+    data = catalog.load(name, data_folder)
+    assert (data.name, data.task, data.labels) == (name, task, labels)
+    assert {split: len(pairs) for split, pairs in data.splits.items()} == dict(zip(("train", "dev", "test"), counts))
+    assert data.files == tuple(catalog.find_files(name, data_folder).values())
+    assert all(not pairs.dropped for pairs in data.splits.values())
+    for pairs in data.splits.values():
+        assert {len(pairs.text_a), len(pairs.text_b), len(pairs.labels)} == {len(pairs)}
+        if labels:
+            assert set(pairs.labels) == set(labels)
+
+
+def test_every_source_is_whole():
+    for name, source in catalog.CATALOG.items():
+        assert source.name == name and source.task in TASKS
+        assert (source.labels == ()) == (source.task == "regression")
+        assert tuple(source.files) == catalog.SPLITS
+    assert tuple(catalog.SELECTION) == TASKS
+
+
+# --- where the files lie ------------------------------------------------------------------------------------------
+
+
+def scitail(folder, words):
+    row = f"{words}\tb\tentails\n"
+    return fill(folder, **{"scitail_1.0_train_tsv": row, "scitail_1.0_test_tsv": row})
+
+
+@pytest.mark.parametrize("below", ["", "tsv_format", "SciTailV1.1/tsv_format"])
+def test_the_data_directory_the_official_folder_and_the_files_own_folder_are_accepted(tmp_path, below):
+    scitail(tmp_path / below, "a")
+    for directory in (tmp_path, str(tmp_path)):
+        data = catalog.load("scitail", directory)
+        assert data.splits["train"].text_a == ["a"] and list(data.splits) == ["train", "test"]
+    assert data.files == tuple(tmp_path / below / f"scitail_1.0_{split}.tsv" for split in ("train", "test"))
+
+
+def test_splits_are_not_gathered_from_two_folders(tmp_path):
+    fill(tmp_path / "SciTailV1.1/tsv_format", **{"scitail_1.0_train_tsv": "official\tb\tentails\n"})
+    scitail(tmp_path, "stray")
+    data = catalog.load("scitail", tmp_path)
+    assert list(data.splits) == ["train"] and data.splits["train"].text_a == ["official"]
+
+
+def test_snli_prefers_json_lines_to_the_text_file(tmp_path):
+    fill(tmp_path, **{"snli_1.0_train_txt": "gold_label\tsentence1\tsentence2\nneutral\ttext\tb\n"})
+    assert catalog.load("snli", tmp_path).splits["train"].text_a == ["text"]
+    fill(tmp_path, **{"snli_1.0_train_jsonl": '{"gold_label": "neutral", "sentence1": "json", "sentence2": "b"}'})
+    assert catalog.load("snli", tmp_path).splits["train"].text_a == ["json"]
+
+
+def test_files_are_found_without_being_read(tmp_path):
+    fill(tmp_path, train_tsv="nonsense", dev_jsonl="nonsense")
+    assert catalog.find_files("own", tmp_path) == {"train": tmp_path / "train.tsv", "dev": tmp_path / "dev.jsonl"}
+
+
+def test_wikiqa_files_include_the_ids_beside_them(tmp_path):
+    fill(tmp_path, **{"WikiQA-train_txt": "q\ta\t1\n", "WikiQA-train_ref": "1 0 7 1\n"})
+    assert catalog.find_files("wikiqa", tmp_path) == {
+        "train": tmp_path / "WikiQA-train.txt",
+        "train.ref": tmp_path / "WikiQA-train.ref",
+    }
+    (tmp_path / "WikiQA-train.ref").unlink()
+    error = refused("wikiqa", tmp_path)
+    assert error.path == tmp_path / "WikiQA-train.ref" and "needed beside WikiQA-train.txt" in str(error)
+
+
+def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):
+    fill(tmp_path / "SciTailV1.1", **{"scitail_1.0_dev_tsv": "a\tb\tentails\n"})
+    text = str(refused("scitail", tmp_path))
+    assert "no train file: looked for scitail_1.0_train.tsv in" in text
+    for folder in (tmp_path / "SciTailV1.1" / "tsv_format", tmp_path / "tsv_format", tmp_path):
+        assert str(folder) in text
+    assert "looked for train.tsv or train.jsonl;" in str(refused("own", tmp_path))
+    assert "looked for snli_1.0_train.jsonl or snli_1.0_train.txt in" in str(refused("snli", tmp_path))
+
+
+def test_missing_split_can_be_said_by_who_needs_it(tmp_path):
+    error = catalog.missing_split("quora", tmp_path, "dev")
+    assert "'quora' has no dev file: looked for dev.tsv in" in str(error) and error.path == tmp_path
+    assert "the splits are train, dev, test" in str(catalog.missing_split("quora", tmp_path, "valid"))
+    assert "no split 'valid'" in str(catalog.missing_split("embedded_ranking", None, "valid"))
+
+
+@pytest.mark.parametrize("directory", [None, ""])
+def test_a_directory_must_be_given(directory):
+    assert "give the directory that holds snli_1.0" in str(refused("snli", directory))
+
+
+def test_a_directory_must_be_one(tmp_path):
+    assert "there is no such directory" in str(refused("snli", tmp_path / "nowhere"))
+    (tmp_path / "file").touch()
+    assert "this is a file, not a directory" in str(refused("snli", tmp_path / "file"))
+
+
+# --- names and tasks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [("snil", "did you mean snli"), ("wiki_qa", "did you mean wikiqa"), ("embeded_ranking", "did you mean embedded_ranking")],
+)
+def test_an_unknown_name_gets_its_nearest(name, words):
+    assert words in str(refused(name, None))
+
+
+def test_a_name_like_no_other_gets_the_list():
+    text = str(refused("xyzzy", None))
+    assert all(name in text for name in catalog.NAMES)
+
+
+def test_tasks_are_checked(tmp_path):
+    assert "did you mean regression?" in str(refused("own", tmp_path, task="regresion"))
+    text = str(refused("sick", tmp_path, task="regression"))
+    assert "'sick' is a classification, not a regression" in text and "sick_relatedness" in text
+    assert "is a ranking, not a classification" in str(refused("embedded_ranking", task="classification"))
+    scitail(tmp_path, "a")
+    assert catalog.load("scitail", tmp_path, task="classification").task == "classification"
+
+
+# --- own data -----------------------------------------------------------------------------------------------------
+
+
+def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
+    fill(
+        tmp_path,
+        train_tsv=HEADER + "a\tb\tyes\nc\td\tno\ne\tf\tyes\n",
+        test_jsonl=json.dumps({"text_a": "g", "text_b": "h", "label": "yes"}),
+    )
+    data = catalog.load("own", tmp_path)
+    assert (data.name, data.task, data.labels) == ("own", "classification", ("no", "yes"))
+    assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
+    assert data.files == (tmp_path / "train.tsv", tmp_path / "test.jsonl")
+
+
+def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
+    error = refused("own", tmp_path)
+    assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
+    assert "label 'maybe' is not one of 'no', 'yes'; the labels are those of the training file" in str(error)
+
+
+def test_own_single_class_is_refused(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
+    assert "every pair has the label 'yes'" in str(refused("own", tmp_path))
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
+    assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
+
+
+def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
+    fill(
+        tmp_path,
+        train_tsv="group\ttext_a\ttext_b\tlabel\nq\ta\tb\t1\nq\ta\tc\t0\n",
+        dev_tsv="text_a\ttext_b\tlabel\na\tb\t1\n",
+    )
+    error = refused("own", tmp_path)
+    assert error.path == tmp_path / "dev.tsv" and "the header has no column 'group'" in str(error)
+    data = catalog.load("own", tmp_path, task="classification")
+    assert data.splits["train"].groups is None and data.labels == ("0", "1")
+    (tmp_path / "dev.tsv").unlink()
+    data = catalog.load("own", tmp_path)
+    assert (data.task, data.labels, data.splits["train"].groups) == ("ranking", ("0", "1"), ["q", "q"])
+
+
+def test_own_ranking_needs_relevance_labels(tmp_path):
+    fill(tmp_path, train_jsonl='{"text_a": "a", "text_b": "b", "label": "yes", "group": 1}')
+    error = refused("own", tmp_path)
+    assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
+
+
+def test_own_regression(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
+    error = refused("own", tmp_path, task="regression")
+    assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
+    (tmp_path / "dev.tsv").unlink()
+    data = catalog.load("own", tmp_path, task="regression")
+    assert data.labels == () and data.splits["train"].labels == [0.5, -2.0]
+
+
+def test_own_file_in_both_formats_is_ambiguous(tmp_path):
+    fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
+    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused("own", tmp_path))
+
+
+def test_official_line_ends_do_not_matter(data_folder, tmp_path):
+    """A real file saved on Windows, with a byte-order mark, is the same data."""
+    for name in ("WikiQA-dev.txt", "WikiQA-dev.ref"):
+        content = (data_folder / "WikiQACorpus" / name).read_bytes().replace(b"\n", b"\r\n")
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
+    for suffix in (".txt", ".ref"):
+        shutil.copy(tmp_path / f"WikiQA-dev{suffix}", tmp_path / f"WikiQA-train{suffix}")
+    here, there = catalog.load("wikiqa", tmp_path).splits["dev"], catalog.load("wikiqa", data_folder).splits["dev"]
+    for column in ("text_a", "text_b", "labels", "groups", "documents"):
+        assert getattr(here, column) == getattr(there, column)
