@@ -280,7 +280,7 @@ def score(
       task: "classification", "regression" or "ranking".
       labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs].
       outputs: <float32>[pairs, classes] logits; for a regression <float32>[pairs] or <float32>[pairs, 1].
-      label_names: as many as there are classes; for a ranking two, the second one meaning right; unused in a regression.
+      label_names: as many as there are classes; for a ranking two, the second meaning right; unused in a regression.
       groups: ranking only, <int32>[pairs] or text.
       documents: ranking only, <str>[pairs] or None.
 

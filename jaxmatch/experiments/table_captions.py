@@ -1,0 +1,74 @@
+"""The sentences of a table's caption that follow from the records."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.experiments import table_numbers
+
+
+OWN_VECTORS = "the data set's own"
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """In an order that does not depend on the records' order."""
+    return sorted(set(values), key=str)
+
+
+def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
+    if not finished:
+        return "No run finished."
+    seeds = {record["seed"] for record in finished}
+    if all(len(cell) <= 1 for cell in cells):
+        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {table_numbers.print_ranges(seeds)}."
+    if len(set(cells)) == 1:
+        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({table_numbers.print_ranges(seeds)})."
+    return (
+        "Mean ± sample standard deviation over as many of the seeds"
+        f" {table_numbers.print_ranges(seeds)} as the row says."
+    )
+
+
+def _data(records: Sequence[Mapping]) -> list[str]:
+    sentences = []
+    for name, train, dev, test in _distinct(
+        tuple(record["data"][field] for field in ("name", "train", "dev", "test")) for record in records
+    ):
+        sizes = [f"{size:,} {part}" for part, size in (("training", train), ("dev", dev), ("test", test)) if size]
+        sentences.append(f"Data: {name} ({', '.join(sizes)} pairs).")
+    for vectors in _distinct(record["data"]["vectors"] for record in records):
+        shares = [record["data"].get("coverage") for record in records if record["data"]["vectors"] == vectors]
+        known = {share if isinstance(share, float) and 0 <= share <= 1 else None for share in shares}
+        one = len(known) == 1 and None not in known
+        covered = f", covering {100 * known.pop():.1f}% of the vocabulary" if one else ""
+        sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{covered}.")
+    return sentences
+
+
+def caption(
+    records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]
+) -> tuple[str, ...]:
+    """How the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
+
+    Arguments:
+      records: all of the table's, checked.
+      scores: the table's scores.
+      cells: the seeds of the finished runs of each cell.
+    """
+    finished = [record for record in records if record["status"] == "finished"]
+    sentences = [_seeds(finished, cells)]
+    diverged = len(records) - len(finished)
+    if diverged:
+        verb = "is" if diverged == 1 else "are"
+        sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
+    parts = {score.partition(".")[0] for score in scores}
+    chosen = " or ".join(table_numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
+    choice = f"Checkpoint chosen on {chosen}"
+    sentences.append(f"{choice}; test scored once, with that checkpoint." if "test" in parts else f"{choice}.")
+    if "best_on_test" in parts:
+        sentences.append(
+            "Scores under “best on test” are those of a checkpoint chosen on the test set itself; "
+            "they flatter and are there only for comparison with results obtained in that way."
+        )
+    sentences += _data(records)
+    sentences.append(f"Device: {'; '.join(_distinct(record['device'] for record in records))}.")
+    return tuple(sentences)

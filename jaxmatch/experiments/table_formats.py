@@ -1,0 +1,160 @@
+"""A sheet of printed cells as Markdown or LaTeX."""
+
+import dataclasses
+import re
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': r"\textquotedbl{}",
+    # At the start of a row these two would be read as arguments of the line break before it.
+    "[": "{[}",
+    "*": "{*}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "→": r"$\rightarrow$",
+    "−": r"$-$",
+    "√": r"$\surd$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "“": "``",
+    "”": "''",
+}
+_MARKDOWN = re.compile(r"([\\|*`<\[\]])|(?<![^\W_])(_)|(_)(?![^\W_])")
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """What stands in one cell.
+
+    Attributes:
+      content: plain text, not yet escaped.
+      bold: whether it is the best of its column.
+    """
+
+    content: str
+    bold: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Sheet:
+    """A table as it is printed.
+
+    Attributes:
+      title: one sentence, without its full stop.
+      caption: sentences that belong to the title.
+      notes: sentences printed below.
+      headings: one a column.
+      numeric: one a column; True for numbers, which stand at the right.
+      spans: ((heading, columns), ...) above the headings, from left to right, "" for none; or empty.
+      sections: groups of rows, with a rule between groups; a row has one cell a column.
+    """
+
+    title: str
+    caption: tuple[str, ...]
+    notes: tuple[str, ...]
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    spans: tuple[tuple[str, int], ...]
+    sections: tuple[tuple[tuple[Text, ...], ...], ...]
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown prints as it is; an underscore inside a word needs no escape and gets none."""
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX prints as it is."""
+    # Hyphens side by side would become a dash, apostrophes or commas a quotation mark.
+    words = re.split("(?<=[-–—])(?=[-–—])|(?<=['”])(?=['”])|(?<=,)(?=,)", " ".join(text.split()))
+    return "{}".join("".join(_LATEX.get(character, character) for character in word) for word in words)
+
+
+def _column_headings(sheet: Sheet) -> list[str]:
+    """The headings with what spans them in front, for a format with one line of headings."""
+    above = [heading for heading, columns in sheet.spans for _ in range(columns)] or [""] * len(sheet.headings)
+    return [f"{over}: {under}" if over else under for over, under in zip(above, sheet.headings, strict=True)]
+
+
+def markdown(sheet: Sheet) -> str:
+    """GitHub's Markdown, its columns padded so that it can be read in a terminal too."""
+
+    def cell(text: Text) -> str:
+        content = escape_markdown(text.content)
+        return f"**{content}**" if text.bold and content else content
+
+    lines = [[escape_markdown(heading) for heading in _column_headings(sheet)]]
+    lines += [[cell(text) for text in row] for section in sheet.sections for row in section]
+    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(sheet.headings))]
+
+    def padded(line: list[str]) -> str:
+        parts = (
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(line, widths, sheet.numeric, strict=True)
+        )
+        return f"| {' | '.join(parts)} |"
+
+    rule = [
+        "-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, sheet.numeric, strict=True)
+    ]
+    blocks = [" ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])]
+    blocks.append("\n".join([padded(lines[0]), padded(rule), *map(padded, lines[1:])]))
+    if sheet.notes:
+        blocks.append("\n".join(f"- {escape_markdown(note)}" for note in sheet.notes))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _latex_spans(sheet: Sheet) -> list[str]:
+    cells, rules, column = [], [], 1
+    for heading, columns in sheet.spans:
+        if heading:
+            cells.append(rf"\multicolumn{{{columns}}}{{c}}{{{escape_latex(heading)}}}")
+            rules.append(rf"\cmidrule(lr){{{column}-{column + columns - 1}}}")
+        else:
+            cells.extend([""] * columns)
+        column += columns
+    return [" & ".join(cells) + r" \\", " ".join(rules)]
+
+
+def latex(sheet: Sheet) -> str:
+    """A floating LaTeX table with booktabs' rules, to be included in a document."""
+
+    def cell(text: Text) -> str:
+        content = escape_latex(text.content)
+        return rf"\textbf{{{content}}}" if text.bold and content else content
+
+    label = re.sub(r"[^a-z0-9]+", "-", sheet.title.lower()).strip("-") or "scores"
+    caption = " ".join(map(escape_latex, (sheet.title + ".", *sheet.caption, *sheet.notes)))
+    lines = [
+        r"% Needs \usepackage{booktabs} and \usepackage[T1]{fontenc}.",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in sheet.numeric)}}}",
+        r"\toprule",
+        *(_latex_spans(sheet) if sheet.spans else []),
+        " & ".join(map(escape_latex, sheet.headings)) + r" \\",
+    ]
+    for section in sheet.sections:
+        lines.append(r"\midrule")
+        lines += [" & ".join(map(cell, row)) + r" \\" for row in section]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,79 @@
+"""How scores, settings and their names are printed in a table."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+PARTS = ("dev", "test", "best_on_test", "times")
+PERCENT = ("accuracy", "f1", "macro_f1", "auc")
+_NAMES = {
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "auc": "AUC",
+    "map": "MAP",
+    "mrr": "MRR",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "mse": "MSE",
+}
+SELECTED_ON_TEST = "best on test (selected on test)"
+
+
+def plain_score_name(score: str) -> str:
+    """"dev.mrr" -> "dev MRR": a score's name in running text."""
+    part, _, name = score.partition(".")
+    printed = _NAMES.get(name, name.replace("_", " "))
+    if part == "times":
+        return printed
+    return f"{SELECTED_ON_TEST}: {printed}" if part == "best_on_test" else f"{part} {printed}"
+
+
+def score_heading(score: str) -> str:
+    """"test.accuracy" -> "test accuracy (%)": a score's name above its column."""
+    percent = score.partition(".")[2] in PERCENT
+    return plain_score_name(score) + (" (%)" if percent else "")
+
+
+def print_number(score: str, value: float) -> str:
+    """Accuracy and its like in percent with one decimal, times with one, everything else with four."""
+    part, _, name = score.partition(".")
+    decimals = 1 if name in PERCENT or part == "times" else 4
+    # Adding zero turns a rounded "-0.0" into "0.0".
+    return f"{round(100.0 * value if name in PERCENT else value, decimals) + 0.0:.{decimals}f}"
+
+
+def setting_headings(keys: Sequence[str]) -> dict[str, str]:
+    """The last part of each dotted key in words, or all of it where two keys end alike."""
+    short = [key.rpartition(".")[2] for key in keys]
+    return {
+        key: (last if short.count(last) == 1 else key.replace(".", " ")).replace("_", " ")
+        for key, last in zip(keys, short, strict=True)
+    }
+
+
+def print_setting(key: str, value: Any) -> str:
+    """A setting's value as a row label."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(print_setting(key, each) for each in value)
+    return "as configured" if key == "variant" and value == "" else str(value)
+
+
+def print_whole_numbers(values: Iterable[int]) -> str:
+    """The distinct values in their order, with thousands separators: "5" or "81,003 / 120,450"."""
+    return " / ".join(dict.fromkeys(f"{value:,}" for value in values))
+
+
+def print_ranges(numbers: Iterable[int]) -> str:
+    """Ascending whole numbers with runs of three or more drawn together: "1–5, 8"."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )

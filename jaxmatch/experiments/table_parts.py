@@ -1,0 +1,107 @@
+"""What a table is made of: the layout asked for, and the summaries that fill it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A row of a paper.
+
+    Attributes:
+      label: whose result it is, "RE2 (paper)".
+      scores: score -> text, printed as it is given: {"test.map": "0.7452 ± 0.0044"}.
+      source: where it was printed: "Yang et al. (2019), Table 4".
+      settings: what stands in its other columns: a grid key, "parameters" or "seeds" -> value.
+    """
+
+    label: str
+    scores: Mapping[str, str]
+    source: str
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableLayout:
+    """What a table shows.
+
+    Attributes:
+      title: what was done, without a full stop.
+      rows: grid keys that label a row: dotted config paths, "variant" or "seed".
+      columns: a grid key whose values each get columns of their own; "" for none.
+      scores: "dev.", "test.", "best_on_test." or "times." and a score's name.
+      published: rows of papers, to be shown below the project's own.
+      notes: what differs from the paper's setting, and whatever else a reader must know.
+      order: grid key -> its values in the order they are shown; values that are not named follow, sorted.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    columns: str = ""
+    scores: tuple[str, ...] = ("dev.accuracy", "test.accuracy")
+    published: tuple[Published, ...] = ()
+    notes: tuple[str, ...] = ()
+    order: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """One score over the finished runs of a cell.
+
+    Attributes:
+      values: seed -> value, of the runs that have the score.
+      mean: their mean, None if there are none.
+      deviation: their sample standard deviation, None if there are fewer than two.
+    """
+
+    values: Mapping[int, float]
+    mean: float | None
+    deviation: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """The runs that differ in the seed alone.
+
+    Attributes:
+      finished: records, by seed.
+      diverged: records, by seed; in no mean.
+      scores: score -> Summary.
+    """
+
+    finished: tuple[Mapping, ...]
+    diverged: tuple[Mapping, ...]
+    scores: Mapping[str, Summary]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line.
+
+    Attributes:
+      settings: grid key -> value.
+      cells: one a value of the pivot key (a single one without it); None where no run was made.
+    """
+
+    settings: Mapping[str, Any]
+    cells: tuple[Cell | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """What a filled table holds, before it is printed.
+
+    Attributes:
+      layout: as it was asked for.
+      keys: grid keys of the row labels: the layout's, and any other in which the runs of a row differed.
+      pivot: values of the layout's `columns` key; (None,) without it.
+      rows: the lines, in order.
+      caption: sentences that say how the numbers came about.
+    """
+
+    layout: TableLayout
+    keys: tuple[str, ...]
+    pivot: tuple[Any, ...]
+    rows: tuple[Row, ...]
+    caption: tuple[str, ...]

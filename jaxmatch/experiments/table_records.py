@@ -1,0 +1,155 @@
+"""What a table reads out of a record: checked fields, settings, scores."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from jaxmatch.errors import InputError
+
+STATUSES = ("finished", "diverged")
+FORMAT = 1
+
+# Field -> what it must be. A bool is an int to Python but not to a record.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "run": (str,),
+    "seed": (int,),
+    "variant": (str,),
+    "overrides": (Mapping,),
+    "config": (Mapping,),
+    "status": (str,),
+    "selected_on": (str,),
+    "dev": (Mapping, type(None)),
+    "test": (Mapping, type(None)),
+    "best_on_test": (Mapping, type(None)),
+    "device": (str,),
+    "data": (Mapping,),
+    "parameters": (int,),
+}
+_DATA_FIELDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "fingerprint": (str,),
+    "train": (int,),
+    "dev": (int, type(None)),
+    "test": (int, type(None)),
+    "vectors": (str, type(None)),
+}
+_MISSING = object()
+
+
+def _name(record: Mapping, position: int) -> str:
+    run = record.get("run")
+    return f"record {run}" if isinstance(run, str) else f"record number {position + 1}"
+
+
+def _check_fields(record: Mapping, fields: Mapping[str, tuple[type, ...]], name: str, prefix: str = "") -> None:
+    remedy = "delete the run's folder and run the sweep again"
+    for field, kinds in fields.items():
+        value = record.get(field, _MISSING)
+        if value is _MISSING:
+            raise InputError(f"{name} has no field {prefix + field!r}", remedy=remedy)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            shown = json.dumps(value, default=str)[:60]
+            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=remedy)
+
+
+def check_record(record: Any, position: int) -> None:
+    """Refuses a record that a table could misread.
+
+    Arguments:
+      record: one record, as read from its file.
+      position: its place among the records, from 0, by which it is named if its run has no name.
+
+    Raises:
+      InputError: names the record and the field that is missing or damaged.
+    """
+    if not isinstance(record, Mapping):
+        raise InputError(f"record number {position + 1} is not a JSON object")
+    name = _name(record, position)
+    if record.get("format") != FORMAT:
+        raise InputError(
+            f"{name} has format {record.get('format')!r}, this program reads format {FORMAT}",
+            remedy="make the table with the version that trained the run",
+        )
+    _check_fields(record, _FIELDS, name)
+    _check_fields(record["data"], _DATA_FIELDS, name, "data.")
+    if record["status"] not in STATUSES:
+        raise InputError(f"{name}: status {record['status']!r} is none of {', '.join(STATUSES)}")
+    if record["status"] == "finished" and record["dev"] is None:
+        raise InputError(f"{name} is finished but has no dev scores")
+    for part in ("dev", "test", "best_on_test", "times"):
+        scores = scores_of(record, part, name)
+        for score, value in scores.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                shown = json.dumps(value, default=str)[:60]
+                raise InputError(f"{name}: {part + '.' + score!r} is not a number: {shown}")
+
+
+def scores_of(record: Mapping, part: str, name: str = "") -> Mapping[str, Any]:
+    """The scores of "dev", "test", "best_on_test" or "times"; empty where the record has none."""
+    scores = record.get(part)
+    if part == "best_on_test" and scores is not None:
+        scores = scores.get("scores")
+        if not isinstance(scores, Mapping):
+            raise InputError(f"{name or 'record ' + record['run']}: field 'best_on_test.scores' is missing or damaged")
+    return scores if isinstance(scores, Mapping) else {}
+
+
+def score_of(record: Mapping, score: str) -> float | None:
+    """The value of a score such as "test.mrr"; None where the record has none or an undefined one (NaN)."""
+    part, _, name = score.partition(".")
+    value = scores_of(record, part).get(name)
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def has_setting(record: Mapping, key: str) -> bool:
+    """Whether `setting_of` finds the key."""
+    return _find(record, key) is not _MISSING
+
+
+def setting_of(record: Mapping, key: str) -> Any:
+    """The value a run has for a grid key: "seed", "variant", or a dotted path of its config; None if it has none.
+
+    A key that the run's grid did not name is looked up in its resolved config, so that runs of an earlier, narrower
+    grid find their place in the table of a wider one.
+    """
+    value = _find(record, key)
+    return None if value is _MISSING else value
+
+
+def _find(record: Mapping, key: str) -> Any:
+    if key in ("seed", "variant"):
+        return record[key]
+    if key in record["overrides"]:
+        return record["overrides"][key]
+    value: Any = record["config"]
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return _MISSING
+        value = value[part]
+    return value
+
+
+def identity(value: Any) -> str:
+    """Text that two settings share when they mean the same: 1 and 1.0 do, [3, 5] and (3, 5) do, 1 and True do not."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(identity(each) for each in value) + "]"
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def differing_settings(first: Mapping, second: Mapping) -> list[str]:
+    """Dotted config keys, and "record.data.fingerprint" and such, in which two records differ; the seed left out."""
+
+    def flat(value: Any, prefix: str) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            return {prefix: identity(value)}
+        found: dict[str, str] = {}
+        for key, each in value.items():
+            found |= flat(each, f"{prefix}.{key}" if prefix else str(key))
+        return found
+
+    one = flat(first["config"], "") | flat(first["data"], "record.data")
+    two = flat(second["config"], "") | flat(second["data"], "record.data")
+    return sorted(key for key in one.keys() | two.keys() if key != "seed" and one.get(key) != two.get(key))

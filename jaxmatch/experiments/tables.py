@@ -1,0 +1,173 @@
+"""A table of a sweep: a pure function of its records, in whatever order they come."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import (
+    table_captions,
+    table_exports,
+    table_formats,
+    table_numbers,
+    table_records,
+    table_sheets,
+)
+from jaxmatch.experiments.table_parts import Cell, Content, Published, Row, Summary, TableLayout
+
+__all__ = ["Published", "Table", "TableLayout", "make_table"]
+
+
+class Table(Content):
+    """A filled table that can be printed."""
+
+    def markdown(self) -> str:
+        """GitHub's Markdown, readable in a terminal too."""
+        return table_formats.markdown(table_sheets.sheet(self))
+
+    def latex(self) -> str:
+        """A LaTeX table with booktabs' rules."""
+        return table_formats.latex(table_sheets.sheet(self))
+
+    def csv(self) -> str:
+        """One line a cell, numbers unrounded; see `table_exports.as_csv`."""
+        return table_exports.as_csv(self)
+
+    def json(self) -> str:
+        """Everything, down to the scores of each run; see `table_exports.as_json`."""
+        return table_exports.as_json(self)
+
+
+def _summary(finished: Sequence[Mapping], score: str) -> Summary:
+    values = {record["seed"]: table_records.score_of(record, score) for record in finished}
+    known = {seed: value for seed, value in values.items() if value is not None}
+    return Summary(
+        values=known,
+        mean=statistics.fmean(known.values()) if known else None,
+        deviation=statistics.stdev(known.values()) if len(known) > 1 else None,
+    )
+
+
+def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(table_records.identity(table_records.setting_of(record, key)) for key in keys)
+
+
+def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str, ...], list[Mapping]]:
+    groups: dict[tuple[str, ...], list[Mapping]] = {}
+    for record in records:
+        groups.setdefault(_place(record, keys), []).append(record)
+    return groups
+
+
+def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...]:
+    """The layout's row keys, and every grid key that it does not name but in which runs of one cell would differ.
+
+    Without the latter, runs of different settings would be averaged as if they were seeds.
+    """
+    keys = list(layout.rows)
+    pivot = [layout.columns] if layout.columns else []
+    for key in ("variant", *sorted({key for record in records for key in record["overrides"]} - {"seed"})):
+        if key not in keys + pivot:
+            groups = _grouped(records, keys + pivot).values()
+            if any(len(_grouped(group, [key])) > 1 for group in groups):
+                keys.append(key)
+    return tuple(keys)
+
+
+def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The values of a key, as identity -> value, in the order they are shown."""
+    values = {_place(record, [key])[0]: table_records.setting_of(record, key) for record in records}
+    asked = [table_records.identity(value) for value in order.get(key, ())]
+
+    def rank(name: str) -> tuple:
+        value = values[name]
+        if name in asked:
+            return (0, asked.index(name))
+        if isinstance(value, (int, float)):
+            return (1, value, name)
+        return (2, str(value), name)
+
+    return {name: values[name] for name in sorted(values, key=rank)}
+
+
+def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
+    by_seed: dict[int, Mapping] = {}
+    for record in sorted(records, key=lambda each: (each["seed"], each["run"])):
+        other = by_seed.setdefault(record["seed"], record)
+        if other is not record:
+            differing = table_records.differing_settings(other, record)
+            raise InputError(
+                f"records {other['run']} and {record['run']} have one place in the table and one seed, "
+                + (f"but differ in {', '.join(differing[:4])}" if differing else "and the same settings"),
+                remedy="name what differs in the layout's rows, or move one of the runs away",
+            )
+    fingerprints = {record["data"]["fingerprint"]: record["run"] for record in by_seed.values()}
+    if len(fingerprints) > 1:
+        first, second = list(fingerprints.values())[:2]
+        raise InputError(
+            f"records {first} and {second} have one place in the table but were trained on different data",
+            remedy="move the runs of one of the two away",
+        )
+    finished = tuple(record for record in by_seed.values() if record["status"] == "finished")
+    diverged = tuple(record for record in by_seed.values() if record["status"] == "diverged")
+    return Cell(finished, diverged, {score: _summary(finished, score) for score in layout.scores})
+
+
+def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
+    for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
+        for record in records:
+            if not table_records.has_setting(record, key):
+                raise InputError(
+                    f"record {record['run']} has no setting {key!r}, which the table shows",
+                    remedy="check the layout's rows and columns, or move the run away",
+                )
+    for score in layout.scores:
+        part, _, name = score.partition(".")
+        if part not in table_numbers.PARTS or not name:
+            known = ", ".join(f"{each}.NAME" for each in table_numbers.PARTS)
+            raise InputError(f"the table asks for {score!r}, which is no score", remedy=f"use one of {known}")
+        known_names = {known for record in records for known in table_records.scores_of(record, part)}
+        if known_names and name not in known_names:
+            raise InputError(
+                f"the table asks for {score!r}, which no record has",
+                remedy=f"use one of {', '.join(f'{part}.{known}' for known in sorted(known_names))}",
+            )
+
+
+def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
+    """Gathers the records of a sweep into a table.
+
+    Runs that differ in the seed alone are averaged; diverged ones are counted and left out. Grid keys that the layout
+    does not name become row labels where runs of one cell differ in them.
+
+    Arguments:
+      records: as written by the runs (see `table_records.check_record`), in any order.
+      layout: what to show.
+
+    Raises:
+      InputError: no records; a record with a missing or damaged field (its name is given); two runs with one place and
+        one seed; runs of one place trained on different data; a setting or score that no record has.
+    """
+    if not records:
+        raise InputError("there are no records to make a table of", remedy="run the sweep first")
+    for position, record in enumerate(records):
+        table_records.check_record(record, position)
+    _check_layout(records, layout)
+    keys = _row_keys(records, layout)
+    pivot = _sorted_values(records, layout.columns, layout.order) if layout.columns else {"": None}
+    values = {key: _sorted_values(records, key, layout.order) for key in keys}
+    ranks = {key: {name: rank for rank, name in enumerate(names)} for key, names in values.items()}
+    groups = _grouped(records, keys)
+    rows = []
+    for place in sorted(groups, key=lambda names: [ranks[key][name] for key, name in zip(keys, names, strict=True)]):
+        parts = _grouped(groups[place], [layout.columns]) if layout.columns else {("",): groups[place]}
+        rows.append(
+            Row(
+                settings={key: values[key][name] for key, name in zip(keys, place, strict=True)},
+                cells=tuple(_cell(parts[(name,)], layout) if (name,) in parts else None for name in pivot),
+            )
+        )
+    filled = [cell for row in rows for cell in row.cells if cell is not None]
+    seeds = [frozenset(record["seed"] for record in cell.finished) for cell in filled]
+    caption = table_captions.caption(records, layout.scores, seeds)
+    return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption)
