@@ -137,7 +137,11 @@ def test_a_directory_must_be_one(tmp_path):
 
 @pytest.mark.parametrize(
     "name, words",
-    [("snil", "did you mean snli"), ("wiki_qa", "did you mean wikiqa"), ("embeded_ranking", "did you mean embedded_ranking")],
+    [
+        ("snil", "did you mean snli"),
+        ("wiki_qa", "did you mean wikiqa"),
+        ("embeded_ranking", "did you mean embedded_ranking"),
+    ],
 )
 def test_an_unknown_name_gets_its_nearest(name, words):
     assert words in str(refused(name, None))

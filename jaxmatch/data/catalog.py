@@ -17,7 +17,7 @@ EMBEDDED_TASKS = {
     "embedded_paraphrase": "classification",
     "embedded_ranking": "ranking",
 }
-# The score that chooses a checkpoint where the data set's own line below does not say.
+# The score that chooses a checkpoint of data that is not in `CATALOG`, by its task.
 SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
 
 
@@ -173,8 +173,8 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "") -> D
     Arguments:
       name: a name of `CATALOG`; "own" for the user's own train/dev/test `.tsv` or `.jsonl`; "embedded_inference",
         "embedded_paraphrase" or "embedded_ranking" for generated data, which needs no files.
-      directory: the folder that holds the official folders, or one that holds the files themselves; for "own" the folder
-        with the files.
+      directory: the folder that holds the official folders, or one that holds the files themselves; for "own" the
+        folder with the files.
       task: what "own" data is for. Left empty, a training file with a `group` is a ranking and any other a
         classification: scores to be regressed need "regression" said. Other data sets have one task, and take no other.
 

@@ -1,4 +1,4 @@
-"""The user's own data: TSV with the header `text_a text_b label` and optional `group`, or JSON lines with the same keys.
+"""The user's own data: TSV with the header `text_a text_b label` and optional `group`, or JSON lines with these keys.
 
 TSV is taken as it stands, without quoting: a text cannot hold a tab or a line end. JSON lines can hold any text.
 """
@@ -36,8 +36,8 @@ def guess_task(path: Path) -> str:
 def read(path: Path, task: str, labels: Sequence[str] | None = None) -> Split:
     """Reads one file of the user's own data.
 
-    Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelt `group`.
-    A group is read for a ranking only, which must have one in every pair.
+    Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelt
+    `group`. A group is read for a ranking only, which must have one in every pair.
 
     Arguments:
       path: a `.tsv` or `.jsonl` file.

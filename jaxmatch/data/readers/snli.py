@@ -1,6 +1,7 @@
 """SNLI (Bowman et al., 2015): the official JSON lines, or the official tab-separated text with a header.
 
-A pair without a majority label carries the label "-"; the corpus' authors ask to leave it out, so it is dropped and counted.
+A pair without a majority label carries the label "-"; the corpus' authors ask to leave it out, so it is dropped and
+counted.
 """
 
 from pathlib import Path

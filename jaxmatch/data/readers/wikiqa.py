@@ -1,7 +1,7 @@
 """WikiQA (Yang et al., 2015): the tokenised text, with question and document ids from the TREC file beside it.
 
-`WikiQA-dev.txt` holds question, sentence, label by tabs; `WikiQA-dev.ref` holds `question-id 0 document-id label` for the
-same pairs in the same order. The ids are what trec_eval groups by and breaks ties with.
+`WikiQA-dev.txt` holds question, sentence, label by tabs; `WikiQA-dev.ref` holds `question-id 0 document-id label` for
+the same pairs in the same order. The ids are what trec_eval groups by and breaks ties with.
 """
 
 import itertools
@@ -32,10 +32,14 @@ def read(path: Path) -> Split:
     for text_row, reference_row in both:
         if text_row is None:
             line = reference_row[0]
-            raise InputError(f"the file ends before line {line} of {reference.name}", path=path, line=line, remedy=remedy)
+            raise InputError(
+                f"the file ends before line {line} of {reference.name}", path=path, line=line, remedy=remedy
+            )
         line, (question, sentence, label) = text_row
         if reference_row is None:
-            raise InputError(f"the file ends before line {line} of {path.name}", path=reference, line=line, remedy=remedy)
+            raise InputError(
+                f"the file ends before line {line} of {path.name}", path=reference, line=line, remedy=remedy
+            )
         _, (group, document, judged) = reference_row
         pairs.add(line, question, sentence, label, group, document)
         if label != judged:
@@ -65,6 +69,8 @@ def _read_reference(path: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
         fields = line.split()
         if len(fields) != 4:
             raise InputError(
-                f"{len(fields)} fields where 4 are expected (question id, 0, document id, label)", path=path, line=number
+                f"{len(fields)} fields where 4 are expected (question id, 0, document id, label)",
+                path=path,
+                line=number,
             )
         yield number, (fields[0], fields[2], fields[3])

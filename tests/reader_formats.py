@@ -1,0 +1,74 @@
+"""A small whole file in each format, and what the tests of the readers share."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from jaxmatch.data.readers import own, quora, scitail, sick, snli, wikiqa
+from jaxmatch.errors import InputError
+
+quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def write(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def columns(split):
+    return list(zip(split.text_a, split.text_b, split.labels))
+
+
+def refused(read, path, *arguments):
+    with pytest.raises(InputError) as caught:
+        read(path, *arguments)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+SNLI_HEADER = (
+    "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2"
+    "\tcaptionID\tpairID\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\n"
+)
+SNLI_JSON = (
+    '{"gold_label": "neutral", "sentence1": "A dog.", "sentence2": "An animal.", "annotator_labels": ["neutral"]}\n'
+    '{"gold_label": "-", "sentence1": "A dog.", "sentence2": "A cat.", "pairID": "1"}\n'
+    '{"gold_label": "entailment", "sentence1": "A \\"big\\" dog.", "sentence2": "A dog."}\n'
+)
+SNLI_TEXT = SNLI_HEADER + (
+    "neutral\t( A dog )\t( An animal )\t(ROOT)\t(ROOT)\tA dog.\tAn animal.\t1.jpg\t1r1n\tneutral\t\t\t\t\n"
+    "-\t( A dog )\t( A cat )\t(ROOT)\t(ROOT)\tA dog.\tA cat.\t1.jpg\t1r1n\tneutral\tneutral\tentailment\tentailment\t\n"
+    'entailment\tx\tx\tx\tx\tA "big" dog.\tA dog.\t1.jpg\t1r1n\tentailment\n'
+)
+SICK = (
+    "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+    "1\tA dog.\tAn animal.\t4.5\tENTAILMENT\n"
+    "2\tA dog.\tNo dog.\t3\tCONTRADICTION\n"
+)
+OWN = "text_a\ttext_b\tlabel\tgroup\nwho ?\tme .\t1\tq1\nwho ?\tyou .\t0\tq1\n"
+# A reader, its file's name and a whole file of two or three pairs.
+FORMATS = {
+    "snli jsonl": (snli.read, "snli_1.0_dev.jsonl", SNLI_JSON),
+    "snli txt": (snli.read, "snli_1.0_dev.txt", SNLI_TEXT),
+    "scitail": (scitail.read, "scitail_1.0_dev.tsv", "Rain falls.\tRain is water.\tentails\nA b.\tC d.\tneutral\n"),
+    "quora": (quora.read, "dev.tsv", 'Why "so ?\tHow ?\t7\n'.join(["1\t", "0\t", ""])),
+    "wikiqa": (wikiqa.read, "WikiQA-dev.txt", "who ?\tme .\t1\nwho ?\tyou .\t0\nwhy ?\tso .\t0\n"),
+    "sick": (sick.read_entailment, "SICK_trial.txt", SICK),
+    "sick_relatedness": (sick.read_relatedness, "SICK_trial.txt", SICK),
+    "own tsv": (lambda path: own.read(path, "ranking"), "dev.tsv", OWN),
+    "own jsonl": (
+        lambda path: own.read(path, "regression"),
+        "dev.jsonl",
+        '{"text_a": "a", "text_b": "b", "label": 2.5}\n{"text_a": "c", "text_b": "d", "label": "-1e1"}\n',
+    ),
+}
+
+
+def placed(folder, name, change=lambda content: content):
+    """Writes a format's whole file, changed; WikiQA's companion file stays as it is."""
+    read, file_name, content = FORMATS[name]
+    write(folder, "WikiQA-dev.ref", "q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 0\n")
+    return read, write(folder, file_name, change(content.encode()))
+
+
+every_format = pytest.mark.parametrize("name", FORMATS)

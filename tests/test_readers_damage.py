@@ -1,0 +1,246 @@
+"""Damaged files: every reader names the file and the line, or reads whole pairs."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_formats import FORMATS, every_format, placed, quick, refused, write
+
+from jaxmatch.data.readers import lines, own
+from jaxmatch.errors import InputError
+
+
+@every_format
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, name):
+    read, path = placed(tmp_path, name, lambda content: content.removesuffix(b"\n") + b"\xe9\n")
+    error = refused(read, path)
+    count = path.read_bytes().count(b"\n")
+    assert (error.path, error.line) == (path, count)
+    assert str(error).startswith(f"{path}:{count}: byte 0xE9 (byte ")
+
+
+@every_format
+def test_utf16_is_recognised(tmp_path, name):
+    read, path = placed(tmp_path, name, lambda content: content.decode().encode("utf-16"))
+    error = refused(read, path)
+    assert error.line == 1 and "UTF-16" in str(error) and "save it as UTF-8" in str(error)
+
+
+@every_format
+def test_a_blank_line_between_pairs_is_refused(tmp_path, name):
+    # Before the last line, whichever the format.
+    read, path = placed(
+        tmp_path, name, lambda content: b"\n\n".join(content.removesuffix(b"\n").rsplit(b"\n", 1)) + b"\n"
+    )
+    error = refused(read, path)
+    assert error.line == path.read_bytes().count(b"\n") - 1 and "blank line" in str(error)
+
+
+@every_format
+def test_a_file_without_pairs_is_refused(tmp_path, name):
+    read, path = placed(tmp_path, name, lambda content: b"")
+    error = refused(read, path)
+    assert error.path == path
+    assert "no pairs" in str(error) or "empty" in str(error) or "ends before line 1" in str(error)
+
+
+@pytest.mark.parametrize("name", ["snli txt", "sick", "sick_relatedness", "own tsv"])
+def test_a_header_alone_is_refused(tmp_path, name):
+    read, path = placed(tmp_path, name, lambda content: content.split(b"\n")[0] + b"\n")
+    assert "no pairs" in str(refused(read, path))
+
+
+@every_format
+def test_a_file_that_is_not_there_or_a_folder(tmp_path, name):
+    read, path = placed(tmp_path, name)
+    path.unlink()
+    error = refused(read, path)
+    assert error.path == path and "there is no such file" in str(error)
+    path.mkdir()
+    assert "cannot be read" in str(refused(read, path))
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if "jsonl" not in name])
+@pytest.mark.parametrize("change", [lambda line: line + b"\textra" * 9, lambda line: line.split(b"\t")[0]])
+def test_a_wrong_column_count_is_named_with_its_line(tmp_path, name, change):
+    def damage(content):
+        *start, last = content.removesuffix(b"\n").split(b"\n")
+        return b"\n".join([*start, change(last)])
+
+    read, path = placed(tmp_path, name, damage)
+    error = refused(read, path)
+    assert error.line == path.read_bytes().count(b"\n") + 1
+    assert re.search(r"\d+ columns? where (\d are expected|the header names \d+)", str(error))
+
+
+
+# Format, how its good file is damaged (old text -> new, first occurrence), the line at fault, words of the message.
+DAMAGE = [
+    # An empty text.
+    ("snli jsonl", '"A dog."', '""', 1, "the first text is empty"),
+    ("snli jsonl", '"An animal."', '" \\n "', 1, "the second text is empty"),
+    ("snli txt", "\tA dog.\tAn", "\t\tAn", 2, "the first text is empty"),
+    ("snli txt", '"big" dog.\tA dog.', '"big" dog.\t', 4, "the second text is empty"),
+    ("scitail", "A b.", "", 2, "the first text is empty"),
+    ("scitail", "C d.", " \u00a0", 2, "the second text is empty"),
+    ("quora", '0\tWhy "so ?', "0\t", 2, "the first text is empty"),
+    ("quora", "How ?", " ", 1, "the second text is empty"),
+    ("wikiqa", "why ?", "", 3, "the first text is empty"),
+    ("wikiqa", "you .", "", 2, "the second text is empty"),
+    ("sick", "2\tA dog.", "2\t", 3, "the first text is empty"),
+    ("sick_relatedness", "An animal.", "", 2, "the second text is empty"),
+    ("own tsv", "who ?", "", 2, "the first text is empty"),
+    ("own jsonl", '"d"', '""', 2, "the second text is empty"),
+    # An unknown label.
+    ("snli jsonl", '"entailment"', '"entails"', 3, "'entails' is not one of 'entailment', 'neutral', 'contradiction'"),
+    ("snli jsonl", '"entailment"', '""', 3, "label '' is not one of"),
+    ("snli txt", "\nneutral", "\nNeutral", 2, "label 'Neutral' is not one of"),
+    ("scitail", "entails", "entailment", 1, "label 'entailment' is not one of 'neutral', 'entails'"),
+    ("quora", "0\tWhy", "00\tWhy", 2, "label '00' is not one of '0', '1'"),
+    ("wikiqa", "so .\t0", "so .\t2", 3, "label '2' is not one of '0', '1'"),
+    ("sick", "CONTRADICTION", "UNKNOWN", 3, "label 'unknown' is not one of"),
+    ("own tsv", "\t0\tq1", "\tno\tq1", 3, "label 'no' is not one of '0', '1'; a ranking's label is 1 (relevant) or 0"),
+    # Two columns swapped.
+    ("quora", "0\tWhy", "Why\t0", 2, "label 'Why' is not one of"),
+    # Numbers.
+    ("sick_relatedness", "\t3\t", "\tthree\t", 3, "relatedness_score 'three' is not a number"),
+    ("sick_relatedness", "\t3\t", "\t3,0\t", 3, "relatedness_score '3,0' is not a number"),
+    ("sick_relatedness", "\t3\t", "\t\t", 3, "relatedness_score '' is not a number"),
+    ("sick_relatedness", "\t3\t", "\t0.9\t", 3, "relatedness_score '0.9' is not between 1 and 5"),
+    ("sick_relatedness", "\t3\t", "\tnan\t", 3, "relatedness_score 'nan' is not a number"),
+    ("own jsonl", "2.5", "NaN", 1, "label nan is not a number"),
+    ("own jsonl", "2.5", "true", 1, "label True is not a number"),
+    ("own jsonl", "2.5", "null", 1, "label None is not a number"),
+    ("own jsonl", "2.5", "1" + "0" * 400, 1, "is not a number"),
+    ("own jsonl", "2.5", "1e39", 1, "is not between"),
+    ("own jsonl", '"-1e1"', '"-1e999"', 2, "is not a number"),
+    # JSON.
+    ("snli jsonl", '"An animal."', "An animal.", 1, "not valid JSON"),
+    ("snli jsonl", '"pairID": "1"}', '"pairID": ', 2, "not valid JSON"),
+    ("snli jsonl", "}\n", "},\n", 1, "not valid JSON (Extra data at column"),
+    ("snli jsonl", '"A dog.", "sentence2": "A cat."', "1" * 5000, 2, "not valid JSON"),
+    ("snli jsonl", '["neutral"]', "[" * 200_000, 1, "nested too deeply"),
+    ("snli jsonl", '"sentence1"', '"premise"', 1, "the object has no key 'sentence1'; it has 'gold_label', 'premise'"),
+    ("snli jsonl", '"A dog."', "null", 1, "'sentence1' holds None where a text is expected"),
+    ("snli jsonl", '"neutral"', "1", 1, "'gold_label' holds 1 where a text is expected"),
+    ("snli jsonl", '"A dog."', '"A \\ud83d dog."', 1, "without its other half"),
+    ("own jsonl", '"label": "-1e1"', '"lable": "-1e1"', 2, "the object has no key 'label'"),
+    ("own jsonl", '{"text_a": "c", "text_b": "d", "label": "-1e1"}', "[1, 2]", 2, "not a JSON object but [1, 2]"),
+    ("own jsonl", '"label": 2.5', '"label": 2.5, "groups": 1', 1, "'groups' is not a known name; did you mean 'group'"),
+    # Headers.
+    ("snli txt", "sentence1\t", "premise\t", 1, "the header has no column 'sentence1'"),
+    ("snli txt", "captionID", "sentence1", 1, "the header names column 'sentence1' twice"),
+    ("sick", "entailment_judgment", "judgment", 1, "the header has no column 'entailment_judgment'"),
+    ("sick_relatedness", "relatedness_score", "score", 1, "the header has no column 'relatedness_score'"),
+    ("own tsv", "text_b", "text_a", 1, "the header names column 'text_a' twice"),
+    ("own tsv", "text_a\ttext_b\tlabel\tgroup\n", "", 1, "has no column 'text_a', 'text_b', 'label', 'group'"),
+    ("own tsv", "\tgroup", "\tgroup_id", 1, "the header has no column 'group'"),
+    ("own tsv", "\t0\tq1", "\t0\t ", 3, "the group is empty"),
+    # Columns; a tab inside a text is one too many.
+    ("scitail", "C d.", "C\td.", 2, "4 columns where 3 are expected (premise, hypothesis, label, separated by tabs)"),
+    ("scitail", "A b.\tC d.\tneutral", "A b.", 2, "1 column where 3 are expected"),
+    ("own tsv", "you .", "you\t.", 3, "5 columns where the header names 4"),
+]
+
+
+@pytest.mark.parametrize("name, old, new, line, words", DAMAGE)
+def test_damage_is_named_with_file_and_line(tmp_path, name, old, new, line, words):
+    assert old in FORMATS[name][2]
+    read, path = placed(tmp_path, name, lambda content: content.decode().replace(old, new, 1).encode())
+    error = refused(read, path)
+    assert (error.path, error.line) == (path, line)
+    assert words in str(error)
+    assert len(str(error)) < len(str(path)) + 300
+
+
+@pytest.mark.parametrize(
+    "old, new, line, words",
+    [
+        ("q1 0 d2 0", "q1 0 d2 1", 2, "label '1' where WikiQA-dev.txt has '0'"),
+        ("q1 0 d2 0", "q1 d2 0", 2, "3 fields where 4 are expected"),
+        ("q1 0 d2 0", "q1 0 d1 0", 2, "document 'd1' of question 'q1' stands here twice"),
+        ("q2 0 d1 0", "q1 0 d3 0", 3, "question 'q1' has another text in WikiQA-dev.txt than on line 1"),
+        ("q2 0 d1 0\n", "", 3, "the file ends before line 3 of WikiQA-dev.txt"),
+        ("q1 0 d2 0\n", "q1 0 d2 0\n\n", 3, "a blank line"),
+    ],
+)
+def test_wikiqa_files_that_disagree(tmp_path, old, new, line, words):
+    read, path = placed(tmp_path, "wikiqa")
+    reference = path.with_suffix(".ref")
+    reference.write_text(reference.read_text().replace(old, new, 1))
+    error = refused(read, path)
+    assert (error.path, error.line) == (reference, line) and words in str(error)
+
+
+def test_wikiqa_text_shorter_than_its_ids(tmp_path):
+    read, path = placed(tmp_path, "wikiqa", lambda content: content[: content.index(b"why")])
+    error = refused(read, path)
+    assert (error.path, error.line) == (path, 3) and "ends before line 3 of WikiQA-dev.ref" in str(error)
+
+
+def test_wikiqa_without_its_ids(tmp_path):
+    read, path = placed(tmp_path, "wikiqa")
+    path.with_suffix(".ref").unlink()
+    error = refused(read, path)
+    assert error.path == path.with_suffix(".ref") and "no such file" in str(error)
+
+
+@pytest.mark.parametrize(
+    "label, words",
+    [("0.5", "label 0.5 is neither a text nor a whole number"), ("true", "label True is"), ("null", "label None is")],
+)
+def test_own_json_label_that_names_no_class(tmp_path, label, words):
+    path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
+    error = refused(own.read, path, "classification")
+    assert error.line == 1 and words in str(error) and "'regression'" in str(error)
+
+
+def test_own_empty_label(tmp_path):
+    error = refused(own.read, write(tmp_path, "train.tsv", "text_a\ttext_b\tlabel\na\tb\t \n"), "classification")
+    assert error.line == 2 and "the label is empty" in str(error)
+
+
+@pytest.mark.parametrize("group", [None, 1.5, True, [1]])
+def test_own_json_group_must_be_a_text_or_a_whole_number(tmp_path, group):
+    good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
+    rows = "\n".join(map(json.dumps, [good, good | {"group": group}]))
+    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")
+    assert error.line == 2 and "'group' holds" in str(error)
+
+
+def test_own_json_group_missing_in_one_pair(tmp_path):
+    good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
+    rows = "\n".join(json.dumps(row) for row in (good, {key: good[key] for key in ("text_a", "text_b", "label")}))
+    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")
+    assert error.line == 2 and "the object has no key 'group'" in str(error)
+
+
+@every_format
+@settings(quick, max_examples=25)
+@given(data=st.data())
+def test_any_damage_gives_pairs_or_one_clear_error(tmp_path, name, data):
+    """Whatever happens to a file's bytes, its reader returns whole columns or says where the file is damaged."""
+    content = FORMATS[name][2].encode()
+    start = data.draw(st.integers(0, len(content)))
+    stop = data.draw(st.integers(start, min(len(content), start + 12)))
+    marks = st.sampled_from([b"\t", b"\n", b"\r\n", b"\0", b'"', b"\xef\xbb\xbf", b"-"])
+    pieces = st.one_of(st.binary(max_size=6), marks)
+    read, path = placed(tmp_path, name, lambda content: content[:start] + data.draw(pieces) + content[stop:])
+    try:
+        split = read(path)
+    except InputError as error:
+        assert "\n" not in str(error)
+        assert str(error).startswith(str(path.with_suffix("")))
+        assert error.line is None or 1 <= error.line <= path.read_bytes().count(b"\n") + 4
+    else:
+        assert 0 < len(split) == len(split.text_b) == len(split.labels)
+        assert split.groups is None or len(split.groups) == len(split)
+        for text in (*split.text_a, *split.text_b):
+            assert text.strip() and text.encode()
+
+
+def test_the_first_of_several_blank_lines_is_named():
+    with pytest.raises(InputError, match="^x:2: a blank line"):
+        list(lines.decode_lines([b"a\n", b"\n", b" \r\n", b"b\n"], "x"))
