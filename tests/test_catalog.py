@@ -114,6 +114,14 @@ def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):
     assert "looked for snli_1.0_train.jsonl or snli_1.0_train.txt in" in str(refused("snli", tmp_path))
 
 
+def test_a_test_file_alone_is_found_but_is_no_data_set(tmp_path):
+    fill(tmp_path, **{"scitail_1.0_test_tsv": "a\tb\tentails\n"})
+    assert catalog.find_files("scitail", tmp_path) == {"test": tmp_path / "scitail_1.0_test.tsv"}
+    assert "no train file" in str(refused("scitail", tmp_path))
+    with pytest.raises(InputError, match="no train file"):
+        catalog.find_files("quora", tmp_path)
+
+
 def test_missing_split_can_be_said_by_who_needs_it(tmp_path):
     error = catalog.missing_split("quora", tmp_path, "dev")
     assert "'quora' has no dev file: looked for dev.tsv in" in str(error) and error.path == tmp_path

@@ -109,14 +109,14 @@ NAMES: tuple[str, ...] = (*CATALOG, OWN, *EMBEDDED_TASKS)
 
 
 def find_files(name: str, directory: str | Path | None = None, *, task: str = "") -> dict[str, Path]:
-    """The files that `load` would read, without reading them.
+    """The files that `load` would read, without reading them; "train" need not be among them.
 
     Returns:
       Split -> its file, for the splits there are; a companion file stands under its split and suffix ("dev.ref").
       Empty for generated data.
 
     Raises:
-      InputError: an unknown name or task, no such directory, no training file, or a companion file is missing.
+      InputError: an unknown name or task, no such directory, no file at all, or a companion file is missing.
     """
     _check_name_and_task(name, task)
     if name in EMBEDDED_TASKS:
@@ -136,7 +136,7 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
                 found[split] = there[0]
         if found:
             break
-    if "train" not in found:
+    if not found:
         raise missing_split(name, directory, "train")
     if companion_suffix:
         for split in tuple(found):
@@ -183,14 +183,16 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "") -> D
       the sorted labels of its training file.
 
     Raises:
-      InputError: as in `find_files`, or a file or a line of it is damaged; a label of an own dev or test file that the
-        training file lacks counts as damage.
+      InputError: as in `find_files`, or there is no training file, or a file or a line of it is damaged; a label of an
+        own dev or test file that the training file lacks counts as damage.
     """
     files = find_files(name, directory, task=task)
     if name in EMBEDDED_TASKS:
         from jaxmatch.data.embedded import generate
 
         return generate(name)
+    if "train" not in files:
+        raise missing_split(name, directory, "train")
     splits_there = [split for split in SPLITS if split in files]
     if name == OWN:
         return _load_own(files, splits_there, task)
