@@ -37,8 +37,8 @@ class Bucket:
 def plan_buckets(lengths_a: np.ndarray, lengths_b: np.ndarray, *, maximum_buckets: int) -> tuple[Bucket, ...]:
     """Chooses the shapes that pad a split's pairs with few tokens.
 
-    Shapes are added one at a time, each time the one that saves most tokens, and then each is moved to where it saves
-    most while the others stand, until nothing moves. The result depends on nothing but the lengths.
+    Shapes are added one at a time, each time the one that saves most tokens; after each, every shape is moved to where
+    it saves most while the others stand, until nothing moves. The result depends on nothing but the lengths.
 
     Arguments:
       lengths_a: <int32>[pairs], tokens of the first sentences, 1 or more.
@@ -62,16 +62,7 @@ def plan_buckets(lengths_a: np.ndarray, lengths_b: np.ndarray, *, maximum_bucket
         place, saved = search.best_addition(chosen)
         if saved <= 0:
             break
-        chosen.append(place)
-    for _ in range(_IMPROVEMENT_ROUNDS):
-        moved = False
-        for index in range(1, len(chosen)):  # the first is the universal shape and stays
-            others = chosen[:index] + chosen[index + 1 :]
-            place, saved = search.best_addition(others)
-            if saved > search.saving(others, chosen[index]):
-                chosen[index], moved = place, True
-        if not moved:
-            break
+        chosen = search.improve([*chosen, place])
     return tuple(sorted({Bucket(int(sizes_a[row]), int(sizes_b[column])) for row, column in chosen}))
 
 
@@ -166,3 +157,17 @@ class _Search:
             if savings[index] > best_saving:
                 best, best_saving = (int(rows[index]), int(columns[index])), int(savings[index])
         return best, best_saving
+
+    def improve(self, chosen: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Moves shapes, one at a time, until no move saves more; the first is the universal one and stays."""
+        chosen = list(chosen)
+        for _ in range(_IMPROVEMENT_ROUNDS):
+            moved = False
+            for index in range(1, len(chosen)):
+                others = chosen[:index] + chosen[index + 1 :]
+                place, saved = self.best_addition(others)
+                if saved > self.saving(others, chosen[index]):
+                    chosen[index], moved = place, True
+            if not moved:
+                break
+        return chosen

@@ -1,14 +1,24 @@
-"""Text to arrays: the settings that decide it and the arrays that come out."""
+"""Text to arrays: the settings that decide it, the arrays that come out, and the cache between two starts."""
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import filelock
+import nltk
 import numpy as np
 
+from jaxmatch.data import cache, catalog, embedded, vectors, vocabulary
+from jaxmatch.data.corpus import Corpus, coverage, number_keys
+from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vectors import VectorReport, WordVectors
 from jaxmatch.data.vocabulary import PADDING, Vocabulary
+from jaxmatch.errors import InputError
 
+# Counts up when the same input comes to give other arrays or another report.
+_FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
@@ -138,3 +148,160 @@ class EncodedData:
     preprocessing: Preprocessing
     report: Mapping[str, Any]
     fingerprint: str
+
+
+def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
+    """Reads a data set and its word vectors into arrays, or takes them from the cache.
+
+    The cache is keyed by the content of every file read and by every setting that changes the result, never by names
+    and times alone. A damaged entry is made again; processes that start together wait for the one that makes it.
+
+    Arguments:
+      settings: what to read, and how.
+      cache_directory: a folder for prepared arrays, which may be shared and may be deleted.
+
+    Raises:
+      InputError: a file is missing or damaged, or the settings do not fit the data.
+    """
+    cache_directory = Path(cache_directory)
+    try:
+        fingerprint = _fingerprint(settings, cache_directory)
+        entry = cache_directory / "encoded" / fingerprint
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(entry.with_name(f"{fingerprint}.lock")):
+            try:
+                arrays, values = cache.load(entry)
+            except cache.DamagedEntry:
+                cache.store(entry, *_encode(settings))
+                arrays, values = cache.load(entry)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise InputError(
+            f"the cache cannot be written ({error.strerror})", path=cache_directory, remedy="name another folder"
+        ) from error
+    return _from_entry(settings, fingerprint, arrays, values)
+
+
+def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
+    """The vectors of the wanted words, from the file that the settings name or from an embedded data set's own.
+
+    Raises:
+      InputError: no vectors are named for data that brings none, or the file cannot be used.
+    """
+    if settings.vectors:
+        return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
+    _check_vectors_named(settings)
+    own = embedded.word_vectors()
+    found = [word for word in own if word in words]
+    matrix = np.stack([own[word] for word in found]).astype(np.float32)
+    report = VectorReport(f"embedded {embedded.VERSION}", matrix.shape[1], len(own), len(found))
+    return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
+
+
+def _check_vectors_named(settings: DataSettings) -> None:
+    if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
+        raise InputError(
+            f"data set {settings.name!r} brings no word vectors",
+            remedy="name a file of vectors in GloVe's layout (.txt, .txt.gz or .zip)",
+        )
+
+
+def _fingerprint(settings: DataSettings, cache_directory: Path) -> str:
+    _check_vectors_named(settings)
+    files = catalog.find_files(settings.name, settings.directory or None, task=settings.task)
+    description: dict[str, Any] = {
+        "format": _FORMAT,
+        "name": settings.name,
+        "task": settings.task,
+        "files": {key: [path.name, cache.file_digest(path, cache_directory)] for key, path in files.items()},
+        "preprocessing": dataclasses.asdict(settings.preprocessing),
+        "tokenizer_release": nltk.__version__,
+        "minimum_count": settings.minimum_count,
+    }
+    if settings.name in catalog.EMBEDDED_TASKS:
+        description["embedded"] = embedded.VERSION
+    if settings.vectors:
+        archive, member = vectors.split_path(settings.vectors)
+        if not archive.is_file():
+            vectors.read_vectors(settings.vectors, ())  # raises the error that explains it
+        digest = cache.file_digest(archive, cache_directory)
+        description["vectors"] = [vectors.file_name(settings.vectors), member, digest]
+    return cache.content_hash(description)
+
+
+def _encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and values of a cache entry."""
+    data = catalog.load(settings.name, settings.directory or None, task=settings.task)
+    corpus = Corpus(data, settings.preprocessing)
+    found, vector_report = read_word_vectors(settings, corpus.words)
+    counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
+    words = vocabulary.build(counts, found, settings.minimum_count)
+    ids = np.array(words.ids(corpus.words), np.int32)
+    arrays: dict[str, np.ndarray] = {"vectors": _table(words, found, vector_report.dimensions)}
+    for name, split in data.splits.items():
+        for side in ("a", "b"):
+            arrays[f"{name}.tokens_{side}"], arrays[f"{name}.offsets_{side}"] = corpus.column(name, side, ids)
+        arrays.update(_labels_and_groups(name, split, data))
+    values = {
+        "task": data.task,
+        "labels": list(data.labels),
+        "splits": list(data.splits),
+        "words": list(words.words),
+        "report": _report(data, counts, words, found, vector_report),
+    }
+    return arrays, values
+
+
+def _table(words: Vocabulary, found: WordVectors, dimensions: int) -> np.ndarray:
+    table = np.zeros((len(words), dimensions), np.float32)
+    for number, word in enumerate(words.words[2:], start=2):
+        if word in found:
+            table[number] = found[word]
+    return table
+
+
+def _labels_and_groups(name: str, split: Split, data: DataSet) -> dict[str, np.ndarray]:
+    if data.task == "regression":
+        arrays = {f"{name}.labels": np.array(split.labels, np.float32)}
+    else:
+        numbers = {label: number for number, label in enumerate(data.labels)}
+        arrays = {f"{name}.labels": np.array([numbers[label] for label in split.labels], np.int32)}
+    if split.groups is not None:
+        arrays[f"{name}.groups"] = number_keys(split.groups, {}).astype(np.int32)
+    if split.documents is not None:
+        arrays[f"{name}.documents"] = np.array(split.documents, np.str_)
+    return arrays
+
+
+def _report(
+    data: DataSet, counts: Mapping[str, int], words: Vocabulary, found: WordVectors, vector_report: VectorReport
+) -> dict[str, Any]:
+    return {
+        "counts": {name: len(split) for name, split in data.splits.items()},
+        "dropped": {name: dict(split.dropped) for name, split in data.splits.items()},
+        "words": len(words),
+        "coverage": coverage(counts, words, found),
+        "vectors": vector_report.name,
+        "dimensions": vector_report.dimensions,
+        "vector_lines": vector_report.lines,
+        "broken_vector_lines": vector_report.broken,
+        "broken_vector_examples": list(vector_report.broken_examples),
+    }
+
+
+def _from_entry(
+    settings: DataSettings, fingerprint: str, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]
+) -> EncodedData:
+    names = [field.name for field in dataclasses.fields(EncodedSplit)]
+    return EncodedData(
+        name=settings.name,
+        task=values["task"],
+        labels=tuple(values["labels"]),
+        splits={
+            split: EncodedSplit(**{name: arrays.get(f"{split}.{name}") for name in names}) for split in values["splits"]
+        },
+        vocabulary=Vocabulary(values["words"]),
+        vectors=arrays["vectors"],
+        preprocessing=settings.preprocessing,
+        report=values["report"],
+        fingerprint=fingerprint,
+    )

@@ -1,0 +1,277 @@
+"""Word vectors in GloVe's text layout, streamed: a word and its numbers a line, separated by spaces.
+
+Nothing but the rows of wanted words is ever held: lines are read from the file, the gzip stream or the zip member as
+bytes, and the numbers of a line are turned into floats only after its word was found to be wanted.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from jaxmatch.errors import InputError
+
+# So much of the file is held at a time while it is read.
+_BLOCK_BYTES = 1 << 22
+# How many lines are looked at to learn the number of dimensions, and how many broken ones are described.
+_LINES_LOOKED_AT, _EXAMPLES = 200, 5
+_NUMBER_BYTES = b"0123456789+-.eE "
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorReport:
+    """What was met in a vector file.
+
+    Attributes:
+      name: file name without folder and suffixes.
+      dimensions: numbers a word.
+      lines: lines with a vector or what should have been one.
+      kept: wanted words found.
+      broken: lines that are no word with `dimensions` finite numbers; they were left out.
+      broken_examples: the first few of them, described.
+    """
+
+    name: str
+    dimensions: int
+    lines: int
+    kept: int
+    broken: int = 0
+    broken_examples: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class WordVectors:
+    """The wanted rows of a vector file.
+
+    Attributes:
+      index: word -> row.
+      matrix: <float32>[kept, dimensions].
+    """
+
+    index: dict[str, int]
+    matrix: np.ndarray
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.index
+
+    def __getitem__(self, word: str) -> np.ndarray:
+        return self.matrix[self.index[word]]
+
+
+def read_vectors(
+    path: str | Path, words: Container[str], *, lowercase: bool = True
+) -> tuple[WordVectors, VectorReport]:
+    """Reads the vectors of the wanted words.
+
+    A first line of two whole numbers (count and dimensions, as word2vec writes) is skipped. A word may contain spaces:
+    the numbers are counted from the right. Of several lines for a word the first counts.
+
+    Arguments:
+      path: a text file, such a file with gzip (.gz), or a zip archive with one such file. A file of a larger archive is
+        named as if the archive were a folder: `glove.6B.zip/glove.6B.300d.txt`.
+      words: the wanted words.
+      lowercase: whether the file's words are lower-cased before they are looked up.
+
+    Raises:
+      InputError: no such file, a damaged archive, or no vectors in it.
+    """
+    path = Path(path)
+    archive, _ = split_path(path)
+    try:
+        with _open(path) as stream:
+            return _read(stream, path, words, lowercase)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
+    except (OSError, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"the word vectors cannot be read ({error})", path=archive) from error
+
+
+def split_path(path: str | Path) -> tuple[Path, str]:
+    """(the file on disk, the member meant inside it or ''), for a path that may lead into a zip archive."""
+    path = Path(path)
+    if not path.exists():
+        for parent in path.parents:
+            if parent.suffix.lower() == ".zip" and parent.is_file():
+                return parent, path.relative_to(parent).as_posix()
+    return path, ""
+
+
+def file_name(path: str | Path) -> str:
+    """A short name for tables: 'glove.840B.300d' for '/data/glove.840B.300d.txt.gz'."""
+    name = Path(path).name
+    for suffix in (".gz", ".zip", ".txt"):
+        name = name.removesuffix(suffix)
+    return name
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    archive, member = split_path(path)
+    if not archive.is_file():
+        problem = "this is a folder, not a vector file" if archive.is_dir() else "there is no such vector file"
+        raise InputError(problem, path=path, remedy="name a .txt, .txt.gz or .zip file in GloVe's layout")
+    if archive.suffix.lower() == ".zip":
+        with zipfile.ZipFile(archive) as opened, opened.open(_member(opened, archive, member)) as stream:
+            yield stream
+    elif archive.suffix.lower() == ".gz":
+        with gzip.open(archive, "rb") as stream:
+            yield stream
+    else:
+        with open(archive, "rb") as stream:
+            yield stream
+
+
+def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    names = [name for name in names if not name.startswith("__MACOSX/")]
+    if wanted:
+        if wanted in names:
+            return wanted
+        raise InputError(f"the archive holds no {wanted}", path=path, remedy=f"it holds {', '.join(names)}")
+    names = [name for name in names if name.endswith(".txt")] or names
+    if len(names) != 1:
+        problem = f"the archive holds {len(names)} files" + (f": {', '.join(names)}" if names else "")
+        remedy = f"name one of them, as in {path}/{names[0]}" if names else "fetch it again"
+        raise InputError(problem, path=path, remedy=remedy)
+    return names[0]
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines without their ends; every stream is read in large blocks, whatever its own line reading costs."""
+    rest = b""
+    while block := stream.read(_BLOCK_BYTES):
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop()
+        yield from lines
+    if rest:
+        yield rest
+
+
+class _Rows:
+    """A float table that grows without a second copy of itself being held for long."""
+
+    def __init__(self, dimensions: int):
+        self._table, self.count = np.empty((1024, dimensions), np.float32), 0
+
+    def append(self, row: np.ndarray) -> None:
+        if self.count == len(self._table):
+            self._table.resize((self.count + self.count // 2, self._table.shape[1]), refcheck=False)
+        self._table[self.count] = row
+        self.count += 1
+
+    def finish(self) -> np.ndarray:
+        self._table.resize((self.count, self._table.shape[1]), refcheck=False)
+        return self._table
+
+
+def _read(
+    stream: BinaryIO, path: Path, words: Container[str], lowercase: bool
+) -> tuple[WordVectors, VectorReport]:
+    lines = _lines(stream)
+    head = []
+    for line in lines:
+        head.append(line)
+        if len(head) == _LINES_LOOKED_AT:
+            break
+    header = _header(head)
+    dimensions = header or _common_dimensions(head)
+    if dimensions < 1:
+        raise InputError("this is no file of word vectors", path=path, line=1, remedy="a line is a word and its numbers")
+    index: dict[str, int] = {}
+    rows = _Rows(dimensions)
+    broken, examples, count, number = 0, [], 0, 0
+
+    def every_line() -> Iterator[bytes]:
+        yield from head
+        yield from lines
+
+    for number, line in enumerate(every_line(), start=1):
+        if number == 1 and header:
+            continue
+        problem = ""
+        spaces = line.count(b" ")
+        if spaces == dimensions and line[:1] != b" ":
+            name, _, numbers = line.partition(b" ")
+        else:
+            line = line.strip(b" \t\r")
+            if not line:
+                continue
+            fields = line.rsplit(None, dimensions)
+            name, numbers = fields[0], b" ".join(fields[1:])
+            if len(fields) != dimensions + 1:
+                problem = f"{len(fields) - 1} numbers instead of {dimensions}"
+            elif _is_number(name.split()[-1]):
+                problem = f"more than {dimensions} numbers"
+        count += 1
+        # Most lines are not wanted, and are only checked to be made of the characters of numbers.
+        numbers = numbers.rstrip(b" \t\r")
+        if not problem and numbers.translate(None, _NUMBER_BYTES):
+            problem = "something that is no finite number"
+        if not problem:
+            try:
+                word = name.decode()
+            except UnicodeDecodeError:
+                problem = "a word that is not UTF-8"
+            else:
+                word = word.lower() if lowercase else word
+                if word in words and word not in index:
+                    row = _parse(numbers, dimensions)
+                    if row is None:
+                        problem = "something that is no finite number"
+                    else:
+                        index[word] = rows.count
+                        rows.append(row)
+        if problem:
+            broken += 1
+            if len(examples) < _EXAMPLES:
+                examples.append(f"line {number}: {problem}")
+    if broken == count:
+        raise InputError("no line holds a word vector", path=path, remedy="a line is a word and its numbers")
+    report = VectorReport(file_name(path), dimensions, count, rows.count, broken, tuple(examples))
+    return WordVectors(index, rows.finish()), report
+
+
+def _parse(numbers: bytes, dimensions: int) -> np.ndarray | None:
+    """<float32>[dimensions], or None if these are not so many finite numbers."""
+    fields = numbers.split()
+    if len(fields) != dimensions:
+        return None
+    try:
+        row = np.array(list(map(float, fields)))
+    except ValueError:
+        return None
+    # Judged after the cast: a number beyond float32 is as useless as infinity.
+    with np.errstate(over="ignore"):
+        row = row.astype(np.float32)
+    return row if np.isfinite(row).all() else None
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _header(head: list[bytes]) -> int:
+    """The dimensions that a first line "count dimensions" states, or 0 if the first line is no header."""
+    fields = head[0].split() if head else []
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return 0
+    stated = int(fields[1])
+    # In a file of one-number vectors the first line "7 3" may as well be the word 7.
+    return stated if len(head) < 2 or len(head[1].split()) > 2 or stated == 1 else 0
+
+
+def _common_dimensions(head: list[bytes]) -> int:
+    """The number of numbers that most of the first lines have."""
+    counts = Counter(len(fields) - 1 for fields in (line.split() for line in head) if fields)
+    return counts.most_common(1)[0][0] if counts else 0
