@@ -1,3 +1,19 @@
 """jaxmatch: compact text-matching models trained as whole sweeps."""
 
+from typing import Any
+
 __version__ = "0.1.0"
+__all__ = ["load"]
+
+
+def __getattr__(name: str) -> Any:
+    # `jaxmatch --help` should not wait for jax: what needs it is imported when it is first asked for.
+    if name == "load":
+        from jaxmatch.matcher import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,35 @@
+# make test    the whole test suite
+# make demo    a real sweep on an embedded data set, and its table
+# make lowest  the whole test suite with the lowest versions requirements.txt allows
+# Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
+
+SHELL := /bin/sh
+PYTHON ?= python3
+PIP := -m pip --disable-pip-version-check --quiet
+INSTALLED := .venv/.jaxmatch-installed
+
+.PHONY: demo test lowest
+.DELETE_ON_ERROR:
+
+test: $(INSTALLED)
+	.venv/bin/python -m pytest
+
+demo: $(INSTALLED)
+	.venv/bin/jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
+
+lowest: .cache/lowest/.jaxmatch-installed
+	.cache/lowest/bin/python -m pytest
+
+# The stamp is younger than what it was made from: nothing is installed twice.
+$(INSTALLED): requirements.txt pyproject.toml
+	@.ci/environment "$(PYTHON)" .venv
+	@echo "installing the requirements into .venv (once)"
+	@.venv/bin/python $(PIP) install -r requirements.txt -e .
+	@touch $@
+
+.cache/lowest/.jaxmatch-installed: requirements.txt pyproject.toml
+	@.ci/environment "$(PYTHON)" .cache/lowest
+	@echo "installing the lowest allowed versions into .cache/lowest (once)"
+	@sed -n 's/^\([A-Za-z0-9_-]*\)>=\([^,]*\),.*/\1==\2/p' requirements.txt > .cache/lowest/requirements.txt
+	@.cache/lowest/bin/python $(PIP) install -r .cache/lowest/requirements.txt -e .
+	@touch $@

@@ -1,0 +1,6 @@
+"""`python -m jaxmatch` is the `jaxmatch` command."""
+
+from jaxmatch.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,45 @@
+"""Look at data before training on it.
+
+    jaxmatch data check snli --data-directory ~/data
+"""
+
+import argparse
+
+from jaxmatch.cli.places import data_directory, vectors_file
+
+HELP = "report what is in a data set, and what is wrong with it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check", help="counts, labels, lengths, vocabulary coverage and problems", allow_abbrev=False
+    )
+    check.add_argument("name", metavar="NAME", help='such as "snli", "wikiqa", "embedded_inference", or "own"')
+    check.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
+    check.add_argument("--task", default="", help='of "own" data: classification, regression or ranking')
+    check.add_argument("--vectors", default="", metavar="FILE", help="word vectors, to report the coverage of")
+    check.add_argument("--tokenizer", default="word", help="word (default), whitespace, tweet or tweet_split")
+    check.add_argument("--keep-case", action="store_true", help="do not lower-case")
+    check.add_argument("--keep-punctuation", action="store_true", help="keep tokens that are pure punctuation")
+    check.add_argument("--minimum-count", type=int, default=5, metavar="N", help="words without a vector need N occurrences")
+    check.add_argument("--maximum-length", type=int, default=0, metavar="N", help="cut texts to N tokens (0: no limit)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.data.encoding import DataSettings
+    from jaxmatch.data.report import check
+
+    directory = data_directory(arguments.name, arguments.data_directory)
+    settings = DataSettings(
+        name=arguments.name,
+        directory=directory,
+        task=arguments.task,
+        vectors=vectors_file(arguments.vectors, directory),
+        tokenizer=arguments.tokenizer,
+        lowercase=not arguments.keep_case,
+        remove_punctuation=not arguments.keep_punctuation,
+        minimum_count=arguments.minimum_count,
+        maximum_length=arguments.maximum_length,
+    )
+    print(check(settings))

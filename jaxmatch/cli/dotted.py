@@ -1,0 +1,41 @@
+"""`--config.x.y=value` and `--grid.x.y=value,value`: options whose names only a config knows."""
+
+from collections.abc import Sequence
+
+from jaxmatch.errors import InputError
+
+KINDS = ("config", "grid")
+
+
+def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Takes the dotted options out of a command line.
+
+    `--config.x.y=value` and `--config.x.y value` mean the same; the last of two for one name wins. Nothing after `--` is
+    taken.
+
+    Returns:
+      What is left, and {"config": {"x.y": "value"}, "grid": {...}}.
+
+    Raises:
+      InputError: an option without a name or without a value.
+    """
+    rest: list[str] = []
+    taken: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            rest += [word, *words]
+            break
+        kind = next((kind for kind in KINDS if word.startswith(f"--{kind}.")), None)
+        if kind is None:
+            rest.append(word)
+            continue
+        option, equals, value = word.partition("=")
+        name = option.removeprefix(f"--{kind}.")
+        if not equals:
+            value = next(words, None)
+        example = "--config.model.blocks=3" if kind == "config" else "--grid.model.blocks=1,2,3"
+        if not all(name.split(".")) or value is None:
+            raise InputError(f"{option} has no {'name' if value is not None else 'value'}", remedy=f"write it like {example}")
+        taken[kind][name] = value
+    return rest, taken

@@ -1,0 +1,91 @@
+"""The `jaxmatch` command: finds the subcommand, and turns errors that are the user's to mend into one line."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from jaxmatch import __version__
+from jaxmatch.cli import data, evaluate, predict, sweep, table, train
+from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.errors import InputError
+
+# What a shell reports for a program that an interrupt or a closed pipe ended.
+INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
+
+SUBCOMMANDS = {
+    "sweep": sweep,
+    "train": train,
+    "table": table,
+    "evaluate": evaluate,
+    "predict": predict,
+    "data": data,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jaxmatch",
+        description="Compact text-matching models, trained as whole sweeps.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
+    subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    for name, module in SUBCOMMANDS.items():
+        subparser = subparsers.add_parser(
+            name, help=module.HELP, description=module.__doc__, allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        module.add_arguments(subparser)
+        subparser.set_defaults(module=module)
+    return parser
+
+
+def _say(text: str) -> None:
+    print(f"jaxmatch: {text}", file=sys.stderr)
+
+
+def _close_quietly() -> None:
+    """Whoever read our output has gone; what Python would still flush at exit must not complain."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # not a real file: then there is nothing that could complain
+        pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand.
+
+    Arguments:
+      arguments: the words after `jaxmatch`; None takes those of the process.
+
+    Returns:
+      The exit status: 0, 2 for input that cannot be used, 130 when interrupted, 141 when the output was closed.
+    """
+    module = None
+    try:
+        rest, dotted = take_dotted(sys.argv[1:] if arguments is None else arguments)
+        parser = _parser()
+        parsed = parser.parse_args(rest)
+        module = parsed.module
+        if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
+            kind, names = next((kind, names) for kind, names in dotted.items() if names)
+            parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
+        parsed.dotted = dotted
+        module.run(parsed)
+        sys.stdout.flush()
+        return 0
+    except InputError as error:
+        _say(str(error))
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        _say(getattr(module, "WHEN_INTERRUPTED", "interrupted"))
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_quietly()
+        return PIPE_CLOSED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _say(f"{error.filename}: {error.strerror or error}")
+        return WRONG_INPUT

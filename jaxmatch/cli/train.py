@@ -1,0 +1,24 @@
+"""Train the setting of one config file, over its seeds, and print its scores.
+
+It is a sweep with one point: resuming, records and tables are the same.
+"""
+
+import argparse
+from pathlib import Path
+
+from jaxmatch.cli import launching
+
+HELP = "train one config"
+TAKES_OVERRIDES = True
+WHEN_INTERRUPTED = launching.INTERRUPTED
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="CONFIG", help="a file of configs/, or one of your own")
+    launching.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.experiments import launch
+
+    launching.launch(launch.train, arguments.file, arguments)

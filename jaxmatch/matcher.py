@@ -1,0 +1,150 @@
+"""A trained model that answers: it takes pairs of texts and gives labels, probabilities or scores."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxmatch import model_folder
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vocabulary import PADDING, Vocabulary
+from jaxmatch.errors import InputError
+from jaxmatch.models.bound import BoundModel
+
+save = model_folder.save
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The answer for one pair.
+
+    Attributes:
+      label: the most probable label; None for a regression.
+      score: the predicted number; None unless the task is a regression.
+      probabilities: label -> its probability, in the order of the model's labels; empty for a regression.
+    """
+
+    label: str | None
+    score: float | None
+    probabilities: Mapping[str, float]
+
+
+class Matcher:
+    """A model with the vocabulary, vectors, label names and preprocessing it was trained with.
+
+    Attributes:
+      task: "classification", "ranking" or "regression".
+      labels: label names in the order of the model's outputs; empty for a regression.
+      config: the whole configuration of the run, as plain dicts.
+    """
+
+    def __init__(
+        self,
+        model: BoundModel,
+        *,
+        vocabulary: Vocabulary,
+        preprocessing: Preprocessing,
+        labels: Sequence[str],
+        task: str,
+        config: Mapping[str, Any],
+    ):
+        self.labels, self.task, self.config = tuple(labels), task, config
+        self._model, self._vocabulary, self._preprocessing = model, vocabulary, preprocessing
+
+    @property
+    def outputs(self) -> int:
+        """Numbers the model gives for a pair: one a label, or one for a regression."""
+        return len(self.labels) or 1
+
+    def logits(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> np.ndarray:
+        """The model's raw outputs, in the order of the pairs.
+
+        Pairs of like length are computed together, which pads less; the order of the answers is the order asked.
+
+        Returns:
+          <float32>[pairs, outputs]
+
+        Raises:
+          TypeError: an element is not a pair of two strings.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+        sides_a, sides_b = self._ids(pairs)
+        longest = np.array([max(len(a), len(b)) for a, b in zip(sides_a, sides_b)], np.int64)
+        order = np.argsort(longest, kind="stable")
+        result = np.zeros((len(order), self.outputs), np.float32)
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            # The program is compiled for a number of rows: powers of two keep the numbers few.
+            count = min(batch_size, 1 << (len(rows) - 1).bit_length())
+            filled = np.concatenate([rows, np.repeat(rows[:1], count - len(rows))])
+            logits = self._model.logits(_padded([sides_a[row] for row in filled]), _padded([sides_b[row] for row in filled]))
+            result[rows] = np.asarray(logits)[: len(rows)]
+        return result
+
+    def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> list[Prediction]:
+        """The answers for pairs of texts, in the order of the pairs.
+
+        Raises:
+          TypeError: an element is not a pair of two strings.
+        """
+        logits = self.logits(pairs, batch_size).astype(np.float64)
+        if self.task == "regression":
+            return [Prediction(None, float(row[0]), {}) for row in logits]
+        with np.errstate(invalid="ignore"):
+            powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+            probabilities = powers / powers.sum(axis=1, keepdims=True)
+        best = logits.argmax(axis=1)
+        return [
+            Prediction(self.labels[index], None, dict(zip(self.labels, row.tolist(), strict=True)))
+            for index, row in zip(best, probabilities, strict=True)
+        ]
+
+    def _ids(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+        known: dict[str, list[int]] = {}  # a question stands in many pairs: each text is taken apart once
+
+        def ids(text: str) -> list[int]:
+            if text not in known:
+                known[text] = self._vocabulary.ids(self._preprocessing.tokens(text))
+            return known[text]
+
+        sides_a, sides_b = [], []
+        for number, pair in enumerate(pairs):
+            if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+                raise TypeError(f"element {number} is {pair!r}, not a pair of two strings")
+            sides_a.append(ids(pair[0]))
+            sides_b.append(ids(pair[1]))
+        return sides_a, sides_b
+
+
+def _padded(rows: list[list[int]]) -> np.ndarray:
+    """<int32>[batch, length of the longest row], filled up with padding."""
+    result = np.full((len(rows), max(1, *map(len, rows), 1)), PADDING, np.int32)
+    for number, row in enumerate(rows):
+        result[number, : len(row)] = row
+    return result
+
+
+def load(path: str | os.PathLike) -> Matcher:
+    """Reads a saved model: a run's folder, or the model folder inside it.
+
+    The folder is all that is needed. Nothing in it is executed, and every file is held to its checksum.
+
+    Raises:
+      InputError: there is no model, or it is damaged, or it was written by a newer version.
+    """
+    stored = model_folder.read(path)
+    try:
+        preprocessing = Preprocessing(**stored.preprocessing)
+    except TypeError as error:
+        raise InputError(f"preprocessing that this version does not know ({error})", path=stored.folder) from error
+    return Matcher(
+        BoundModel(stored.module, stored.parameters, stored.vectors),
+        vocabulary=Vocabulary(stored.words),
+        preprocessing=preprocessing,
+        labels=stored.labels,
+        task=stored.task,
+        config=stored.config,
+    )

@@ -1,0 +1,57 @@
+"""A small saved model with random weights, for the tests of what happens around a model."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from jaxmatch import matcher, models
+
+WORDS = ("<padding>", "<unknown>", "a", "b", "c", "d", "e", "no", "new york", '"', "\u2028", "é")
+SETTINGS = {
+    "name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": 8, "kernel_size": 3, "alignment": "linear",
+    "fusion": "full", "connection": "augmented", "prediction": "full",
+}  # fmt: skip
+LABELS = ("entailment", "neutral", "contradiction")
+PREPROCESSING = {"tokenizer": "whitespace", "lowercase": True, "remove_punctuation": True, "maximum_length": 0}
+
+
+def vectors(dimensions: int = 6) -> np.ndarray:
+    """<float32>[words, dimensions]; padding and unknown are zero."""
+    table = np.random.default_rng(0).normal(size=(len(WORDS), dimensions)).astype(np.float32)
+    table[:2] = 0
+    return table
+
+
+def parameters(outputs: int, seed: int = 0, settings: dict = SETTINGS) -> dict:
+    """A parameter tree for `settings` with random entries."""
+    side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
+    shapes = jax.eval_shape(models.build(settings, outputs=outputs).init, jax.random.key(0), side, side, vectors())
+    generator = np.random.default_rng(seed)
+
+    def entries(path, leaf):
+        # Gains above 1 keep pairs apart through all the layers.
+        return generator.normal(2 if path[-1].key == "gain" else 0, 0.5, leaf.shape).astype(np.float32)
+
+    return jax.tree_util.tree_map_with_path(entries, dict(shapes["params"]))
+
+
+def arguments(task: str = "classification", labels: tuple[str, ...] = LABELS, **changed) -> dict:
+    """What `matcher.save` takes after the folder."""
+    return {
+        "model_settings": SETTINGS,
+        "params": parameters(len(labels) or 1),
+        "vocabulary_words": WORDS,
+        "vectors": vectors(),
+        "labels": labels,
+        "task": task,
+        "preprocessing": PREPROCESSING,
+        "config": {"data": {"name": "own", "directory": "", "task": task}, "model": SETTINGS},
+        **changed,
+    }
+
+
+def save(run: Path, **changed) -> Path:
+    """Writes a run's folder with a model in it, and gives it back."""
+    matcher.save(run / "model", **arguments(**changed))
+    return run

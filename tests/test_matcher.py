@@ -1,0 +1,265 @@
+"""A saved model answers as the one in memory did, wherever it is moved, and a damaged one is refused."""
+
+import json
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+import saved_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxmatch
+from jaxmatch import files, matcher, model_folder, models
+from jaxmatch.errors import InputError
+from jaxmatch.models.bound import BoundModel
+
+PAIRS = [
+    ("a b c", "no d"),
+    ("a", "a"),
+    ("e d c b a no a b c d e a b", "new york"),
+    ("unseen words only", "c"),
+    ("...", "d e"),
+    ("a b c", "b"),
+    ("no no no", "é e"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return saved_model.save(tmp_path_factory.mktemp("workdir") / "runs" / "some-seed1")
+
+
+@pytest.fixture(scope="module")
+def model(run):
+    return jaxmatch.load(run)
+
+
+@pytest.fixture
+def own_run(run, tmp_path):
+    """A copy that a test may damage."""
+    return shutil.copytree(run, tmp_path / "copy")
+
+
+def test_saved_model_gives_the_logits_of_the_one_in_memory(model):
+    module = models.build(saved_model.SETTINGS, outputs=3)
+    bound = BoundModel(module, saved_model.parameters(3), saved_model.vectors())
+    # "a b c" and "no d" by hand: positions in WORDS.
+    expected = bound.logits(np.array([[2, 3, 4]], np.int32), np.array([[7, 5]], np.int32))
+    np.testing.assert_allclose(model.logits(PAIRS[:1]), expected, rtol=0, atol=1e-6)
+
+
+def test_run_folder_and_model_folder_are_both_accepted(run):
+    for ours in (jaxmatch.load(run), jaxmatch.load(str(run / "model"))):
+        assert ours.labels == saved_model.LABELS
+        assert ours.task == "classification"
+        assert ours.config["model"]["hidden_size"] == 8
+
+
+def test_answers_keep_the_order_and_do_not_depend_on_companions(model):
+    together = model.logits(PAIRS)
+    alone = np.concatenate([model.logits([pair]) for pair in PAIRS])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-5)
+    assert np.ptp(alone, axis=0).min() > 1e-3  # the pairs differ, so a wrong order would show
+    order = list(range(len(PAIRS)))
+    random.Random(1).shuffle(order)
+    np.testing.assert_allclose(model.logits([PAIRS[i] for i in order]), together[order], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_batch_size_does_not_matter(model, batch_size):
+    np.testing.assert_allclose(model.logits(PAIRS, batch_size), model.logits(PAIRS), rtol=0, atol=1e-5)
+
+
+def test_probabilities_are_the_softmax_of_the_logits(model):
+    for prediction, row in zip(model.predict(PAIRS), model.logits(PAIRS).astype(float), strict=True):
+        expected = np.exp(row) / np.exp(row).sum()
+        assert list(prediction.probabilities) == list(saved_model.LABELS)
+        np.testing.assert_allclose(list(prediction.probabilities.values()), expected, rtol=1e-12)
+        assert prediction.label == saved_model.LABELS[int(row.argmax())]
+        assert prediction.score is None
+
+
+def test_regression_answers_with_a_number(tmp_path):
+    model = jaxmatch.load(saved_model.save(tmp_path / "run", task="regression", labels=()))
+    predictions = model.predict(PAIRS)
+    np.testing.assert_allclose([one.score for one in predictions], model.logits(PAIRS)[:, 0], rtol=1e-6)
+    assert all(one.label is None and one.probabilities == {} for one in predictions)
+
+
+def test_no_pairs_give_no_answers(model):
+    assert model.predict([]) == []
+    assert model.logits([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), ("a", b"b")])
+def test_what_is_not_a_pair_of_texts_is_refused_with_its_place(model, wrong):
+    with pytest.raises(TypeError, match="element 1 "):
+        model.predict([("a", "b"), wrong])
+
+
+def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, model, tmp_path):
+    moved = shutil.copytree(run / "model", tmp_path / "moved")
+    code = "import sys, json, jaxmatch; print(json.dumps(jaxmatch.load(sys.argv[1]).logits([('a b c', 'no d')]).tolist()))"
+    package = os.path.dirname(os.path.dirname(jaxmatch.__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", code, moved], cwd=tmp_path, env={**os.environ, "PYTHONPATH": package},
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    np.testing.assert_array_equal(np.array(json.loads(done.stdout), np.float32), model.logits(PAIRS[:1]))
+
+
+@pytest.mark.parametrize("name", ["parameters.npz", "vocabulary.txt", "vectors.npy"])
+def test_one_changed_byte_is_noticed(own_run, name):
+    path = own_run / "model" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{name}: is damaged"):
+        jaxmatch.load(own_run)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{name}: cannot be read"):
+        jaxmatch.load(own_run)
+
+
+def _edit(folder, **changed):
+    path = folder / "model" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"format": 2}, "has format 2, and this version reads up to 1"),
+        ({"format": "x"}, "is not the description of a jaxmatch model"),
+        ({"labels": "abc"}, "'labels' is not a list"),
+        ({"labels": ["x", "x", "y"]}, "do not fit the task"),
+        ({"labels": ["x", "y"]}, r"has shape \(3,\), and the model needs \(2,\)"),
+        ({"task": "translation"}, "unknown task 'translation'"),
+        ({"model": {**saved_model.SETTINGS, "blocks": 2}}, "blocks_1/.* has shape none"),
+        ({"model": {**saved_model.SETTINGS, "alignment": "identity"}}, "alignment/.*, and the model needs none"),
+        ({"model": {**saved_model.SETTINGS, "name": "other"}}, "no model 'other'"),
+        ({"preprocessing": {"stemmer": True}}, "preprocessing that this version does not know"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused_in_one_line(own_run, changed, message):
+    _edit(own_run, **changed)
+    with pytest.raises(InputError, match=message) as caught:
+        jaxmatch.load(own_run)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 1}', "[" * 100_000])
+def test_a_broken_description_is_refused(own_run, content):
+    (own_run / "model" / "model.json").write_text(content)
+    with pytest.raises(InputError, match="model.json: "):
+        jaxmatch.load(own_run)
+
+
+class _Payload:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("name", ["parameters.npz", "vectors.npy"])
+def test_loading_executes_nothing(own_run, tmp_path, name):
+    """Even with right checksums, an array that hides a pickle is refused before it is unpickled."""
+    path, trap = own_run / "model" / name, tmp_path / "executed"
+    array = np.empty(1, object)
+    array[0] = _Payload(trap)
+    with open(path, "wb") as file:
+        np.savez(file, array) if name.endswith("npz") else np.save(file, array, allow_pickle=True)
+    digests = json.loads((own_run / "model" / "model.json").read_text())["sha256"]
+    _edit(own_run, sha256={**digests, name: model_folder._digest(path)})
+    with pytest.raises(InputError, match=name):
+        jaxmatch.load(own_run)
+    assert not trap.exists()
+    pickle.loads(pickle.dumps(_Payload(trap))).close()  # the trap would have worked
+    assert trap.exists()
+
+
+def test_what_is_no_run_is_refused_with_what_to_give_instead(run, tmp_path):
+    workdir = run.parent.parent
+    with pytest.raises(InputError, match="holds 1 runs; name one of them, such as .*some-seed1"):
+        jaxmatch.load(workdir)
+    with pytest.raises(InputError, match="no such folder"):
+        jaxmatch.load(tmp_path / "absent")
+    with pytest.raises(InputError, match="holds no model"):
+        jaxmatch.load(tmp_path)
+    (tmp_path / "record.json").write_text("{}")
+    with pytest.raises(InputError, match="left a record but no model"):
+        jaxmatch.load(tmp_path)
+
+
+def test_saving_twice_gives_the_same_bytes(run, tmp_path):
+    again = saved_model.save(tmp_path / "again")
+    for path in (run / "model").iterdir():
+        assert path.read_bytes() == (again / "model" / path.name).read_bytes(), path.name
+
+
+def test_a_save_that_fails_leaves_the_model_before_it(own_run, monkeypatch):
+    before = model_folder.read(own_run).parameters["prediction"]
+
+    def fail(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(files, "write_json", fail)
+    with pytest.raises(OSError, match="no space left"):
+        saved_model.save(own_run, params=saved_model.parameters(3, seed=9))
+    jax.tree.map(np.testing.assert_array_equal, model_folder.read(own_run).parameters["prediction"], before)
+    assert os.listdir(own_run) == ["model"]
+
+
+def test_vectors_are_linked_and_copied_where_linking_fails(tmp_path, monkeypatch):
+    shared = tmp_path / "shared.npy"
+    np.save(shared, saved_model.vectors())
+    linked = saved_model.save(tmp_path / "linked", vectors=None, vectors_file=shared)
+    assert (linked / "model" / "vectors.npy").samefile(shared)
+
+    def refuse(*_):
+        raise OSError("cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    copied = saved_model.save(tmp_path / "copied", vectors=None, vectors_file=shared)
+    assert not (copied / "model" / "vectors.npy").samefile(shared)
+    for run in (linked, copied):
+        np.testing.assert_array_equal(model_folder.read(run).vectors, saved_model.vectors())
+
+
+def test_save_refuses_what_load_would(tmp_path):
+    with pytest.raises(ValueError, match="do not fit 12 words"):
+        saved_model.save(tmp_path / "run", vectors=saved_model.vectors()[:-1])
+    with pytest.raises(InputError, match="do not fit the task regression"):
+        saved_model.save(tmp_path / "run", task="regression")
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_a_kernel_size_of_several_survives_json(tmp_path):
+    several = {**saved_model.SETTINGS, "kernel_size": (1, 3)}
+    params = saved_model.parameters(3, settings=several)
+    run = saved_model.save(tmp_path / "run", model_settings=several, params=params)
+    assert model_folder.read(run).module.kernel_size == (1, 3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(), max_size=8)))
+def test_any_words_come_back_as_they_were(words):
+    assert model_folder.decode_words(model_folder.encode_words(words), "vocabulary.txt") == tuple(words)
+
+
+def test_load_is_found_without_importing_jax():
+    code = "import sys, jaxmatch; assert 'load' in dir(jaxmatch); print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "False\n"
+    assert jaxmatch.load is matcher.load
+    with pytest.raises(AttributeError, match="no attribute 'lord'"):
+        jaxmatch.lord

@@ -1,0 +1,68 @@
+"""The requirements stand in two files, which must agree; the shell scripts must say what is wrong in one line."""
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import jaxmatch
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_requirements_are_those_of_the_project_with_both_bounds():
+    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line and not line.startswith("#")]
+    declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
+    assert lines == declared
+    for line in lines:
+        assert re.fullmatch(r"[A-Za-z0-9_-]+>=[0-9.]+,<[0-9.]+", line), line
+
+
+def test_the_command_is_declared():
+    module, _, function = PROJECT["scripts"]["jaxmatch"].partition(":")
+    assert getattr(__import__(module, fromlist=[function]), function).__module__ == module
+    assert re.fullmatch(r"\d+\.\d+\.\d+", jaxmatch.__version__)
+    assert f"## {jaxmatch.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (None, "no program .* here; install Python 3.11 or newer"),
+        ("exit 1", "does not run"),
+        ('case "$2" in *print*) echo 3.9;; *) exit 1;; esac', "is Python 3.9, and 3.11 or newer is needed"),
+        ('case "$2" in *print*) echo 3.12;; *ensurepip*) exit 1;; esac', "lacks ensurepip.*apt install python3.12-venv"),
+    ],
+)
+def test_a_python_that_will_not_do_is_one_line(tmp_path, script, message):
+    python = tmp_path / "python3"
+    if script:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    folder = tmp_path / "environment"
+    done = subprocess.run([ROOT / ".ci" / "environment", python, folder], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.search(message, done.stderr) and done.stderr.count("\n") == 1
+    assert not folder.exists()
+
+
+def test_continuous_integration_runs_the_tests_on_the_data_beside_the_project(tmp_path):
+    """`make` is replaced by a program that notes how it was called."""
+    ours, note = tmp_path / "project", tmp_path / "note"
+    (ours / ".ci").mkdir(parents=True)
+    (ours / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())
+    (ours / ".ci" / "run").chmod(0o755)
+    make = tmp_path / "bin" / "make"
+    make.parent.mkdir()
+    make.write_text(f'#!/bin/sh\necho "$PWD $* ${{JAXMATCH_DATA:-none}}" > {note}\n')
+    make.chmod(0o755)
+    environment = {key: value for key, value in os.environ.items() if key != "JAXMATCH_DATA"}
+    environment["PATH"] = f"{make.parent}:{environment['PATH']}"
+    for folder in ("none", str(tmp_path / "shared" / "data")):
+        subprocess.run([ours / ".ci" / "run"], env=environment, cwd="/", check=True)
+        assert note.read_text() == f"{ours} test {folder}\n"
+        (tmp_path / "shared" / "data").mkdir(parents=True, exist_ok=True)
