@@ -14,9 +14,18 @@ from jaxmatch.errors import InputError
 _WORD_TOKENIZER = NLTKWordTokenizer()
 _TWEET_TOKENIZER = TweetTokenizer()
 
-# A plain sentence of unmarked words, on which the word tokeniser's many rules come to a split at the spaces. The words
-# that its rules take apart are left to it.
-_PLAIN = re.compile(r"[A-Za-z0-9 ]*[A-Za-z0-9]")
+# Plain text, on which the word tokeniser's thirty rules come to a handful: nothing but ASCII words, marks that are
+# always set apart, a comma before a space, single dashes and full stops, and the clitics of English. Most text is plain,
+# and is split several times faster than rule by rule; the tests hold both ways to each other.
+_PLAIN = re.compile(
+    r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
+         |,(?=\ |$) | -(?!-) | \.(?!\.)
+         |'(?:[sSmMdD]|ll|LL|re|RE|ve|VE|(?<=n')t|(?<=N')T)(?![A-Za-z0-9'])
+       )*+""",
+    re.VERBOSE,
+)
+_PLAIN_MARKS = str.maketrans({mark: f" {mark} " for mark in "?!();&%$#@,"})
+_PLAIN_CLITIC = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?= )")
 _CONTRACTED = re.compile(r"(?i:cannot|gimme|gonna|gotta|lemme|wanna)")
 
 # An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
@@ -33,11 +42,22 @@ def _whitespace(text: str) -> list[str]:
 
 
 def _word(text: str) -> list[str]:
-    stem = text[:-1] if text.endswith(".") else text
-    if _PLAIN.fullmatch(stem) and not _CONTRACTED.search(stem):
-        return stem.split() + ["."] if stem is not text else stem.split()
     # The tokeniser takes a full stop for the end of a sentence only at the end of the text.
-    return _WORD_TOKENIZER.tokenize(_SENTENCE_END.sub(" . ", text))
+    text = _SENTENCE_END.sub(" . ", text).strip(" ")
+    tokens = _plain_words(text)
+    return _WORD_TOKENIZER.tokenize(text) if tokens is None else tokens
+
+
+def _plain_words(text: str) -> list[str] | None:
+    """What the word tokeniser gives for plain text, or None if the text is not plain."""
+    stem = text.removesuffix(".").rstrip(" ")
+    # A full stop is set apart at the very end, behind which brackets may stand: an end that is clear is asked for.
+    if not stem or not (stem[-1].isalnum() or stem[-1] in "?!,"):
+        return None
+    if text.endswith("..") or not _PLAIN.fullmatch(stem) or _CONTRACTED.search(stem):
+        return None
+    tokens = _PLAIN_CLITIC.sub(r" \g<0>", f" {stem.translate(_PLAIN_MARKS)} ").split()
+    return [*tokens, "."] if text.endswith(".") else tokens
 
 
 def _tweet(text: str) -> list[str]:
