@@ -1,0 +1,227 @@
+"""Configs: every field with its default and its reason, overrides by name, and a lock against unknown names."""
+
+import ast
+import difflib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch import models
+from jaxmatch.data.dataset import TASKS
+from jaxmatch.data.tokens import TOKENIZERS
+from jaxmatch.errors import InputError
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+
+def default_config() -> ConfigDict:
+    """RE2 as released (2 blocks, 2 encoder layers, hidden 150); the files in configs/ change it for each data set."""
+    config = ConfigDict()
+
+    config.model = ConfigDict()
+    config.model.name = "re2"
+    config.model.blocks = 2  # tuned from 1 to 3 in the paper
+    config.model.encoder_layers = 2  # tuned from 1 to 3 in the paper
+    config.model.hidden_size = 150  # section 3.2; some released settings use 200
+    config.model.kernel_size = 3  # of the convolutional encoder
+    config.model.alignment = "linear"  # F of Eq. 2: "linear" or "identity"
+    config.model.fusion = "full"  # Eq. 4: "full"; ablation: "simple"
+    config.model.connection = "augmented"  # Eq. 1; also "augmented_running_sum", "residual", "none"
+    config.model.prediction = "full"  # Eq. 5 "full", Eq. 6 "symmetric", Eq. 7 "simple"
+    config.model.encoder_input = True  # False: the ablation "w/o enc-in"
+    config.model.parallel_blocks = False  # True: the ablation "parallel blocks"
+    config.model.weight_normalization = "he"  # gain starts at the norm of its direction; "unit": at 1; "none"
+    config.model.precision = "float32"  # of the matmuls; or "bfloat16" (parameters stay float32)
+
+    config.data = ConfigDict()
+    config.data.name = "embedded_inference"  # a name of the catalog, or "own"
+    config.data.directory = ""  # the folder with the official folders; "": the environment variable JAXMATCH_DATA
+    config.data.task = ""  # for own data: "classification", "regression" or "ranking"
+    config.data.vectors = ""  # a GloVe-format file (.txt, .txt.gz, .zip), as a path or below the data directory
+    config.data.tokenizer = "word"  # "whitespace", "word", "tweet", "tweet_split"
+    config.data.lowercase = True
+    config.data.remove_punctuation = True
+    config.data.minimum_count = 5  # a word without a vector is kept from this count on
+    config.data.maximum_length = 0  # 0: no limit, as in the paper
+
+    config.training = ConfigDict()
+    config.training.batch_size = 128
+    config.training.epochs = 30
+    config.training.evaluate_every_samples = 0  # 0: after every epoch
+    config.training.patience_samples = 400_000  # pairs without a better dev score before a run stops; 0: never
+    config.training.selection = "accuracy"  # the dev score that chooses the checkpoint
+    config.training.best_on_test = False  # also note the best TEST score, in a column of its own
+    config.training.maximum_buckets = 8  # length buckets; each is compiled once
+
+    # What is traced: a grid over these compiles nothing more.
+    config.optimizer = ConfigDict()
+    config.optimizer.learning_rate = 1e-3
+    config.optimizer.learning_rate_floor = 6e-5
+    config.optimizer.warmup_samples = 0
+    config.optimizer.decay_rate = 0.95
+    config.optimizer.decay_samples = 128_000
+    config.optimizer.dropout_rate = 0.2
+    config.optimizer.weight_decay = 0.0
+    config.optimizer.gradient_clip = 5.0
+
+    # How it is run; none of it changes what a run is.
+    config.execution = ConfigDict()
+    config.execution.evaluation_batch_size = 512
+    config.execution.checkpoint_seconds = 60.0
+    config.execution.maximum_replicas = 0  # runs trained at once; 0: as many as the memory holds
+    config.execution.restack = True  # shrink the program when half of its runs have stopped
+    config.execution.cache_directory = ""  # encoded data; "": below the user's cache folder
+    return config.lock()
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A remedy that names the closest of the known names."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if not close and "." in name:  # the last part often says what was meant
+        close = [k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]][:1]
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(known)}"
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"model": {"blocks": 2}} as {"model.blocks": 2}."""
+    flat = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping | ConfigDict):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _converted(key: str, value: Any, default: Any) -> Any:
+    """`value`, which may be text from a command line, as the type that the field has."""
+    problem = f'config.{key} = {value!r} is not {"a number" if isinstance(default, int | float) else "of the right type"}'
+    remedy = f"it is {default!r} by default"
+    if isinstance(value, str) and not isinstance(default, str):
+        try:
+            value = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            lowered = {"true": True, "false": False}.get(value.strip().lower())
+            if lowered is None:
+                raise InputError(problem, remedy=remedy) from None
+            value = lowered
+    if isinstance(default, bool) or isinstance(value, bool):
+        if not (isinstance(default, bool) and isinstance(value, bool)):
+            raise InputError(f"config.{key} = {value!r} is not True or False" if isinstance(default, bool) else problem, remedy=remedy)
+        return value
+    if isinstance(default, float) and isinstance(value, int | float):
+        return float(value)
+    if isinstance(default, int):
+        if isinstance(value, float) and value == int(value):
+            return int(value)
+        if isinstance(value, int) or (key == "model.kernel_size" and isinstance(value, tuple)):
+            return value
+        raise InputError(f"config.{key} = {value!r} is not a whole number", remedy=remedy)
+    if not isinstance(value, type(default)):
+        raise InputError(problem, remedy=remedy)
+    return value
+
+
+def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDict:
+    """A locked copy of `config` with some fields changed.
+
+    Arguments:
+      config: the base.
+      overrides: dotted name -> value, or the text of a value.
+
+    Raises:
+      InputError: an unknown name (with the nearest known one) or a value of the wrong type.
+    """
+    changed = ConfigDict(config.to_dict())
+    known = flatten(config)
+    for key, value in overrides.items():
+        if key not in known:
+            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, list(known)))
+        section, _, field = key.rpartition(".")
+        target = changed
+        for part in section.split("."):
+            target = target[part]
+        with target.ignore_type():
+            target[field] = _converted(key, value, known[key])
+    validate(changed)
+    return changed.lock()
+
+
+_CHOICES = {
+    "data.tokenizer": tuple(TOKENIZERS),
+    "data.task": ("", *TASKS),
+    "training.selection": tuple(HIGHER_IS_BETTER),
+}
+_AT_LEAST = {
+    "training.batch_size": 1,
+    "training.epochs": 1,
+    "training.evaluate_every_samples": 0,
+    "training.patience_samples": 0,
+    "training.maximum_buckets": 1,
+    "optimizer.learning_rate": 0,
+    "optimizer.learning_rate_floor": 0,
+    "optimizer.warmup_samples": 0,
+    "optimizer.decay_rate": 0,
+    "optimizer.decay_samples": 0,
+    "optimizer.dropout_rate": 0,
+    "optimizer.weight_decay": 0,
+    "optimizer.gradient_clip": 0,
+    "execution.evaluation_batch_size": 1,
+    "execution.checkpoint_seconds": 0,
+    "execution.maximum_replicas": 0,
+}
+
+
+def validate(config: ConfigDict) -> None:
+    """Refuses values that no run could use.
+
+    Raises:
+      InputError: names the field, its value and what it may be.
+    """
+    flat = flatten(config)
+    for key, choices in _CHOICES.items():
+        if key in flat and flat[key] not in choices:
+            raise InputError(
+                f'config.{key} = "{flat[key]}" is unknown', remedy=nearest(str(flat[key]), [choice for choice in choices if choice])
+            )  # fmt: skip
+    for key, least in _AT_LEAST.items():
+        if key in flat and not flat[key] >= least:
+            raise InputError(f"config.{key} = {flat[key]} is too small", remedy=f"it is at least {least}")
+    if not flat["optimizer.dropout_rate"] < 1:
+        raise InputError(f"config.optimizer.dropout_rate = {flat['optimizer.dropout_rate']} leaves nothing", remedy="it is below 1")
+    models.build(config.model, outputs=2)  # knows its own settings
+
+
+def load_module(path: Path) -> ModuleType:
+    """Runs a config or sweep file and returns it as a module.
+
+    Raises:
+      InputError: there is no such file, or it fails while it runs.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("there is no such file", path=path, remedy="give a file of configs/ or sweeps/, or one of your own")
+    specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)
+    if specification is None or specification.loader is None:
+        raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")
+    module = importlib.util.module_from_spec(specification)
+    try:
+        specification.loader.exec_module(module)
+    except InputError:
+        raise
+    except SyntaxError as error:
+        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="mend the file") from error
+    except Exception as error:
+        raise InputError(f"the file fails with {type(error).__name__}: {error}", path=path, remedy="mend the file") from error
+    return module
+
+
+def load_config(path: Path) -> ConfigDict:
+    """The config that a file's `get_config()` returns."""
+    module = load_module(path)
+    if not hasattr(module, "get_config"):
+        raise InputError("the file has no get_config()", path=path, remedy="define one that returns a config")
+    return module.get_config()

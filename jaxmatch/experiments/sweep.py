@@ -1,0 +1,97 @@
+"""A sweep: a named grid of runs with the layout of the table it fills."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import flatten, with_overrides
+from jaxmatch.experiments.tables import TableLayout
+
+# What may differ inside one compiled program, besides the seed.
+TRACED = "optimizer"
+# What says how a run is made, not what it is.
+NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One config and one seed.
+
+    Attributes:
+      config: resolved and locked.
+      seed: of its parameters, masks and batch order.
+      overrides: how it differs from the sweep's config: its place in the grid.
+      variant: the name of its variant, or "".
+    """
+
+    config: ConfigDict
+    seed: int
+    overrides: Mapping[str, Any]
+    variant: str = ""
+
+    def signature(self, fingerprint: str) -> str:
+        """Names what a program is compiled for and trained on: all settings but the traced ones, and the data's content."""
+        flat = flatten(self.config)
+        kept = {k: v for k, v in flat.items() if not k.startswith((*NOT_IDENTITY, f"{TRACED}."))}
+        return _hash({"settings": kept, "data": fingerprint})
+
+    def identity(self, fingerprint: str) -> str:
+        """Names the run: its settings, its seed and the data's content, wherever the files lie."""
+        kept = {k: v for k, v in flatten(self.config).items() if not k.startswith(NOT_IDENTITY)}
+        return f"{_hash({'settings': kept, 'data': fingerprint})}-seed{self.seed}"
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """A grid of runs.
+
+    Attributes:
+      name: what the folder and the table are called.
+      config: what all runs share.
+      grid: dotted setting -> the values it takes; every combination is trained.
+      seeds: every combination is trained with each.
+      table: which scores the table shows, how, and beside which published ones.
+      variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid.
+    """
+
+    name: str
+    config: ConfigDict
+    grid: Mapping[str, Sequence[Any]]
+    seeds: Sequence[int]
+    table: TableLayout
+    variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def runs(self) -> list[Run]:
+        """All runs, in the order of the grid.
+
+        Raises:
+          InputError: an axis without values, no seeds, a value given twice, or a setting that does not exist.
+        """
+        if not self.seeds:
+            raise InputError(f'the sweep "{self.name}" has no seeds', remedy="give at least one")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise InputError(f'the sweep "{self.name}" gives a seed twice', remedy="name each seed once")
+        for key, values in self.grid.items():
+            if not values:
+                raise InputError(f'the grid axis "{key}" has no values', remedy="give at least one, or leave the axis out")
+            if len({repr(value) for value in values}) < len(values):
+                raise InputError(f'the grid axis "{key}" has a value twice', remedy="name each value once")
+        runs = []
+        for variant, settings in (self.variants or {"": {}}).items():
+            for point in itertools.product(*self.grid.values()):
+                place = dict(zip(self.grid, point, strict=True))
+                config = with_overrides(self.config, {**settings, **place})
+                resolved = flatten(config)
+                place = {key: resolved[key] for key in place}
+                runs += [Run(config, int(seed), place, variant) for seed in self.seeds]
+        return runs

@@ -1,0 +1,135 @@
+"""The folder of a sweep: cohorts in the making, finished runs, and who is working on what.
+
+    WORKDIR/
+      sweep.json              name, layout of the table and run names of the sweep started last
+      runs/RUN/record.json    what a run left; the folder appears whole or not at all
+      runs/RUN/model/         the trained model with all it needs to answer
+      cohorts/COHORT/         cohort.json (its runs), checkpoints/, DONE
+      vectors/                embedding tables that the models of this folder share by hard links
+"""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import write_atomically, write_json
+
+
+@dataclasses.dataclass(frozen=True)
+class CohortFolder:
+    """A cohort on disk: some runs of one signature, trained together.
+
+    Attributes:
+      path: its folder.
+      signature: of its runs.
+      runs: their names.
+    """
+
+    path: Path
+    signature: str
+    runs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def done(self) -> bool:
+        return (self.path / "DONE").exists()
+
+    def mark_done(self) -> None:
+        """Says that all its runs are on record, and drops the checkpoints, which nobody needs any more."""
+        write_atomically(self.path / "DONE", "")
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+    def lock(self) -> FileLock:
+        """Held by the process that trains the cohort; the system frees it when that process ends, however it ends."""
+        return FileLock(self.path.with_name(f"{self.path.name}.lock"))
+
+
+class Workdir:
+    """The folder of a sweep."""
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError("this is a file, not a folder", path=self.path, remedy="give --workdir another name")
+
+    def run_folder(self, run: str) -> Path:
+        return self.path / "runs" / run
+
+    def shared_vectors(self, fingerprint: str) -> Path:
+        return self.path / "vectors" / f"{fingerprint}.npy"
+
+    def cohorts(self) -> list[CohortFolder]:
+        """All cohorts there are, finished or not."""
+        found = []
+        for file in sorted((self.path / "cohorts").glob("*/cohort.json")):
+            try:
+                notes = json.loads(file.read_text())
+                found.append(CohortFolder(file.parent, notes["signature"], tuple(notes["runs"])))
+            except (ValueError, KeyError) as error:
+                raise InputError(f"the file is damaged ({error})", path=file, remedy="remove its folder and start again") from None
+        return found
+
+    def finished(self) -> set[str]:
+        """The runs that are on record and whose cohort is done."""
+        runs = {run for cohort in self.cohorts() if cohort.done for run in cohort.runs}
+        return {run for run in runs if (self.run_folder(run) / "record.json").exists()}
+
+    def claim(self, wanted: Iterable[tuple[str, Sequence[str]]]) -> list[CohortFolder]:
+        """Settles which cohorts train the runs that are missing.
+
+        A cohort that was begun goes on as it is; only what no cohort holds yet makes a new one. Settled under a lock, so two
+        launchers that start at once agree.
+
+        Arguments:
+          wanted: (signature, run names) for each cohort, as planned if nothing were there.
+
+        Returns:
+          The unfinished cohorts that hold wanted runs.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path / ".lock"):
+            wanted = [(signature, tuple(runs)) for signature, runs in wanted]
+            names = {run for _, runs in wanted for run in runs} - self.finished()
+            claimed: list[CohortFolder] = []
+            for cohort in self.cohorts():
+                if not names.intersection(cohort.runs):
+                    continue
+                if cohort.done:  # its records are gone: it starts again
+                    (cohort.path / "DONE").unlink()
+                elif not names.issuperset(cohort.runs) and self._abandon(cohort):
+                    continue
+                claimed.append(cohort)
+            held = {run for cohort in claimed for run in cohort.runs}
+            for signature, runs in wanted:
+                missing = tuple(run for run in runs if run in names and run not in held)
+                if missing:
+                    claimed.append(self._new_cohort(signature, missing))
+            return claimed
+
+    def _abandon(self, cohort: CohortFolder) -> bool:
+        """Removes a begun cohort that holds runs nobody wants any more, unless somebody is at it."""
+        try:
+            with cohort.lock().acquire(blocking=False):
+                shutil.rmtree(cohort.path)
+                return True
+        except Timeout:
+            return False
+
+    def _new_cohort(self, signature: str, runs: tuple[str, ...]) -> CohortFolder:
+        name = hashlib.sha256("\n".join((signature, *runs)).encode()).hexdigest()[:12]
+        path = self.path / "cohorts" / name
+        write_json(path / "cohort.json", {"signature": signature, "runs": runs})
+        return CohortFolder(path, signature, runs)

@@ -1,0 +1,39 @@
+"""Traced hyperparameters: what may differ between the runs of one compiled program."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Hyperparameters(NamedTuple):
+    """The numbers of one run that enter its program as arrays, each `<float32>[]` (stacked: `<float32>[replica]`).
+
+    Samples are training pairs, so that one setting means the same at every batch size.
+
+    Attributes:
+      learning_rate: the rate after warmup.
+      learning_rate_floor: the rate that warmup starts from and that decay stops at.
+      warmup_samples: pairs over which the rate rises linearly.
+      decay_rate: factor on the rate after every `decay_samples` pairs; 1 keeps the rate.
+      decay_samples: pairs between two factors.
+      dropout_rate: the share of units that are zeroed.
+      weight_decay: the L2 penalty added to the gradient.
+      gradient_clip: the largest global norm of the gradient; 0 does not clip.
+    """
+
+    learning_rate: np.ndarray
+    learning_rate_floor: np.ndarray
+    warmup_samples: np.ndarray
+    decay_rate: np.ndarray
+    decay_samples: np.ndarray
+    dropout_rate: np.ndarray
+    weight_decay: np.ndarray
+    gradient_clip: np.ndarray
+
+
+def stack(settings: Sequence[Mapping[str, float]]) -> Hyperparameters:
+    """Stacks the `optimizer` sections of several configs: every field becomes `<float32>[replica]`."""
+    return Hyperparameters(
+        **{name: np.asarray([float(one[name]) for one in settings], np.float32) for name in Hyperparameters._fields}
+    )

@@ -1,0 +1,19 @@
+"""What a batch costs."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+
+def cross_entropy(outputs: jax.Array, labels: jax.Array) -> jax.Array:
+    """Softmax cross entropy, `<float32>[batch]`, of `<float32>[batch, classes]` and `<int32>[batch]`."""
+    return optax.softmax_cross_entropy_with_integer_labels(outputs, labels)
+
+
+def squared_error(outputs: jax.Array, labels: jax.Array) -> jax.Array:
+    """Squared error, `<float32>[batch]`, of `<float32>[batch, 1]` and `<float32>[batch]`."""
+    return jnp.square(outputs[:, 0] - labels)
+
+
+# A ranking is trained by point-wise binary classification (RE2, section 3.5).
+LOSSES = {"classification": cross_entropy, "ranking": cross_entropy, "regression": squared_error}

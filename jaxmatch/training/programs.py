@@ -1,0 +1,71 @@
+"""Compiled programs, counted.
+
+A signature has one training program and one evaluation program. A program is compiled once for every shape it meets (one a
+length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more.
+"""
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+REPLICA = "replica"
+
+
+def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
+    """The devices in a row; the replica axis is cut into as many pieces."""
+    return Mesh(devices, (REPLICA,))
+
+
+def place(tree: Any, mesh: Mesh, *, by_replica: bool) -> Any:
+    """Puts a tree on the mesh: leading axis spread over the devices, or a whole copy on each."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(REPLICA) if by_replica else PartitionSpec()))
+
+
+class Program:
+    """A function compiled ahead of time for each combination of static arguments and shapes.
+
+    Arguments:
+      function: takes the static arguments first, then arrays.
+      name: what to call it in messages.
+      by_replica: for each array argument, whether its leading axis is the replica axis.
+      mesh: the devices. With several, every device computes its own replicas and never talks to another.
+      donated: which array arguments (counted after the static ones) may be overwritten.
+    """
+
+    def __init__(
+        self,
+        function: Callable,
+        *,
+        name: str,
+        by_replica: tuple[bool, ...],
+        mesh: Mesh,
+        donated: tuple[int, ...] = (),
+    ):
+        self._function, self.name, self._by_replica, self._mesh, self._donated = function, name, by_replica, mesh, donated
+        self.executables: dict[Hashable, jax.stages.Compiled] = {}
+        self.compile_seconds = 0.0
+
+    def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
+        """The executable for these arguments; compiles it when it is new."""
+        key = (static, tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays)))
+        if key not in self.executables:
+            start = time.perf_counter()
+            self.executables[key] = self._jitted(static).lower(*arrays).compile()
+            self.compile_seconds += time.perf_counter() - start
+        return self.executables[key]
+
+    def __call__(self, static: tuple, *arrays: Any) -> Any:
+        return self.compiled(static, arrays)(*arrays)
+
+    def _jitted(self, static: tuple) -> Callable:
+        def call(*arrays):
+            return self._function(*static, *arrays)
+
+        if self._mesh.size > 1:
+            specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in self._by_replica)
+            call = jax.shard_map(call, mesh=self._mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA))
+        call.__name__ = self.name
+        return jax.jit(call, donate_argnums=self._donated)

@@ -1,0 +1,59 @@
+"""What training tells whoever watches it."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+
+class Listener:
+    """Hears how a cohort is doing; every method may be overridden, none need be."""
+
+    def compiling(self, program: str, shape: tuple[int, ...]) -> None:
+        """A program is about to be compiled for a shape it has not met."""
+
+    def stepped(self, done: int, total: int) -> None:
+        """`done` of `total` steps are behind the cohort (early stopping may end it sooner)."""
+
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+        """Dev was scored: the selection score of every run still training."""
+
+    def resumed(self, samples: int) -> None:
+        """Training goes on from a checkpoint."""
+
+
+@dataclasses.dataclass
+class RunProgress:
+    """How one run has done so far; plain values, kept in the checkpoint.
+
+    Attributes:
+      curve: one entry an evaluation: samples, epoch, train_loss, learning_rate, dev.
+      best_score: the selection score of the best evaluation so far.
+      best_at: samples seen by then.
+      best: all dev scores of that evaluation.
+      best_on_test: scores and samples of the evaluation that was best on TEST, where that was asked for.
+      stopped: patience has run out.
+      diverged_at: samples seen when the loss was no longer finite.
+    """
+
+    curve: list = dataclasses.field(default_factory=list)
+    best_score: float | None = None
+    best_at: int = 0
+    best: dict | None = None
+    best_on_test: dict | None = None
+    stopped: bool = False
+    diverged_at: int | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.stopped or self.diverged_at is not None
+
+    def note(self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int) -> bool:
+        """Adds an evaluation to the curve and says whether it is the best so far."""
+        self.curve.append(dict(entry))
+        sign = 1 if higher_is_better else -1
+        # A score that is not a number is taken only while there is no other.
+        better = self.best_score is None or self.best_score != self.best_score or sign * score > sign * self.best_score
+        if better:
+            self.best_score, self.best_at, self.best = score, entry["samples"], dict(entry["dev"])
+        elif patience_samples and entry["samples"] - self.best_at >= patience_samples:
+            self.stopped = True
+        return better
