@@ -1,0 +1,199 @@
+"""What `jaxmatch data check` says: what is in a data set, and what may be wrong with it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from jaxmatch.data import catalog, vocabulary
+from jaxmatch.data.corpus import Corpus, coverage
+from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data.encoding import DataSettings, read_word_vectors
+from jaxmatch.data.vectors import VectorReport
+from jaxmatch.data.vocabulary import UNKNOWN_WORD
+
+_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+# From these shares on something is worth a line.
+_LOW_COVERAGE, _LOPSIDED = 0.9, 0.95
+# A text so many times longer than the 99th percentile decides a bucket's shape alone.
+_OUTLIER = 4
+
+
+def check(settings: DataSettings) -> str:
+    """Describes a data set: counts, labels, lengths, vocabulary coverage and problems.
+
+    Arguments:
+      settings: what to read, and how; `vectors` may stay empty, and then no coverage is reported.
+
+    Returns:
+      Several lines of text; the last section lists the problems found, or says that there are none.
+
+    Raises:
+      InputError: the data cannot be read at all.
+    """
+    data = catalog.load(settings.name, settings.directory or None, task=settings.task)
+    corpus = Corpus(data, settings.preprocessing)
+    problems = [f"there is no {name} split" for name in catalog.SPLITS if name not in data.splits]
+    sections = [
+        f"{data.name}: {data.task}" + (f", labels {', '.join(data.labels)}" if data.labels else ""),
+        _pairs(data, problems),
+        _labels(data, problems),
+    ]
+    if any(split.groups is not None for split in data.splits.values()):
+        sections.append(_groups(data, problems))
+    sections.append(_lengths(data, corpus, problems))
+    sections.append(_words(settings, corpus, problems))
+    _look_for_repetition(data, problems)
+    sections.append("\n".join(["problems", *(f"  - {problem}" for problem in problems)]) if problems else "no problems")
+    return "\n\n".join(sections)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns of equal width: the first to the left, the others to the right."""
+    cells = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def _percent(share: float) -> str:
+    # Rounded down: 99.999% must not read as everything.
+    return f"{np.floor(share * 1000) / 10:.1f}%"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _pairs(data: DataSet, problems: list[str]) -> str:
+    rows = []
+    for name, split in data.splits.items():
+        dropped = ", ".join(f"{count:,} ({reason})" for reason, count in split.dropped.items() if count) or "0"
+        distinct = len(set(zip(split.text_a, split.text_b, strict=True)))
+        rows.append((name, f"{len(split):,}", f"{distinct:,}", dropped))
+        if not len(split):
+            problems.append(f"{name} has no pairs")
+    return _table(("split", "pairs", "distinct", "dropped"), rows)
+
+
+def _labels(data: DataSet, problems: list[str]) -> str:
+    if data.task == "regression":
+        rows = []
+        for name, split in data.splits.items():
+            values = np.array(split.labels or [np.nan], np.float64)
+            rows.append((name, *(f"{value:.3f}" for value in (values.min(), values.mean(), values.max(), values.std()))))
+            if values.min() == values.max():
+                problems.append(f"{name}: every pair has the score {values.min():g}")
+        return _table(("scores", "lowest", "mean", "highest", "deviation"), rows)
+    rows = []
+    for name, split in data.splits.items():
+        counts = Counter(split.labels)
+        total = max(1, len(split))
+        rows.append((name, *(f"{counts[label]:,} ({_percent(counts[label] / total)})" for label in data.labels)))
+        for label in data.labels:
+            if len(split) and not counts[label]:
+                problems.append(f"{name} has no pair labelled {label!r}")
+            elif data.task == "classification" and counts[label] / total >= _LOPSIDED:
+                problems.append(f"{name}: {_percent(counts[label] / total)} of the pairs are labelled {label!r}")
+    return _table(("labels", *data.labels), rows)
+
+
+def _groups(data: DataSet, problems: list[str]) -> str:
+    rows = []
+    for name, split in data.splits.items():
+        if split.groups is None:
+            problems.append(f"{name} has no groups")
+            continue
+        found: dict[str, set[object]] = {}
+        for group, label in zip(split.groups, split.labels, strict=True):
+            found.setdefault(group, set()).add(label)
+        scored = sum(len(labels) > 1 for labels in found.values())
+        sizes = Counter(split.groups).values()
+        rows.append((name, f"{len(found):,}", f"{scored:,}", f"{len(split) / max(1, len(found)):.1f}", max(sizes, default=0)))
+        if not scored:
+            problems.append(f"{name}: no group has both a right and a wrong candidate, so nothing can be ranked")
+    return _table(("groups", "all", "right and wrong", "mean size", "largest"), rows)
+
+
+def _lengths(data: DataSet, corpus: Corpus, problems: list[str]) -> str:
+    rows = []
+    empty = corpus.words.get(UNKNOWN_WORD)
+    for name, split in data.splits.items():
+        if not len(split):
+            continue
+        for side in ("a", "b"):
+            tokens, offsets = corpus.column(name, side)
+            lengths = np.diff(offsets)
+            quantiles = np.quantile(lengths, _QUANTILES, method="higher")
+            rows.append((f"{name} {side}", f"{lengths.mean():.1f}", *quantiles.tolist()))
+            if quantiles[-1] > _OUTLIER * quantiles[-2]:
+                problems.append(
+                    f"{name} {side}: the longest text has {quantiles[-1]} tokens, 99% have at most {quantiles[-2]};"
+                    " a maximum length would save padding"
+                )
+            nothing = 0 if empty is None else int(np.sum((tokens[offsets[:-1]] == empty) & (lengths == 1)))
+            if nothing:
+                problems.append(f"{name} {side}: {_count(nothing, 'text has', 'texts have')} no token left")
+    return _table(("tokens", "mean", *(f"{quantile:.0%}" for quantile in _QUANTILES)), rows)
+
+
+def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
+    counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
+    lines = [f"words: {len(counts):,} distinct, {sum(counts.values()):,} in all texts"]
+    if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
+        frequent = sum(count >= settings.minimum_count for count in counts.values())
+        lines.append(f"  {frequent:,} occur {settings.minimum_count} times or more")
+        lines.append("  no vectors were named, so their coverage is unknown")
+        return "\n".join(lines)
+    found, report = read_word_vectors(settings, corpus.words)
+    words = vocabulary.build(counts, found, settings.minimum_count)
+    shares = coverage(counts, words, found)
+    lines += [
+        f"  vectors {report.name}: {report.lines:,} words of {report.dimensions} dimensions,"
+        f" {_count(report.broken, 'broken line')}",
+        f"  vocabulary: {len(words) - 2:,} words, {_percent(shares['words_with_vector'])} of them with a vector",
+        f"  {_percent(shares['tokens_with_vector'])} of all tokens have a vector,"
+        f" {_percent(shares['tokens_in_vocabulary'])} are in the vocabulary",
+    ]
+    missing = sorted((word for word in counts if word not in found), key=lambda word: (-counts[word], word))
+    if missing:
+        lines.append("  most frequent without a vector: " + ", ".join(f"{word} ({counts[word]})" for word in missing[:8]))
+    _judge_vectors(shares, report, problems)
+    return "\n".join(lines)
+
+
+def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: list[str]) -> None:
+    if shares["tokens_with_vector"] < _LOW_COVERAGE:
+        problems.append(f"only {_percent(shares['tokens_with_vector'])} of all tokens have a vector")
+    if report.broken:
+        shown = "; ".join(report.broken_examples)
+        problems.append(f"vectors {report.name}: {_count(report.broken, 'broken line')} left out ({shown})")
+
+
+def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
+    """Pairs that stand twice in a split, twice with different labels, or in the training split too."""
+    texts = {name: list(zip(split.text_a, split.text_b, strict=True)) for name, split in data.splits.items()}
+    for name, split in data.splits.items():
+        repeated = len(split) - len(set(texts[name]))
+        if repeated:
+            problems.append(f"{name}: {_count(repeated, 'pair repeats', 'pairs repeat')} an earlier one")
+        contradicting = _contradicting(texts[name], split)
+        if contradicting:
+            problems.append(f"{name}: {_count(contradicting, 'pair stands', 'pairs stand')} there with different labels")
+    known = set(texts.get("train", ()))
+    for name in texts:
+        shared = 0 if name == "train" else sum(pair in known for pair in texts[name])
+        if shared:
+            problems.append(f"{name}: {_count(shared, 'pair stands', 'pairs stand')} in the training split too")
+
+
+def _contradicting(texts: Sequence[tuple[str, str]], split: Split) -> int:
+    labels: dict[tuple[str, str], set[object]] = {}
+    for pair, label in zip(texts, split.labels, strict=True):
+        labels.setdefault(pair, set()).add(label)
+    return sum(len(found) > 1 for found in labels.values())
