@@ -243,3 +243,16 @@ def test_official_line_ends_do_not_matter(data_folder, tmp_path):
     here, there = catalog.load("wikiqa", tmp_path).splits["dev"], catalog.load("wikiqa", data_folder).splits["dev"]
     for column in ("text_a", "text_b", "labels", "groups", "documents"):
         assert getattr(here, column) == getattr(there, column)
+
+
+# --- generated data -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", catalog.EMBEDDED_TASKS)
+def test_embedded_data_are_generated_and_need_no_files(monkeypatch, name):
+    import jaxmatch.data.embedded
+
+    generated = []
+    monkeypatch.setattr(jaxmatch.data.embedded, "generate", generated.append, raising=False)
+    catalog.load(name, task=catalog.EMBEDDED_TASKS[name])
+    assert generated == [name] and catalog.find_files(name) == {}
