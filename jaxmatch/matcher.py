@@ -77,11 +77,8 @@ class Matcher:
         result = np.zeros((len(order), self.outputs), np.float32)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            # The program is compiled for a number of rows: powers of two keep the numbers few.
-            count = min(batch_size, 1 << (len(rows) - 1).bit_length())
-            filled = np.concatenate([rows, np.repeat(rows[:1], count - len(rows))])
-            logits = self._model.logits(_padded([sides_a[row] for row in filled]), _padded([sides_b[row] for row in filled]))
-            result[rows] = np.asarray(logits)[: len(rows)]
+            sides = (_padded([side[row] for row in rows]) for side in (sides_a, sides_b))
+            result[rows] = self._model.logits(*sides)
         return result
 
     def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> list[Prediction]:
@@ -121,7 +118,7 @@ class Matcher:
 
 def _padded(rows: list[list[int]]) -> np.ndarray:
     """<int32>[batch, length of the longest row], filled up with padding."""
-    result = np.full((len(rows), max(1, *map(len, rows), 1)), PADDING, np.int32)
+    result = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
     for number, row in enumerate(rows):
         result[number, : len(row)] = row
     return result

@@ -410,7 +410,28 @@ def test_evaluate_reads_the_split_it_was_trained_beside(tmp_path, data_folder, c
     assert accuracy.split() == ["accuracy", f"{share:.4f}"]
 
 
+def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    _tsv(folder / "dev.tsv", [("a b", "c", "2.5"), ("d", "no e", "-1"), ("a", "a", "4")], "text_a\ttext_b\tlabel")
+    config = {"data": {"name": "own", "directory": str(folder), "task": "regression"}}
+    run = saved_model.save(tmp_path / "run", task="regression", labels=(), config=config)
+    assert main(["evaluate", str(run), "--split", "dev", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    logits = jaxmatch.load(run).logits([("a b", "c"), ("d", "no e"), ("a", "a")])[:, 0]
+    assert answer["data"] == "own dev"
+    assert answer["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
+    assert main(["evaluate", str(run)]) == 2
+    assert "has no test file: looked for test.tsv or test.jsonl" in capsys.readouterr().err
+
+
 # data
+
+
+def test_data_check_reports_a_folder_of_ones_own(tmp_path, capsys):
+    _tsv(tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y"), ("d", "b", "y")], "text_a\ttext_b\tlabel")
+    assert main(["data", "check", "own", "--data-directory", str(tmp_path)]) == 0
+    assert "own: classification, labels x, y" in capsys.readouterr().out
 
 
 def test_data_check_knows_a_misspelt_name(capsys):

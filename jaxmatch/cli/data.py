@@ -5,8 +5,6 @@
 
 import argparse
 
-from jaxmatch.cli.places import data_directory, vectors_file
-
 HELP = "report what is in a data set, and what is wrong with it"
 
 
@@ -29,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.encoding import DataSettings
     from jaxmatch.data.report import check
+    from jaxmatch.experiments.preparation import data_directory, vectors_file
 
     directory = data_directory(arguments.name, arguments.data_directory)
     settings = DataSettings(

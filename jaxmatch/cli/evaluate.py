@@ -15,7 +15,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxmatch.cli.places import data_directory
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,16 +92,20 @@ def _own_file(matcher: Matcher, path: Path) -> Split:
 
 def _official_split(matcher: Matcher, name: str, said_directory: str | None) -> Split:
     from jaxmatch.data import catalog
+    from jaxmatch.experiments.preparation import data_directory
 
     settings = matcher.config["data"]
     directory = data_directory(settings["name"], said_directory, settings.get("directory"))
-    if settings["name"] in catalog.CATALOG:
-        # One split is read, not the half million pairs beside it.
-        found = catalog.find_files(settings["name"], directory, task=settings.get("task", ""))
-        if name in found:
-            return catalog.CATALOG[settings["name"]].read(found[name])
-    else:
-        found = catalog.load(settings["name"], directory, task=settings.get("task", "")).splits
+    if settings["name"] in catalog.EMBEDDED_TASKS:
+        found = catalog.load(settings["name"]).splits
         if name in found:
             return found[name]
+    else:
+        # One split is read, not the half million pairs beside it.
+        task = matcher.task if settings["name"] == catalog.OWN else ""
+        found = catalog.find_files(settings["name"], directory, task=task)
+        if name in found and settings["name"] == catalog.OWN:
+            return _own_file(matcher, found[name])
+        if name in found:
+            return catalog.CATALOG[settings["name"]].read(found[name])
     raise catalog.missing_split(settings["name"], directory, name)
