@@ -8,10 +8,6 @@ from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 
 
-def _beside(*parts: jax.Array) -> jax.Array:
-    return jnp.concatenate(parts, axis=-1)
-
-
 class FullFusion(nn.Module):
     """Compares in three perspectives, each through a network of its own, and fuses them (Eq. 4)."""
 
@@ -28,12 +24,13 @@ class FullFusion(nn.Module):
                 self.features, weight_normalization=self.weight_normalization, precision=self.precision, name=name
             )
 
-        perspectives = _beside(
-            network("concatenation")(_beside(own, aligned)),  # Eq. 4: G_1([a; a'])
-            network("difference")(_beside(own, own - aligned)),  # Eq. 4: G_2([a; a - a'])
-            network("product")(_beside(own, own * aligned)),  # Eq. 4: G_3([a; a * a'])
-        )
-        return network("output")(Dropout()(perspectives, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
+        perspectives = [
+            network("concatenation")(own, aligned),  # Eq. 4: G_1([a; a'])
+            network("difference")(own, own - aligned),  # Eq. 4: G_2([a; a - a'])
+            network("product")(own, own * aligned),  # Eq. 4: G_3([a; a * a'])
+        ]
+        compared = Dropout()(jnp.concatenate(perspectives, axis=-1), dropout_rate)
+        return network("output")(compared)  # Eq. 4: G([a_1; a_2; a_3])
 
 
 class SimpleFusion(nn.Module):
@@ -49,7 +46,7 @@ class SimpleFusion(nn.Module):
         network = Dense(
             self.features, weight_normalization=self.weight_normalization, precision=self.precision, name="output"
         )
-        return network(_beside(own, aligned))
+        return network(own, aligned)
 
 
 FUSIONS = {"full": FullFusion, "simple": SimpleFusion}

@@ -118,13 +118,18 @@ class RE2(nn.Module):
         Returns:
           <float32>[batch, outputs], logits.
         """
+        vector_a, vector_b = self.sentence_vectors(a, b, vectors, dropout_rate)
+        return self.predict(vector_a, vector_b, dropout_rate)
+
+    def sentence_vectors(self, a, b, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
+        """All below the prediction layer: arguments as above -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
         mask_a, mask_b = a["ids"] > 0, b["ids"] > 0
         vectors = jax.lax.stop_gradient(vectors)
         embedded_a = self.dropout(vectors[a["ids"]], dropout_rate)
         embedded_b = self.dropout(vectors[b["ids"]], dropout_rate)
         run = self._parallel if self.parallel_blocks else self._stacked
         output_a, output_b = run(embedded_a, embedded_b, mask_a, mask_b, dropout_rate)
-        return self.predict(max_over_time(output_a, mask_a), max_over_time(output_b, mask_b), dropout_rate)
+        return max_over_time(output_a, mask_a), max_over_time(output_b, mask_b)
 
     def _stacked(self, embedded_a, embedded_b, mask_a, mask_b, dropout_rate):
         """The output of the last of the consecutive blocks."""

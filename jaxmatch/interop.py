@@ -1,0 +1,225 @@
+"""RE2 to and from the layout of its authors' PyTorch code (alibaba-edu/simple-effective-text-matching-pytorch).
+
+A state dict maps that code's parameter names to arrays; its settings are that code's names for them:
+
+    alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
+    prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_sizes, num_classes
+
+Others, as a checkpoint's arguments hold them, are left alone. Numpy arrays are enough; PyTorch is needed only to read a file.
+"""
+
+import argparse
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import flax.traverse_util
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.weights import column_norms
+from jaxmatch.models import build
+from jaxmatch.models.bound import BoundModel
+from jaxmatch.models.re2 import RE2
+
+_EMBEDDING = "embedding.embedding.weight"
+
+# Their sum of residual parts runs over all earlier blocks; up to three blocks that is Eq. 1.
+_CONNECTION_FROM = {"aug": "augmented_running_sum", "residual": "residual", "none": "none"}
+_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {"augmented": "aug"}
+_FUSION = {"concatenation": "fusion1", "difference": "fusion2", "product": "fusion3", "output": "fusion"}
+
+Path = tuple[str, ...]
+
+
+def _layers(model: RE2) -> Iterator[tuple[Path, str]]:
+    """Each weight-normalised layer: where our parameter tree has it, and their prefix of its names."""
+    for block in range(model.blocks):
+        ours, theirs = f"blocks_{block}", f"blocks.{block}"
+        for layer in range(model.encoder_layers):
+            for which in range(len(model.kernel_size)):
+                name = f"convolution_{layer}" if len(model.kernel_size) == 1 else f"convolution_{layer}_{which}"
+                yield (ours, "encoder", name), f"{theirs}.encoder.encoders.{layer}.model.{which}.0"
+        if model.alignment == "linear":
+            yield (ours, "alignment", "projection"), f"{theirs}.alignment.projection.1.model.0"
+        for name in _FUSION if model.fusion == "full" else ("output",):
+            yield (ours, "fusion", name), f"{theirs}.fusion.{_FUSION[name]}.model.0"
+    if model.connection == "residual" and model.blocks > 1:
+        yield ("connection", "projection"), "connection.linear.model.0"
+    yield ("prediction", "hidden"), "prediction.dense.1.model.0"
+    yield ("prediction", "output"), "prediction.dense.3.model.0"
+
+
+def _temperatures(model: RE2) -> Iterator[tuple[Path, str]]:
+    for block in range(model.blocks):
+        yield (f"blocks_{block}", "alignment", "temperature"), f"blocks.{block}.alignment.temperature"
+
+
+def model_of(settings: Mapping[str, Any]) -> RE2:
+    """Our model with their settings."""
+    needed = ("alignment", "fusion", "connection", "prediction", "blocks", "enc_layers", "hidden_size", "num_classes")
+    missing = [name for name in (*needed, "kernel_sizes") if name not in settings]
+    if missing:
+        raise InputError(f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with")
+    if settings["connection"] not in _CONNECTION_FROM:
+        raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(_CONNECTION_FROM))
+    return build(
+        {
+            "name": "re2",
+            "blocks": settings["blocks"],
+            "encoder_layers": settings["enc_layers"],
+            "kernel_size": tuple(settings["kernel_sizes"]),
+            "hidden_size": settings["hidden_size"],
+            "alignment": settings["alignment"],
+            "fusion": settings["fusion"],
+            "connection": _CONNECTION_FROM[settings["connection"]],
+            "prediction": settings["prediction"],
+        },
+        outputs=settings["num_classes"],
+    )
+
+
+def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[dict, np.ndarray]:
+    """The parameters of `model` and the word vectors <float32>[words, dimensions] that a state dict holds; shapes are not checked.
+
+    Raises:
+      InputError: if a parameter is missing or unknown.
+    """
+    unread = dict(state_dict)
+
+    def read(name: str) -> np.ndarray:
+        if name not in unread:
+            raise InputError(f"the state dict lacks {name}", remedy="check that the settings are those of this network")
+        return np.asarray(unread.pop(name), np.float32)
+
+    vectors = read(_EMBEDDING)
+    flat = {path: read(name) for path, name in _temperatures(model)}
+    for path, name in _layers(model):
+        # [out, in] -> [in, out] of a dense layer, [out, in, width] -> [width, in, out] of a convolution.
+        flat[*path, "direction"] = read(f"{name}.weight_v").T
+        flat[*path, "gain"] = read(f"{name}.weight_g").reshape(-1)
+        flat[*path, "bias"] = read(f"{name}.bias")
+    if model.connection == "residual" and model.blocks == 1:
+        # Theirs has the map of the embeddings even where there is no second block to use it.
+        unread = {name: value for name, value in unread.items() if not name.startswith("connection.linear.")}
+    if unread:
+        raise InputError(f"the state dict has {sorted(unread)[0]}, which a network of these settings has not")
+    return flax.traverse_util.unflatten_dict(flat), vectors
+
+
+def _check_shapes(model: RE2, params: dict, vectors: np.ndarray) -> None:
+    """Raises InputError unless the parameters have the shapes that the model would give its own."""
+    if vectors.ndim != 2:
+        raise InputError(f"{_EMBEDDING} has shape {vectors.shape}", remedy="give (words, dimensions)")
+    sentence = {"ids": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
+    table = jax.ShapeDtypeStruct(vectors.shape, jnp.float32)
+    own = jax.eval_shape(model.init, jax.random.key(0), sentence, sentence, table)["params"]
+    given = flax.traverse_util.flatten_dict(params)
+    for path, leaf in flax.traverse_util.flatten_dict(own).items():
+        if given[path].shape != leaf.shape:
+            raise InputError(
+                f"{'/'.join(path)} has shape {given[path].shape}, not {leaf.shape}",
+                remedy="check that the settings are those of this network",
+            )
+
+
+def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> BoundModel:
+    """Makes our model of a released network.
+
+    Arguments:
+      state_dict: name -> array, of any float type; the word vectors are among them.
+      settings: see the top of this file.
+
+    Returns:
+      The model with its parameters and word vectors, all float32.
+
+    Raises:
+      InputError: if a setting is missing or unknown, or a parameter is missing, unknown or of another shape than the settings say.
+    """
+    model = model_of(settings)
+    params, vectors = read_parameters(model, state_dict)
+    _check_shapes(model, params, vectors)
+    return BoundModel(model, params, vectors)
+
+
+def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The way back of `re2_from_pytorch`: a state dict <float32> and the settings that go with it.
+
+    Raises:
+      InputError: if the authors' code has no such network.
+    """
+    model = bound.module
+    if not isinstance(model, RE2):
+        raise InputError(f"a {type(model).__name__} has no PyTorch layout", remedy="give an RE2")
+    if model.parallel_blocks or not model.encoder_input:
+        raise InputError("the authors' code has neither parallel blocks nor blocks without the encoder's input")
+    if model.connection == "augmented" and model.blocks > 3:
+        raise InputError(
+            f"the authors' code connects {model.blocks} blocks in another way than Eq. 1",
+            remedy="train with the connection 'augmented_running_sum' for a network to hand to it",
+        )
+    flat = flax.traverse_util.flatten_dict(bound.params)
+    state_dict = {_EMBEDDING: np.asarray(bound.vectors)}
+    state_dict |= {name: np.asarray(flat[path]) for path, name in _temperatures(model)}
+    for path, name in _layers(model):
+        if model.weight_normalization == "none":
+            direction = flat[*path, "kernel"]
+            gain = column_norms(direction)
+        else:
+            direction, gain = flat[*path, "direction"], flat[*path, "gain"]
+        state_dict[f"{name}.weight_v"] = np.ascontiguousarray(np.asarray(direction).T)
+        state_dict[f"{name}.weight_g"] = np.asarray(gain).reshape(-1, *[1] * (direction.ndim - 1))
+        state_dict[f"{name}.bias"] = np.asarray(flat[*path, "bias"])
+    words, dimensions = bound.vectors.shape
+    settings = {
+        "alignment": model.alignment,
+        "fusion": model.fusion,
+        "connection": _CONNECTION_TO[model.connection],
+        "prediction": model.prediction,
+        "blocks": model.blocks,
+        "enc_layers": model.encoder_layers,
+        "hidden_size": model.hidden_size,
+        "kernel_sizes": list(model.kernel_size),
+        "num_classes": model.outputs,
+        "num_vocab": words,
+        "embedding_dim": dimensions,
+    }
+    return state_dict, settings
+
+
+def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Reads a checkpoint that the authors' code saved (`best.pt`), without running any code that is in it.
+
+    Arguments:
+      path: the file: a dict of `state_dict` (whose `model` holds the parameters) and `args`.
+
+    Returns:
+      The state dict and the settings, as `re2_from_pytorch` takes them.
+
+    Raises:
+      InputError: if PyTorch is not installed or the file is not such a checkpoint.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(
+            "reading a PyTorch file needs PyTorch", path=path, remedy="pip install 'jaxmatch[torch]'"
+        ) from error
+    if not os.path.isfile(path):
+        raise InputError("there is no such file", path=path)
+    try:
+        # The arguments are an argparse.Namespace, which only holds values.
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        arrays = {name: value.numpy() for name, value in checkpoint["state_dict"]["model"].items()}
+        settings = dict(vars(checkpoint["args"]))
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"this is not a checkpoint of the authors' RE2 ({type(error).__name__})",
+            path=path,
+            remedy="give the best.pt that their training wrote",
+        ) from error
+    return arrays, settings

@@ -1,0 +1,145 @@
+"""Networks of the authors' layout: ours computes what theirs did, and the way back loses nothing."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference_re2
+
+from jaxmatch.errors import InputError
+from jaxmatch.interop import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
+from jaxmatch.models import build
+from jaxmatch.models.bound import BoundModel
+
+GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
+CHOICES = {
+    "alignment": ("linear", "identity"),
+    "fusion": ("full", "simple"),
+    "connection": ("aug", "residual", "none"),
+    "prediction": ("full", "symmetric", "simple"),
+    "blocks": (1, 2, 3),
+    "enc_layers": (1, 2, 3),
+}
+COMBINATIONS = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
+SIZES = {"hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": 12, "kernel_sizes": [3]}
+IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
+IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
+
+
+def load(path):
+    with np.load(path, allow_pickle=False) as file:
+        prefix = "state_dict/"
+        state = {name[len(prefix) :]: file[name] for name in file.files if name.startswith(prefix)}
+        return state, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
+
+
+def assert_close(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+def eagerly(bound, ids_a, ids_b):
+    """Without compiling the model, which takes longer than running it once."""
+    return bound.module.apply({"params": bound.params}, {"ids": ids_a}, {"ids": ids_b}, bound.vectors)
+
+
+def random_network(seed=0, **settings):
+    settings = {**SIZES, **{name: values[0] for name, values in CHOICES.items()}, **settings}
+    return reference_re2.random_state(settings, np.random.default_rng(seed)), settings
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_logits_are_those_of_the_released_code(path):
+    state, settings, ids_a, ids_b, logits = load(path)
+    assert_close(re2_from_pytorch(state, settings).logits(ids_a, ids_b), logits)
+    np.testing.assert_allclose(reference_re2.logits(state, settings, ids_a, ids_b), logits, rtol=1e-9, atol=1e-9)
+
+
+def test_golden_networks_are_there():
+    assert len(GOLDEN) == 6
+
+
+@pytest.mark.parametrize("alignment", CHOICES["alignment"])
+@pytest.mark.parametrize("fusion", CHOICES["fusion"])
+@pytest.mark.parametrize("connection", CHOICES["connection"])
+def test_every_combination_equals_the_reference(alignment, fusion, connection):
+    seed = 0
+    for blocks, layers in itertools.product(CHOICES["blocks"], CHOICES["enc_layers"]):
+        vectors_of_both = None
+        for prediction in CHOICES["prediction"]:
+            state, settings = random_network(
+                seed, alignment=alignment, fusion=fusion, connection=connection, prediction=prediction, blocks=blocks, enc_layers=layers
+            )
+            model = model_of(settings)
+            params, table = read_parameters(model, state)
+            # The weights below the prediction layer are the same for all three, so that what is below is computed once.
+            if vectors_of_both is None:
+                sentences = {"ids": IDS_A}, {"ids": IDS_B}
+                vectors_of_both = model.apply({"params": params}, *sentences, table, method="sentence_vectors")
+            ours = model.apply({"params": params}, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen))
+            assert_close(ours, reference_re2.logits(state, settings, IDS_A, IDS_B))
+        seed += 1
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS[::37], ids=lambda one: "-".join(map(str, one.values())))
+def test_there_and_back_loses_nothing(combination):
+    state, settings = random_network(**combination)
+    again, settings_again = re2_to_pytorch(re2_from_pytorch(state, settings))
+    assert settings_again == settings
+    if settings["blocks"] == 1:  # the unused map of a residual connection
+        state = {name: value for name, value in state.items() if not name.startswith("connection.")}
+    assert again.keys() == state.keys()
+    for name, value in state.items():
+        np.testing.assert_array_equal(again[name], value)
+
+
+def test_weights_without_normalization_go_out_as_direction_and_gain():
+    import jax
+
+    module = build({"hidden_size": 4, "weight_normalization": "none", "connection": "residual"}, outputs=3)
+    vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+    params = jax.jit(module.init)(jax.random.key(1), {"ids": IDS_A}, {"ids": IDS_B}, vectors)["params"]
+    bound = BoundModel(module, params, vectors)
+    state, settings = re2_to_pytorch(bound)
+    assert_close(bound.logits(IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
+
+
+def test_four_blocks_are_read_as_the_released_running_sum():
+    state, settings = random_network(blocks=4)
+    bound = re2_from_pytorch(state, settings)
+    assert_close(eagerly(bound, IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
+    by_equation = BoundModel(bound.module.clone(connection="augmented"), bound.params, bound.vectors)
+    expected = reference_re2.logits(state, {**settings, "connection": "eq1"}, IDS_A, IDS_B)
+    assert_close(eagerly(by_equation, IDS_A, IDS_B), expected)
+    with pytest.raises(InputError, match="augmented_running_sum"):
+        re2_to_pytorch(by_equation)
+
+
+def test_networks_the_released_code_lacks_are_refused():
+    for settings in ({"parallel_blocks": True}, {"encoder_input": False}):
+        bound = BoundModel(build(settings, outputs=3), {}, np.zeros((2, 3), np.float32))
+        with pytest.raises(InputError, match="neither parallel blocks"):
+            re2_to_pytorch(bound)
+
+
+def test_what_does_not_fit_is_named():
+    state, settings = random_network()
+    without = {name: value for name, value in state.items() if name != "blocks.0.alignment.temperature"}
+    with pytest.raises(InputError, match="lacks blocks.0.alignment.temperature"):
+        re2_from_pytorch(without, settings)
+    with pytest.raises(InputError, match="has more.weight"):
+        re2_from_pytorch({**state, "more.weight": np.zeros(3)}, settings)
+    with pytest.raises(InputError, match="lack hidden_size"):
+        re2_from_pytorch(state, {name: value for name, value in settings.items() if name != "hidden_size"})
+    with pytest.raises(InputError, match=r"has shape \(4,\), not \(5,\)"):
+        re2_from_pytorch(state, {**settings, "hidden_size": 5})
+    with pytest.raises(InputError, match="connection is 'augmented'"):
+        re2_from_pytorch(state, {**settings, "connection": "augmented"})
+
+
+def test_a_file_needs_torch_or_is_read(tmp_path):
+    path = tmp_path / "best.pt"
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="best.pt: (reading a PyTorch file needs PyTorch|this is not a checkpoint)"):
+        read_pytorch_checkpoint(path)
