@@ -12,7 +12,7 @@ from jaxmatch.errors import InputError
 
 # More distinct lengths than this on one side are rounded up to this many before shapes are searched for; the search
 # grows with the product of both sides and the last few tokens of a very long text do not change which shapes are good.
-_MAXIMUM_CANDIDATES = 64
+_MAXIMUM_CANDIDATES = 32
 # Rounds of moving one shape while the others stand; the gain after the second is already small.
 _IMPROVEMENT_ROUNDS = 10
 

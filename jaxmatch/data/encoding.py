@@ -1,12 +1,12 @@
 """Text to arrays: the settings that decide it, the arrays that come out, and the cache between two starts."""
 
 import dataclasses
+import importlib.metadata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import filelock
-import nltk
 import numpy as np
 
 from jaxmatch.data import cache, catalog, embedded, vectors, vocabulary
@@ -214,7 +214,7 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> str:
         "task": settings.task,
         "files": {key: [path.name, cache.file_digest(path, cache_directory)] for key, path in files.items()},
         "preprocessing": dataclasses.asdict(settings.preprocessing),
-        "tokenizer_release": nltk.__version__,
+        "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
     }
     if settings.name in catalog.EMBEDDED_TASKS:

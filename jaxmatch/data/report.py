@@ -144,9 +144,10 @@ def _lengths(data: DataSet, corpus: Corpus, problems: list[str]) -> str:
 
 def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
-    lines = [f"words: {len(counts):,} distinct, {sum(counts.values()):,} in all texts"]
+    known = {word: count for word, count in counts.items() if word != UNKNOWN_WORD}
+    lines = [f"words: {len(known):,} distinct, {sum(counts.values()):,} in all texts"]
     if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
-        frequent = sum(count >= settings.minimum_count for count in counts.values())
+        frequent = sum(count >= settings.minimum_count for count in known.values())
         lines.append(f"  {frequent:,} occur {settings.minimum_count} times or more")
         lines.append("  no vectors were named, so their coverage is unknown")
         return "\n".join(lines)
@@ -160,7 +161,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
         f"  {_percent(shares['tokens_with_vector'])} of all tokens have a vector,"
         f" {_percent(shares['tokens_in_vocabulary'])} are in the vocabulary",
     ]
-    missing = sorted((word for word in counts if word not in found), key=lambda word: (-counts[word], word))
+    missing = sorted((word for word in known if word not in found), key=lambda word: (-counts[word], word))
     if missing:
         lines.append("  most frequent without a vector: " + ", ".join(f"{word} ({counts[word]})" for word in missing[:8]))
     _judge_vectors(shares, report, problems)

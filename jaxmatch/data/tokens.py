@@ -5,14 +5,19 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable
-
-from nltk.tokenize import NLTKWordTokenizer, TweetTokenizer
+from typing import Any
 
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 
-_WORD_TOKENIZER = NLTKWordTokenizer()
-_TWEET_TOKENIZER = TweetTokenizer()
+
+@functools.cache
+def _nltk(name: str) -> Any:
+    """One of NLTK's tokenisers. Importing NLTK takes a second or two, which a start with prepared data need not wait."""
+    import nltk.tokenize
+
+    return getattr(nltk.tokenize, name)()
+
 
 # Plain text, on which the word tokeniser's thirty rules come to a handful: nothing but ASCII words, marks that are
 # always set apart, a comma before a space, single dashes and full stops, and the clitics of English. Most text is plain,
@@ -45,7 +50,7 @@ def _word(text: str) -> list[str]:
     # The tokeniser takes a full stop for the end of a sentence only at the end of the text.
     text = _SENTENCE_END.sub(" . ", text).strip(" ")
     tokens = _plain_words(text)
-    return _WORD_TOKENIZER.tokenize(text) if tokens is None else tokens
+    return _nltk("NLTKWordTokenizer").tokenize(text) if tokens is None else tokens
 
 
 def _plain_words(text: str) -> list[str] | None:
@@ -61,7 +66,7 @@ def _plain_words(text: str) -> list[str] | None:
 
 
 def _tweet(text: str) -> list[str]:
-    return _TWEET_TOKENIZER.tokenize(text)
+    return _nltk("TweetTokenizer").tokenize(text)
 
 
 def _tweet_split(text: str) -> list[str]:

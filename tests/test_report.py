@@ -1,0 +1,101 @@
+"""What `jaxmatch data check` says."""
+
+import pytest
+
+from jaxmatch.data.encoding import DataSettings
+from jaxmatch.data.report import check
+from jaxmatch.errors import InputError
+
+
+def lines_of(text):
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.fixture
+def own(tmp_path):
+    def write(task="classification", vectors="cat 1 2\ndog 3 4\nthe 5 6\nbroken\n", **splits):
+        head = "text_a\ttext_b\tlabel" + ("\tgroup" if task == "ranking" else "")
+        for name, rows in splits.items():
+            (tmp_path / f"{name}.tsv").write_text("\n".join([head, *("\t".join(row) for row in rows)]) + "\n")
+        if vectors:
+            (tmp_path / "some.2d.txt").write_text(vectors)
+        return DataSettings("own", str(tmp_path), task, str(tmp_path / "some.2d.txt") if vectors else "")
+
+    return write
+
+
+def test_classification_by_hand(own):
+    settings = own(
+        train=[("the cat", "the dog", "no"), ("the cat", "the dog", "yes"), ("The cat runs", "!", "yes"), ("dog", "cat", "yes")],
+        dev=[("dog", "cat", "yes"), ("the dog", "a cat", "yes")],
+    )
+    lines = lines_of(check(settings))
+    assert lines[0] == "own: classification, labels no, yes"
+    assert "train 4 3 0" in lines and "dev 2 2 0" in lines
+    assert "train 1 (25.0%) 3 (75.0%)" in lines and "dev 0 (0.0%) 2 (100.0%)" in lines
+    assert "train a 2.0 2 3 3 3" in lines
+    assert "words: 5 distinct, 20 in all texts" in lines  # the text without a token counts as a token, but not as a word
+    assert "vectors some.2d: 4 words of 2 dimensions, 1 broken line" in lines
+    assert "vocabulary: 3 words, 100.0% of them with a vector" in lines
+    assert "85.0% of all tokens have a vector, 85.0% are in the vocabulary" in lines
+    assert [line for line in lines if line.startswith("- ")] == [
+        "- there is no test split",
+        "- dev has no pair labelled 'no'",
+        "- dev: 100.0% of the pairs are labelled 'yes'",
+        "- train b: 1 text has no token left",
+        "- only 85.0% of all tokens have a vector",
+        "- vectors some.2d: 1 broken line left out (line 4: 0 numbers instead of 2)",
+        "- train: 1 pair repeats an earlier one",
+        "- train: 1 pair stands there with different labels",
+        "- dev: 1 pair stands in the training split too",
+    ]
+
+
+def test_ranking_by_hand(own):
+    settings = own(
+        task="ranking",
+        train=[("q one", "the cat", "1", "1"), ("q one", "the dog", "0", "1"), ("q two", "dog", "0", "2")],
+        dev=[("q three", "cat", "0", "3")],
+    )
+    lines = lines_of(check(settings))
+    assert "groups all right and wrong mean size largest" in lines
+    assert "train 2 1 1.5 2" in lines and "dev 1 0 1.0 1" in lines
+    assert "- dev: no group has both a right and a wrong candidate, so nothing can be ranked" in lines
+
+
+def test_regression_and_outliers(own):
+    rows = [("the cat", f"dog {number}", "2.5") for number in range(200)]
+    settings = own(task="regression", train=rows, test=[("cat", " ".join(["dog"] * 40), "1"), *rows[:199]])
+    lines = lines_of(check(settings))
+    assert "train 2.500 2.500 2.500 0.000" in lines
+    assert "- train: every pair has the score 2.5" in lines
+    assert "- test b: the longest text has 40 tokens, 99% have at most 2; a maximum length would save padding" in lines
+    assert "- test: 199 pairs stand in the training split too" in lines
+
+
+def test_nothing_wrong(own):
+    settings = own(
+        vectors="cat 1 2\ndog 3 4\n",
+        train=[("cat", "dog", "no"), ("dog", "cat", "yes")],
+        dev=[("cat cat", "dog", "no"), ("dog dog", "cat", "yes")],
+        test=[("cat cat cat", "dog", "no"), ("dog dog dog", "cat", "yes")],
+    )
+    assert check(settings).endswith("\n\nno problems")
+
+
+def test_without_vectors(own):
+    settings = own(vectors="", train=[("cat cat cat", "cat cat", "no"), ("cat", "dog", "yes")])
+    lines = lines_of(check(settings))
+    assert "1 occur 5 times or more" in lines
+    assert "no vectors were named, so their coverage is unknown" in lines
+
+
+def test_unknown_name():
+    with pytest.raises(InputError, match="there is no data set"):
+        check(DataSettings("snil"))
+
+
+def test_real_data(data_folder):
+    lines = lines_of(check(DataSettings("sick_relatedness", str(data_folder))))
+    assert "train 4,500 4,470 0" in lines
+    assert "- test: 49 pairs stand in the training split too" in lines

@@ -1,0 +1,72 @@
+"""Text to tokens."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from nltk.tokenize import NLTKWordTokenizer
+
+from jaxmatch.data import catalog
+from jaxmatch.data.tokens import TOKENIZERS, Preprocessing, is_punctuation
+from jaxmatch.errors import InputError
+
+PIECES = [
+    "a", "he", "n't", "n", "t", "'", "'s", "'S", "'d", "'ll", "'LL", "N'T", "re", "S", "1", "2", " ", " ", "  ", ",", ".",
+    "?", "!", "-", "--", "(", ")", "&", "$", "%", "#", "@", ";", ":", '"', "``", "''", "cannot", "gonna", "\t", "é", "’",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text", "expected"),
+    [
+        ("word", "A man isn't eating, is he?", ["a", "man", "is", "n't", "eating", "is", "he"]),
+        ("word", "The cat sleeps. He can't.", ["the", "cat", "sleeps", "he", "ca", "n't"]),
+        ("word", "He cannot pay $1,500.50 (now).", ["he", "can", "not", "pay", "1,500.50", "now"]),
+        ("whitespace", "A man isn't  eating , he ?", ["a", "man", "isn't", "eating", "he"]),
+        ("tweet", "It's a well-known fact :-) !!", ["it's", "a", "well-known", "fact"]),
+        ("tweet_split", "It's well-known; they don't 'see' A/B.", "it 's well known they do n't see a b".split()),
+    ],
+)
+def test_tokenizers_by_hand(tokenizer, text, expected):
+    assert Preprocessing(tokenizer).tokens(text) == expected
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@example("She won't. 'Tis (a) test..")
+@example("a , b,c ,, d")
+@settings(max_examples=50, deadline=None)
+def test_short_way_gives_the_tokens_of_the_long_way(text):
+    # No piece is a lower-case word before a full stop and a capital word of two letters, except as a sentence's end.
+    if ". S" not in text:
+        assert TOKENIZERS["word"](text) == NLTKWordTokenizer().tokenize(text.strip(" "))
+
+
+def test_short_way_on_real_text(data_folder):
+    data = catalog.load("quora", data_folder)
+    texts = [text for text in data.splits["dev"].text_a[:3000] if ". " not in text]
+    tokenizer = NLTKWordTokenizer()
+    assert [TOKENIZERS["word"](text) for text in texts] == [tokenizer.tokenize(text.strip(" ")) for text in texts]
+
+
+@given(st.text(max_size=30), st.sampled_from(list(TOKENIZERS)), st.integers(0, 4))
+@settings(max_examples=50, deadline=None)
+def test_any_text_gives_tokens_within_the_limit(text, tokenizer, limit):
+    tokens = Preprocessing(tokenizer, maximum_length=limit).tokens(text)
+    assert tokens and all(tokens)
+    assert not limit or len(tokens) <= limit
+    assert tokens == ["<unknown>"] or not any(is_punctuation(token) for token in tokens)
+
+
+def test_options():
+    text = "The End ..."
+    assert Preprocessing(lowercase=False).tokens(text) == ["The", "End"]
+    assert Preprocessing(remove_punctuation=False).tokens(text) == ["the", "end", "..."]
+    assert Preprocessing(maximum_length=1).tokens(text) == ["the"]
+    assert Preprocessing().tokens(" ?! ") == ["<unknown>"]
+    assert Preprocessing().tokens("« € — ») §") == ["<unknown>"]
+
+
+def test_wrong_options():
+    with pytest.raises(InputError, match="no tokenizer 'words'; use one of whitespace, word"):
+        Preprocessing("words")
+    with pytest.raises(InputError, match="maximum length of -1"):
+        Preprocessing(maximum_length=-1)

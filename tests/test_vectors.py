@@ -1,0 +1,168 @@
+"""Reading word vectors."""
+
+import gzip
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.data import vectors
+from jaxmatch.data.vectors import read_vectors
+from jaxmatch.errors import InputError
+
+TEXT = b"the 0.5 -1 2e-1\ncat 1 2 3\nThe 9 9 9\nDog 4 5 6\n"
+
+
+class Everything:
+    def __contains__(self, word):
+        return True
+
+
+def as_dictionary(found):
+    return {word: found[word].tolist() for word in found.index}
+
+
+@pytest.fixture(params=["plain", "gzip", "zip", "member"])
+def written(request, tmp_path):
+    """Writes bytes as a vector file of each kind and gives the path to read."""
+
+    def write(content):
+        if request.param == "plain":
+            path = tmp_path / "some.3d.txt"
+            path.write_bytes(content)
+        elif request.param == "gzip":
+            path = tmp_path / "some.3d.txt.gz"
+            path.write_bytes(gzip.compress(content))
+        else:
+            path = tmp_path / "some.3d.zip"
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("some.3d.txt", content)
+                if request.param == "member":
+                    archive.writestr("other.2d.txt", b"a 1 2\n")
+            path = path / "some.3d.txt" if request.param == "member" else path
+        return path
+
+    return write
+
+
+def test_every_kind_of_file_gives_the_same_rows(written):
+    found, report = read_vectors(written(TEXT), {"the", "dog", "cow"})
+    assert as_dictionary(found) == {"the": [0.5, -1.0, np.float32(0.2)], "dog": [4.0, 5.0, 6.0]}
+    assert found.matrix.dtype == np.float32
+    assert report == vectors.VectorReport("some.3d", dimensions=3, lines=4, kept=2)
+
+
+def test_case_is_kept_when_asked(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(TEXT)
+    found, _ = read_vectors(path, {"The", "dog"}, lowercase=False)
+    assert as_dictionary(found) == {"The": [9.0, 9.0, 9.0]}
+
+
+def test_header_windows_line_ends_trailing_spaces_and_words_with_spaces(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"4 3\r\ncat 1 2 3 \r\n. . . 4 5 6\r\n\r\nnew york 7 8 9\r\n\xc2\xa0 1 1 1")
+    found, report = read_vectors(path, Everything())
+    assert as_dictionary(found) == {"cat": [1, 2, 3], ". . .": [4, 5, 6], "new york": [7, 8, 9], "\xa0": [1, 1, 1]}
+    assert (report.lines, report.broken) == (4, 0)
+
+
+def test_one_number_words_are_no_header(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"7 3\n8 4\n")
+    assert as_dictionary(read_vectors(path, Everything())[0]) == {"7": [3.0], "8": [4.0]}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"dog 4 5", "line 3: 2 numbers instead of 3"),
+        (b"dog", "line 3: 0 numbers instead of 3"),
+        (b"dog 4 5 6 7", "line 3: more than 3 numbers"),
+        (b"dog 4 five 6", "line 3: something that is no finite number"),
+        (b"dog 4 nan 6", "line 3: something that is no finite number"),
+        (b"dog 4 1e99 6", "line 3: something that is no finite number"),
+        (b"dog 4 1-2 6", "line 3: something that is no finite number"),
+        (b"d\xffg 4 5 6", "line 3: a word that is not UTF-8"),
+    ],
+)
+def test_broken_lines_are_counted_described_and_left_out(tmp_path, line, problem):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"the 1 2 3\ncat 1 2 3\n" + line + b"\ncow 7 8 9\n")
+    found, report = read_vectors(path, Everything())
+    assert sorted(found.index) == ["cat", "cow", "the"]
+    assert (report.broken, report.broken_examples, report.lines) == (1, (problem,), 4)
+
+
+def test_only_the_first_broken_lines_are_described(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"the 1 2\n" * 20 + b"broken\n" * 9)
+    _, report = read_vectors(path, ())
+    assert report.broken == 9 and len(report.broken_examples) == 5
+
+
+def test_a_line_may_be_cut_by_a_block(tmp_path, monkeypatch):
+    path = tmp_path / "v.txt"
+    path.write_bytes(TEXT)
+    whole = as_dictionary(read_vectors(path, Everything())[0])
+    for size in (1, 7, 16):
+        monkeypatch.setattr(vectors, "_BLOCK_BYTES", size)
+        assert as_dictionary(read_vectors(path, Everything())[0]) == whole
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6).filter(lambda word: word == word.lower()),
+        st.lists(st.floats(-1e9, 1e9, width=32), min_size=4, max_size=4),
+        min_size=1,
+        max_size=30,
+    ),
+    st.data(),
+)
+@settings(max_examples=50, deadline=None)
+def test_what_was_written_is_read(tmp_path_factory, table, data):
+    path = tmp_path_factory.mktemp("vectors") / "v.txt"
+    text = "".join(f"{word} {' '.join(map(repr, row))}\n" for word, row in table.items())
+    path.write_bytes(text.encode())
+    wanted = data.draw(st.sets(st.sampled_from(sorted(table))))
+    found, report = read_vectors(path, wanted)
+    assert set(found.index) == wanted
+    for word in wanted:
+        np.testing.assert_array_equal(found[word], np.array(table[word], np.float32))
+    assert (report.kept, report.lines, report.broken) == (len(wanted), len(table), 0)
+
+
+def test_many_rows_outgrow_the_first_table(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("".join(f"w{number} {number} 0.25\n" for number in range(5000)))
+    found, _ = read_vectors(path, Everything())
+    np.testing.assert_array_equal(found.matrix[:, 0], np.arange(5000))
+    assert found["w4321"].tolist() == [4321.0, 0.25]
+
+
+def test_files_that_cannot_be_used(tmp_path):
+    with pytest.raises(InputError, match="no-such.txt: there is no such vector file"):
+        read_vectors(tmp_path / "no-such.txt", ())
+    with pytest.raises(InputError, match="this is a folder"):
+        read_vectors(tmp_path, ())
+    (tmp_path / "empty.txt").write_bytes(b"")
+    with pytest.raises(InputError, match="no file of word vectors"):
+        read_vectors(tmp_path / "empty.txt", ())
+    (tmp_path / "prose.txt").write_text("once upon a time\nthere was a\n")
+    with pytest.raises(InputError, match="prose.txt: no line holds a word vector"):
+        read_vectors(tmp_path / "prose.txt", ())
+    (tmp_path / "half.txt.gz").write_bytes(gzip.compress(TEXT * 50)[:-20])
+    with pytest.raises(InputError, match="half.txt.gz: the archive is damaged"):
+        read_vectors(tmp_path / "half.txt.gz", ())
+    (tmp_path / "no.zip").write_bytes(TEXT)
+    with pytest.raises(InputError, match="no.zip: the archive is damaged"):
+        read_vectors(tmp_path / "no.zip", ())
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.txt", TEXT)
+        archive.writestr("b.txt", TEXT)
+    with pytest.raises(InputError, match=r"holds 2 files: a.txt, b.txt; name one of them, as in .*two.zip/a.txt"):
+        read_vectors(tmp_path / "two.zip", ())
+    with pytest.raises(InputError, match="holds no c.txt; it holds a.txt, b.txt"):
+        read_vectors(tmp_path / "two.zip" / "c.txt", ())

@@ -1,0 +1,43 @@
+"""Words and their numbers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.data.vocabulary import PADDING, UNKNOWN, Vocabulary, build
+
+
+def test_rule_and_order_by_hand():
+    counts = {"rare": 1, "known": 1, "often": 5, "b": 7, "a": 7, "almost": 4}
+    assert build(counts, {"known", "elsewhere"}).words == ("<padding>", "<unknown>", "a", "b", "often", "known")
+    assert build(counts, set(), minimum_count=6).words[2:] == ("a", "b")
+
+
+def test_ids_by_hand():
+    vocabulary = Vocabulary(["<padding>", "<unknown>", "cat", "dog"])
+    assert vocabulary.ids(["dog", "cow", "cat", "<unknown>"]) == [3, 1, 2, 1]
+    assert len(vocabulary) == 4
+
+
+def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
+    vocabulary = build({"<padding>": 9, "<unknown>": 9, "cat": 9}, {"<padding>", "<unknown>"})
+    assert vocabulary.words == ("<padding>", "<unknown>", "cat")
+    assert vocabulary.ids(["<padding>", "<unknown>"]) == [UNKNOWN, UNKNOWN]
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers(1, 9), max_size=20), st.sets(st.text(max_size=5)), st.integers(1, 9))
+@settings(max_examples=50, deadline=None)
+def test_every_kept_word_comes_back(counts, has_vector, minimum):
+    vocabulary = build(counts, has_vector, minimum)
+    for word, count in counts.items():
+        (number,) = vocabulary.ids([word])
+        assert number != PADDING
+        assert (vocabulary.words[number] == word) == (count >= minimum or word in has_vector)
+    assert vocabulary == build(dict(reversed(counts.items())), has_vector, minimum)
+
+
+def test_wrong_words():
+    with pytest.raises(ValueError, match="begins with"):
+        Vocabulary(["cat", "dog"])
+    with pytest.raises(ValueError, match="twice"):
+        Vocabulary(["<padding>", "<unknown>", "cat", "cat"])
