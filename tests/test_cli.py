@@ -107,6 +107,15 @@ def test_sweep_hands_everything_on(launch, capsys):
     assert capsys.readouterr().out == "the sweep\n"
 
 
+def test_options_that_only_the_sweep_file_knows_are_handed_on(launch, capsys):
+    assert main("sweep a.py --data sick --short-run=yes --workdir out --vectors v.txt".split()) == 0
+    assert launch.calls[0][2]["options"] == {"data": "sick", "short_run": "yes", "vectors": "v.txt"}
+    for words, message in (("--dry", "--dry is not an option of the command, or has no value"), ("b.py", "'b.py' is not")):
+        assert main(["sweep", "a.py", *words.split()]) == 2
+        assert f"jaxmatch: {message}" in capsys.readouterr().err
+    assert len(launch.calls) == 1
+
+
 def test_train_has_the_same_options_and_its_defaults(launch, capsys):
     assert main(["train", "configs/re2_snli.py"]) == 0
     assert launch.calls == [
@@ -140,7 +149,7 @@ def test_table_prints_the_records(launch, capsys, layout):
         ("swep a.py", "invalid choice: 'swep'"),
         ("sweep a.py --seeds 0", "'0' is not a whole number from 1 on"),
         ("sweep a.py --seeds many", "'many' is not a whole number from 1 on"),
-        ("sweep a.py --dry", "unrecognized arguments: --dry"),
+        ("train a.py --data sick", "unrecognized arguments: --data sick"),
         ("table out --format html", "invalid choice: 'html'"),
         ("table out --config.model.blocks=2", "table takes no --config.model.blocks"),
         ("evaluate run --split dev --input file.tsv", "not allowed with argument"),

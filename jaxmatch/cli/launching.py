@@ -1,16 +1,12 @@
 """What `sweep` and `train` share: their options and the way they are handed on."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jaxmatch.errors import InputError
+
 INTERRUPTED = "interrupted; the same command goes on where it stopped"
-
-EXAMPLES = """
-Settings of the config are changed by name, with --config.NAME=VALUE, and grid axes with --grid.NAME=VALUE,VALUE:
-
-    --config.optimizer.learning_rate=0.002 --grid.model.blocks=1,2,3
-"""
 
 
 def positive(text: str) -> int:
@@ -27,24 +23,46 @@ def positive(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options after the file."""
     parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)")
-    parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, from the first on, instead of the file's")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, from the file's first on")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
-    parser.epilog = EXAMPLES
 
 
-def launch(function: Callable[..., str], file: Path, arguments: argparse.Namespace) -> None:
+def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
+    """`--name=value` and `--name value`: what only the file that is launched knows.
+
+    Raises:
+      InputError: a word that is no option, or an option without a value.
+    """
+    options: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if not option.startswith("--") or not option[2:].replace("-", "_").isidentifier():
+            raise InputError(f"{word!r} is not an option", remedy="see jaxmatch sweep --help")
+        if not equals:
+            value = next(rest, None)
+        if value is None:
+            raise InputError(f"{option} is not an option of the command, or has no value", remedy="see jaxmatch sweep --help")
+        options[option[2:].replace("-", "_")] = value
+    return options
+
+
+def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
     """Calls `function` (of jaxmatch.experiments.launch) and prints the table it returns."""
-    options = {"data_directory": arguments.data_directory, "vectors": arguments.vectors}
+    options = options_of_the_file(arguments.rest)
+    for name in ("data_directory", "vectors"):
+        if getattr(arguments, name) is not None:
+            options[name] = getattr(arguments, name)
     text = function(
-        file,
-        workdir=arguments.workdir or Path("runs") / file.stem,
+        arguments.file,
+        workdir=arguments.workdir or Path("runs") / arguments.file.stem,
         seeds=arguments.seeds,
         dry_run=arguments.dry_run,
         overrides=arguments.dotted["config"],
         grid_overrides=arguments.dotted["grid"],
-        options={name: value for name, value in options.items() if value is not None},
+        options=options,
     )
     if text:
         print(text)

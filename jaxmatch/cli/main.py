@@ -66,8 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         rest, dotted = take_dotted(sys.argv[1:] if arguments is None else arguments)
         parser = _parser()
-        parsed = parser.parse_args(rest)
+        parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
+        if parsed.rest and not getattr(module, "TAKES_OPTIONS", False):
+            parser.error(f"unrecognized arguments: {' '.join(parsed.rest)}")
         if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
             kind, names = next((kind, names) for kind, names in dotted.items() if names)
             parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")

@@ -1,6 +1,9 @@
 """Train the grid of runs that a sweep file describes, and print its table.
 
-The plan is shown first. Whatever is already in the working folder is not trained again.
+The plan is shown first. Whatever is already in the working folder is not trained again. Settings are changed by name, for all
+runs or as an axis of the grid; options that a sweep file has of its own are given as --NAME=VALUE:
+
+    jaxmatch sweep sweeps/grid.py --config.training.epochs=10 --grid.model.blocks=1,2,3
 """
 
 import argparse
@@ -9,7 +12,7 @@ from pathlib import Path
 from jaxmatch.cli import launching
 
 HELP = "train a grid of runs and print its table"
-TAKES_OVERRIDES = True
+TAKES_OVERRIDES = TAKES_OPTIONS = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
 
 
@@ -21,4 +24,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.experiments import launch
 
-    launching.launch(launch.sweep, arguments.file, arguments)
+    launching.launch(launch.sweep, arguments)

@@ -1,6 +1,8 @@
-"""Train the setting of one config file, over its seeds, and print its scores.
+"""Train the setting of one config file, with one seed or --seeds N, and print its scores.
 
-It is a sweep with one point: resuming, records and tables are the same.
+It is a sweep with one point: resuming, records and tables are the same. Settings are changed by name:
+
+    jaxmatch train configs/re2_sick.py --config.optimizer.learning_rate=0.002
 """
 
 import argparse
@@ -21,4 +23,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.experiments import launch
 
-    launching.launch(launch.train, arguments.file, arguments)
+    launching.launch(launch.train, arguments)
