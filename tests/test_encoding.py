@@ -292,3 +292,13 @@ def test_real_data_is_ready_soon_the_second_time(data_folder, tmp_path):
     started = time.perf_counter()
     assert_same(first, prepare(real, tmp_path))
     assert time.perf_counter() - started < 2.0
+
+
+def test_embedded_data_brings_its_vectors(tmp_path):
+    data = prepare(DataSettings("embedded_inference"), tmp_path)
+    own = encoding.embedded.word_vectors()
+    assert data.report["vectors"] == f"embedded {encoding.embedded.VERSION}"
+    assert len(data.vocabulary) > 100 and data.report["coverage"]["words_with_vector"] == 1.0
+    for number, word in enumerate(data.vocabulary.words[2:], start=2):
+        np.testing.assert_array_equal(data.vectors[number], own[word])
+    assert not data.vectors[:2].any()
