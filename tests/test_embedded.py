@@ -1,0 +1,385 @@
+"""The embedded sets: what sentences mean, what the labels are worth, and that no short cut tells them."""
+
+import collections
+import hashlib
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import RidgeClassifier
+
+from jaxmatch.data import embedded
+from jaxmatch.data.embedded import edits, grammar, lexicon, paraphrase, ranking, semantics
+from jaxmatch.data.embedded.draws import Draws
+from jaxmatch.data.embedded.grammar import ALL, AT_LEAST, AT_MOST, EXACTLY, NONE, NOT_ALL, SOME, THE, Clause
+from jaxmatch.errors import InputError
+
+WORDS = {(word.part, word.forms[0]): word for word in lexicon.WORDS}
+
+
+def noun(name):
+    return WORDS["noun", name]
+
+
+def verb(name):
+    return WORDS["verb", name]
+
+
+def adjective(name):
+    return WORDS["adjective", name]
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return {kind: embedded.generate(kind) for kind in embedded.KINDS}
+
+
+def label(first, second):
+    return semantics.relation(grammar.joint_meaning(first), grammar.joint_meaning(second))
+
+
+def simple(quantifier, subject, predicate, *, described=None, number=0, negated=False):
+    return Clause(quantifier, number, described and adjective(described), noun(subject), verb(predicate), negated)
+
+
+# First sentence, second sentence, label: what a logician says of them.
+KNOWN = [
+    (simple(ALL, "dog", "run"), simple(ALL, "poodle", "move"), "entailment"),
+    (simple(ALL, "poodle", "run"), simple(ALL, "dog", "run"), "neutral"),
+    (simple(NONE, "dog", "move"), simple(NONE, "poodle", "run"), "entailment"),
+    (simple(NONE, "dog", "run"), simple(NONE, "dog", "move"), "neutral"),
+    (simple(SOME, "poodle", "sprint"), simple(SOME, "dog", "run"), "entailment"),
+    (simple(SOME, "poodle", "run"), simple(NONE, "dog", "move"), "contradiction"),
+    (simple(ALL, "dog", "run"), simple(ALL, "dog", "swim"), "contradiction"),
+    (simple(ALL, "dog", "run"), simple(ALL, "dog", "eat"), "neutral"),
+    (simple(ALL, "dog", "run"), simple(ALL, "dog", "run", described="old"), "entailment"),
+    (simple(ALL, "dog", "run", described="old"), simple(ALL, "dog", "run"), "neutral"),
+    (simple(ALL, "dog", "run"), simple(NOT_ALL, "dog", "run"), "contradiction"),
+    (simple(NOT_ALL, "dog", "run"), simple(SOME, "dog", "run", negated=True), "entailment"),
+    (simple(SOME, "dog", "run", negated=True), simple(NOT_ALL, "dog", "run"), "entailment"),
+    (simple(THE, "poodle", "run", described="old"), simple(SOME, "dog", "move"), "entailment"),
+    (simple(THE, "poodle", "run", described="old"), simple(THE, "poodle", "run", described="young"), "contradiction"),
+    (simple(THE, "poodle", "run", negated=True), simple(THE, "poodle", "move", negated=True), "neutral"),
+    (simple(THE, "poodle", "move", negated=True), simple(THE, "poodle", "run", negated=True), "entailment"),
+    (simple(AT_LEAST, "dog", "run", number=4), simple(AT_LEAST, "animal", "run", number=3), "entailment"),
+    (simple(AT_LEAST, "dog", "run", number=3), simple(AT_LEAST, "dog", "run", number=4), "neutral"),
+    (simple(AT_LEAST, "dog", "run", number=4), simple(AT_MOST, "animal", "move", number=3), "contradiction"),
+    (simple(AT_MOST, "animal", "move", number=3), simple(AT_MOST, "dog", "run", number=5), "entailment"),
+    (simple(EXACTLY, "dog", "run", number=3), simple(AT_MOST, "dog", "run", number=3), "entailment"),
+    (simple(EXACTLY, "dog", "run", number=3), simple(EXACTLY, "dog", "run", number=4), "contradiction"),
+    (simple(NONE, "dog", "run"), simple(AT_MOST, "dog", "run", number=2), "entailment"),
+    # Being sad is one way of not being happy, not the only one.
+    (
+        Clause(THE, 0, None, noun("cat"), adjective("sad")),
+        Clause(THE, 0, None, noun("cat"), adjective("happy"), True),
+        "entailment",
+    ),
+    (
+        Clause(THE, 0, None, noun("cat"), adjective("happy"), True),
+        Clause(THE, 0, None, noun("cat"), adjective("sad")),
+        "neutral",
+    ),
+]
+
+
+@pytest.mark.parametrize("first, second, expected", KNOWN)
+def test_labels_follow_logic(first, second, expected):
+    assert grammar.well_formed(first) and grammar.well_formed(second)
+    assert label((first,), (second,)) == expected
+
+
+def relation_clause(subject, predicate, landmark, described=None, landmark_described=None, part="position", inverted=False):
+    return Clause(
+        THE,
+        0,
+        described and adjective(described),
+        noun(subject),
+        WORDS[part, predicate],
+        False,
+        noun(landmark),
+        landmark_described and adjective(landmark_described),
+        inverted,
+    )
+
+
+def test_swapped_attributes_contradict():
+    first = relation_clause("car", "behind", "tower", "red", "blue")
+    second = relation_clause("car", "behind", "tower", "blue", "red")
+    assert grammar.say(first) == "the red car is behind the blue tower"
+    assert label((first,), (second,)) == "contradiction"
+    assert sorted(grammar.say(first).split()) == sorted(grammar.say(second).split())
+
+
+def test_relations_and_their_converses():
+    left = relation_clause("car", "left of", "tower")
+    right = relation_clause("car", "right of", "tower")
+    assert grammar.say(left._replace(inverted=True)) == "the tower is right of the car"
+    assert label((left,), (left._replace(inverted=True),)) == "entailment"
+    assert label((left,), (relation_clause("car", "beside", "tower"),)) == "entailment"
+    assert label((relation_clause("car", "beside", "tower"),), (left,)) == "neutral"
+    # "the car is left of the tower", "the tower is left of the car"
+    assert grammar.say(right._replace(inverted=True)) == "the tower is left of the car"
+    assert label((left,), (right._replace(inverted=True),)) == "contradiction"
+
+
+def test_deeds_have_a_direction():
+    loves = relation_clause("boy", "love", "girl", part="deed")
+    loved = relation_clause("girl", "love", "boy", part="deed")
+    assert grammar.say(loves._replace(inverted=True)) == "the girl is loved by the boy"
+    assert label((loves,), (loved,)) == "neutral"
+    assert label((loves,), (relation_clause("boy", "like", "girl", part="deed", inverted=True),)) == "entailment"
+    assert label((loves,), (relation_clause("boy", "hate", "girl", part="deed"),)) == "contradiction"
+
+
+def test_two_clauses_bind_their_words():
+    premise = (simple(ALL, "dog", "run", described="old"), simple(NONE, "cat", "run", described="young"))
+    assert label(premise, (simple(NONE, "dog", "run", described="young"),)) == "neutral"
+    assert label(premise, (simple(NONE, "cat", "run", described="young"),)) == "entailment"
+    assert label(premise, (simple(SOME, "cat", "run", described="young"),)) == "contradiction"
+    # No clause alone suffices: together they leave no room.
+    both = (simple(ALL, "cat", "run"), simple(ALL, "dog", "run"))
+    assert label(both, (simple(SOME, "cat", "swim"), simple(ALL, "dog", "run"))) == "contradiction"
+
+
+def test_denied_ground_has_no_label():
+    assert label((simple(EXACTLY, "poodle", "run", number=3),), (simple(THE, "poodle", "eat"),)) is None
+
+
+def brute_force(first, second):
+    """The relation by trying every world of few things; None if ground is denied. Only for clauses about cats and adjectives."""
+    cells = list(itertools.product([1, 2, 4], repeat=2))  # happy, sad, neither; big, small, neither
+    cat = noun("cat").mask
+
+    def count(world, box):
+        allowed = dict(box)
+        return sum(
+            number
+            for (mood, size), number in world.items()
+            if allowed.get("kind", cat) & cat and allowed.get("mood", 7) & mood and allowed.get("size", 7) & size
+        )
+
+    def true(world, claims):
+        return all(low <= count(world, box) <= high for box, low, high in claims)
+
+    ground = first.granted + second.granted
+    worlds = []
+    for size in range(6):
+        for things in itertools.combinations_with_replacement(cells, size):
+            world = collections.Counter(things)
+            if true(world, ground):
+                worlds.append((true(world, first.said), true(world, second.said)))
+    if not any(a for a, _ in worlds) or not any(b for _, b in worlds):
+        return None
+    if not any(a and b for a, b in worlds):
+        return "contradiction"
+    return "entailment" if all(b for a, b in worlds if a) else "neutral"
+
+
+def test_relation_equals_trying_every_world():
+    cat, draws = noun("cat"), Draws(5)
+    quantifiers = (THE, SOME, ALL, NONE, NOT_ALL, AT_LEAST, AT_MOST, EXACTLY)
+
+    def clause():
+        quantifier = draws.one_of(quantifiers)
+        described = draws.one_of((None, adjective("big"), adjective("small")))
+        predicate = adjective(draws.one_of(("happy", "sad")))
+        number = 2 if quantifier in grammar.COUNTING else 0
+        return Clause(quantifier, number, described, cat, predicate, quantifier in (THE, SOME) and draws.chance(0.5))
+
+    seen = collections.Counter()
+    for _ in range(80):
+        first, second = grammar.meaning(clause()), grammar.meaning(clause())
+        expected = brute_force(first, second)
+        seen[expected] += 1
+        assert semantics.relation(first, second) == expected
+    assert min(seen[name] for name in ("entailment", "neutral", "contradiction")) >= 3
+
+
+def test_articles_and_numbers():
+    assert grammar.say(Clause(SOME, 0, adjective("old"), noun("cat"), verb("run"), style=1)) == "an old cat runs"
+    assert grammar.say(Clause(SOME, 0, None, noun("woman"), verb("march"), style=0)) == "some women march"
+    assert grammar.say(Clause(ALL, 0, None, noun("bus"), adjective("red"), style=1)) == "every bus is red"
+    assert grammar.say(Clause(AT_LEAST, 4, None, noun("dog"), verb("run"), style=1)) == "more than three dogs run"
+    assert grammar.say(Clause(AT_MOST, 4, None, noun("dog"), verb("run"), style=1)) == "fewer than five dogs run"
+    assert grammar.say(Clause(THE, 0, None, noun("dog"), verb("run"), True)) == "the dog does not run"
+
+
+def test_rewording_keeps_the_meaning():
+    draws = Draws(3)
+    for _ in range(300):
+        clause = edits.draw_clause(draws)
+        other = edits.edited(draws, clause, ("wording",))
+        assert label((clause,), (other,)) == label((other,), (clause,)) == "entailment"
+
+
+def test_sizes_labels_and_lengths(sets):
+    for kind, data in sets.items():
+        assert data.name == kind and data.files == ()
+        for name, split in data.splits.items():
+            assert abs(len(split) - (6000 if name == "train" else 1000)) <= 2
+            counts = collections.Counter(split.labels)
+            assert set(counts) == set(data.labels)
+            if data.task == "classification":
+                assert max(counts.values()) == min(counts.values())
+            for text in (*split.text_a, *split.text_b):
+                assert 4 <= len(text.split()) <= 14
+                assert text == text.lower() and all(character.isalpha() or character == " " for character in text)
+
+
+def test_no_pair_twice(sets):
+    for data in sets.values():
+        pairs = [
+            frozenset(pair) for split in data.splits.values() for pair in zip(split.text_a, split.text_b, strict=True)
+        ]
+        assert len(set(pairs)) == len(pairs)
+        assert all(len(pair) == 2 for pair in pairs)
+
+
+def test_ranking_groups(sets):
+    data = sets["embedded_ranking"]
+    assert data.task == "ranking" and data.labels == ("0", "1")
+    groups_seen = set()
+    for split in data.splits.values():
+        labels = collections.defaultdict(list)
+        questions = collections.defaultdict(set)
+        for group, question, right in zip(split.groups, split.text_a, split.labels, strict=True):
+            labels[group].append(right)
+            questions[group].add(question)
+        assert all(len(each) == 5 and set(each) == {"0", "1"} for each in labels.values())
+        assert all(len(each) == 1 for each in questions.values())
+        assert len(set(split.documents)) == len(split.documents)
+        assert not groups_seen & set(labels)
+        groups_seen |= set(labels)
+
+
+def test_questions_and_answers():
+    runs = simple(SOME, "dog", "run")
+    assert ranking.ask(ranking.WHICH, runs) == "which dogs run"
+    assert ranking.ask(ranking.HOW_MANY, runs) == "how many dogs run"
+    assert ranking.ask(ranking.WHETHER, simple(ALL, "dog", "run")) == "do all dogs run"
+    assert ranking.ask(ranking.WHICH, simple(SOME, "person", "run")) == "who runs"
+    exact, least, none = (simple(q, "dog", "run", number=n) for q, n in ((EXACTLY, 3), (AT_LEAST, 3), (NONE, 0)))
+    assert [ranking.answers(ranking.HOW_MANY, runs, grammar.meaning(each)) for each in (exact, least, none)] == [
+        True,
+        False,
+        True,
+    ]
+    assert [ranking.answers(ranking.WHICH, runs, grammar.meaning(each)) for each in (exact, least, none)] == [
+        True,
+        True,
+        False,
+    ]
+    every = simple(ALL, "dog", "run")
+    assert ranking.answers(ranking.WHETHER, every, grammar.meaning(simple(THE, "poodle", "swim"))) is True
+    assert ranking.answers(ranking.WHETHER, every, grammar.meaning(simple(THE, "poodle", "run"))) is False
+
+
+def test_paraphrase_is_symmetric():
+    draws, both = Draws(9), collections.Counter()
+    for _ in range(200):
+        clause = edits.draw_clause(draws)
+        other = edits.edited(draws, clause, ("wording", "stronger", "swapped roles", "predicate"))
+        first, second = grammar.meaning(clause), grammar.meaning(other)
+        assert paraphrase.same(first, second) == paraphrase.same(second, first)
+        both[paraphrase.same(first, second)] += 1
+    assert min(both.values()) > 20
+
+
+def probe(features, train, dev):
+    """Accuracy on dev of a linear classifier."""
+    model = RidgeClassifier(alpha=10.0, solver="lsqr").fit(features(train), train.labels)
+    return model.score(features(dev), dev.labels)
+
+
+@pytest.mark.parametrize("kind", embedded.KINDS)
+def test_no_short_cut(sets, kind):
+    data = sets[kind]
+    train, dev = data.splits["train"], data.splits["dev"]
+    words = CountVectorizer(token_pattern=r"\S+").fit([*train.text_a, *train.text_b])
+    chance = max(collections.Counter(dev.labels).values()) / len(dev)
+    assert probe(lambda split: words.transform(split.text_a).astype(float), train, dev) < chance + 0.05
+    assert probe(lambda split: words.transform(split.text_b).astype(float), train, dev) < chance + 0.05
+
+    def compared(split):
+        a, b = words.transform(split.text_a).astype(float), words.transform(split.text_b).astype(float)
+        return scipy.sparse.hstack([a, b, abs(a - b), a.multiply(b)]).tocsr()
+
+    assert probe(compared, train, dev) < 0.7
+
+
+def cosine(vectors, first, second):
+    first, second = vectors[first].astype(float), vectors[second].astype(float)
+    return first @ second / np.sqrt((first @ first) * (second @ second))
+
+
+def test_vectors_cover_every_word(sets):
+    vectors = embedded.word_vectors()
+    words = {
+        word
+        for data in sets.values()
+        for split in data.splits.values()
+        for text in (*split.text_a, *split.text_b)
+        for word in text.split()
+    }
+    assert words <= set(vectors)
+    matrix = np.stack(list(vectors.values()))
+    assert matrix.shape[1] == embedded.DIMENSIONS and matrix.dtype == np.float32
+    assert 0.1 < matrix.var() < 0.2
+    assert len({vector.tobytes() for vector in vectors.values()}) == len(vectors)
+
+
+def test_vectors_follow_the_taxonomy():
+    vectors = embedded.word_vectors()
+
+    def near(first, second):
+        return cosine(vectors, first, second)
+
+    assert near("big", "large") > 0.9 and near("car", "automobile") > 0.9
+    assert near("poodle", "dog") > near("poodle", "sparrow") > near("poodle", "red")
+    assert near("red", "blue") > near("red", "happy")
+    assert 0 < near("big", "small") < near("big", "large")
+    assert near("big", "small") > near("big", "young")
+    assert near("three", "four") > near("three", "five") > near("three", "seven")
+    assert near("dog", "dogs") > 0.8
+    # Opposites differ in one direction that they share with other opposites.
+    assert (vectors["big"] - vectors["small"]) @ (vectors["happy"] - vectors["sad"]) > 0
+
+
+def test_same_everywhere(sets):
+    program = (
+        "import hashlib, json, random, numpy as np; random.seed(7); np.random.seed(7);"
+        "from jaxmatch.data import embedded;"
+        "data = embedded.generate('embedded_ranking');"
+        "text = json.dumps([[list(s.text_a), list(s.text_b), list(s.labels)] for s in data.splits.values()]);"
+        "text += json.dumps([[word, [float(x) for x in vector]] for word, vector in embedded.word_vectors().items()]);"
+        "print(hashlib.sha256(text.encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(digests) == 1
+
+
+def test_version_stands_for_the_output(sets):
+    """Whoever changes what is generated must raise VERSION, then this digest: caches depend on it."""
+    digest = hashlib.sha256()
+    for data in sets.values():
+        for split in data.splits.values():
+            for row in zip(split.text_a, split.text_b, split.labels, strict=True):
+                digest.update("\t".join(row).encode() + b"\n")
+    for word, vector in embedded.word_vectors().items():
+        digest.update(word.encode() + np.round(vector * 10_000).astype("<i4").tobytes())
+    assert (embedded.VERSION, digest.hexdigest()[:16]) == ("1", "947feaf8e37995ec")
+
+
+def test_unknown_kind():
+    with pytest.raises(InputError, match="did you mean 'embedded_inference'"):
+        embedded.generate("embedded_inferense")
