@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 PYTHON ?= python3
-PIP := -m pip --disable-pip-version-check --quiet
+PIP := -m pip --disable-pip-version-check --quiet --quiet
 INSTALLED := .venv/.jaxmatch-installed
 
 .PHONY: demo test lowest
