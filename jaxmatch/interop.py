@@ -9,6 +9,7 @@ Others, as a checkpoint's arguments hold them, are left alone. Numpy arrays are 
 """
 
 import argparse
+import codecs
 import os
 import pickle
 from collections.abc import Iterator, Mapping
@@ -190,6 +191,13 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
     return state_dict, settings
 
 
+def _plain_values() -> list:
+    """What a checkpoint holds beside tensors and may be made while reading it: its arguments and its score, a NumPy number."""
+    scalar = np.float64(0).__reduce__()[0]
+    # Checkpoints of an older NumPy name the same function by its earlier place.
+    return [argparse.Namespace, codecs.encode, np.dtype, np.dtypes.Float64DType, scalar, (scalar, "numpy.core.multiarray.scalar")]
+
+
 def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Reads a checkpoint that the authors' code saved (`best.pt`), without running any code that is in it.
 
@@ -211,8 +219,7 @@ def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarr
     if not os.path.isfile(path):
         raise InputError("there is no such file", path=path)
     try:
-        # The arguments are an argparse.Namespace, which only holds values.
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        with torch.serialization.safe_globals(_plain_values()):
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         arrays = {name: value.numpy() for name, value in checkpoint["state_dict"]["model"].items()}
         settings = dict(vars(checkpoint["args"]))

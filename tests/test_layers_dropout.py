@@ -1,0 +1,66 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.layers.dropout import Dropout, random_levels
+
+ONES = jnp.ones((50, 41))
+
+
+@jax.jit
+def drop(key, rate, inputs=ONES):
+    return Dropout().apply({}, inputs, rate, rngs={"dropout": key})
+
+
+def test_rate_zero_is_evaluation():
+    inputs = jax.random.normal(jax.random.key(1), (3, 5))
+    np.testing.assert_array_equal(drop(jax.random.key(0), 0.0, inputs), inputs)
+    np.testing.assert_array_equal(Dropout().apply({}, inputs, None), inputs)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_drops_its_share_and_keeps_the_mean(rate):
+    outputs = np.asarray(drop(jax.random.key(0), rate))
+    share = (outputs == 0).mean()
+    assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / outputs.size)
+    np.testing.assert_allclose(outputs[outputs != 0], 1 / (1 - rate), rtol=1e-4)
+
+
+def test_the_key_alone_decides_and_a_higher_rate_drops_more_of_the_same():
+    low, again, high = drop(jax.random.key(0), 0.2), drop(jax.random.key(0), 0.2), drop(jax.random.key(0), 0.3)
+    np.testing.assert_array_equal(low, again)
+    assert np.all(np.asarray(high)[np.asarray(low) == 0] == 0)
+    assert np.any(np.asarray(drop(jax.random.key(1), 0.2)) != np.asarray(low))
+
+
+def test_companions_do_not_change_a_mask():
+    keys, rates = jax.random.split(jax.random.key(3), 3), jnp.array([0.2, 0.0, 0.7])
+    together = jax.jit(jax.vmap(lambda key, rate: Dropout().apply({}, ONES, rate, rngs={"dropout": key})))(keys, rates)
+    for row in range(3):
+        np.testing.assert_array_equal(together[row], drop(keys[row], rates[row]))
+
+
+def test_rates_share_one_program():
+    before = drop._cache_size()
+    for rate in (0.15, 0.25, 0.35):
+        drop(jax.random.key(0), rate)
+    assert drop._cache_size() <= before + 1
+
+
+def test_gradient_passes_where_kept_only():
+    gradient = jax.grad(lambda inputs: drop(jax.random.key(0), 0.5, inputs).sum())(ONES)
+    np.testing.assert_array_equal(gradient, drop(jax.random.key(0), 0.5))
+
+
+@pytest.mark.parametrize("shape", [(1,), (7, 3), (64, 64)])
+def test_levels_are_spread_evenly_over_16_bits(shape):
+    levels = np.asarray(random_levels(jax.random.key(5), shape))
+    assert levels.shape == shape
+    assert levels.dtype == np.uint16
+    if levels.size > 1000:
+        counts = np.bincount(levels.ravel() >> 12, minlength=16)
+        expected = levels.size / 16
+        assert np.all(np.abs(counts - expected) < 5 * np.sqrt(expected))
+        # Two levels come from one word; they must not be tied to each other.
+        assert abs(np.corrcoef(levels.ravel()[::2], levels.ravel()[1::2])[0, 1]) < 0.1

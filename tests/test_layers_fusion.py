@@ -1,0 +1,88 @@
+"""Fusion, connection, pooling and prediction: the small layers above the alignment."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.layers.connection import CONNECTIONS
+from jaxmatch.layers.dense import Dense
+from jaxmatch.layers.fusion import FullFusion, SimpleFusion
+from jaxmatch.layers.pooling import max_over_time
+from jaxmatch.layers.prediction import Prediction
+
+OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
+
+
+def dense(features, params, *parts, activated=True):
+    return Dense(features, activated=activated).apply({"params": params}, jnp.concatenate(parts, axis=-1))
+
+
+def test_full_fusion_compares_in_three_perspectives():
+    fused, variables = FullFusion(5).init_with_output(jax.random.key(2), OWN, ALIGNED, None)
+    params = variables["params"]
+    compared = [
+        dense(5, params["concatenation"], OWN, ALIGNED),
+        dense(5, params["difference"], OWN, OWN - ALIGNED),
+        dense(5, params["product"], OWN, OWN * ALIGNED),
+    ]
+    np.testing.assert_allclose(fused, dense(5, params["output"], *compared), atol=1e-5)
+
+
+def test_simple_fusion_is_one_network():
+    fused, variables = SimpleFusion(5).init_with_output(jax.random.key(2), OWN, ALIGNED, None)
+    np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
+
+
+def connected(kind, previous_input, outputs):
+    embedded = jnp.full((1, 1, 3), 9.0)
+    return np.asarray(CONNECTIONS[kind](2).apply({}, embedded, previous_input, outputs))[0, 0]
+
+
+def test_connections_by_hand():
+    first, second, third = (jnp.full((1, 1, 2), value) for value in (1.0, 2.0, 4.0))
+    embedded, root = jnp.full((1, 1, 3), 9.0), np.sqrt(2)
+    for kind in ("augmented", "augmented_running_sum"):
+        np.testing.assert_allclose(connected(kind, embedded, [first]), [1, 1, 9, 9, 9])
+        into_third = connected(kind, jnp.concatenate([first, embedded], axis=-1), [first, second])
+        np.testing.assert_allclose(into_third, [3 / root, 3 / root, 9, 9, 9], rtol=1e-6)
+    # From the fourth block on they part: Eq. 1 adds the last two outputs, the running sum all.
+    before = jnp.asarray(into_third)[None, None]
+    np.testing.assert_allclose(connected("augmented", before, [first, second, third])[:2], 6 / root, rtol=1e-6)
+    running = connected("augmented_running_sum", before, [first, second, third])
+    np.testing.assert_allclose(running[:2], (3 / root + 4) / root, rtol=1e-6)
+    np.testing.assert_allclose(connected("none", before, [first, second]), [2, 2])
+
+
+def test_residual_maps_the_embedding_once():
+    module, outputs = CONNECTIONS["residual"](2), jnp.full((1, 1, 2), 2.0)
+    embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
+    connected, variables = module.init_with_output(jax.random.key(1), embedded, embedded, [outputs])
+    mapped = dense(2, variables["params"]["projection"], embedded, activated=False)
+    np.testing.assert_allclose(connected, (outputs + mapped) / np.sqrt(2), rtol=1e-5)
+    third = module.apply(variables, embedded, connected, [outputs, 3 * outputs])
+    np.testing.assert_allclose(third, (3 * outputs + connected) / np.sqrt(2), rtol=1e-6)
+
+
+def test_pooling_takes_the_largest_of_the_tokens():
+    sequence = jnp.array([[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]])
+    mask = jnp.array([[True, True, False], [False, False, False]])
+    np.testing.assert_array_equal(max_over_time(sequence, mask), [[3, -5], [0, 0]])
+    gradient = jax.grad(lambda sequence: max_over_time(sequence, mask).sum())(sequence)
+    np.testing.assert_array_equal(gradient, [[[0, 1], [1, 0], [0, 0]], np.zeros((3, 2))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        ("full", lambda a, b: [a, b, a - b, a * b]),
+        ("symmetric", lambda a, b: [a, b, abs(a - b), a * b]),
+        ("simple", lambda a, b: [a, b]),
+    ],
+)
+def test_prediction_sees_what_its_equation_says(kind, seen):
+    a, b = OWN[:, 0], ALIGNED[:, 0]
+    logits, variables = Prediction(kind, 5, outputs=3).init_with_output(jax.random.key(0), a, b, None)
+    params = variables["params"]
+    hidden = dense(5, params["hidden"], *seen(a, b))
+    np.testing.assert_allclose(logits, dense(3, params["output"], hidden, activated=False), atol=1e-5)

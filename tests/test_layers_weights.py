@@ -1,0 +1,97 @@
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.layers.dense import Dense, gelu
+from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.weights import column_norms, normalized_kernel
+
+
+class Kernel(nn.Module):
+    shape: tuple[int, ...]
+    activated: bool
+    weight_normalization: str
+
+    @nn.compact
+    def __call__(self):
+        return normalized_kernel(
+            self, self.shape, activated=self.activated, weight_normalization=self.weight_normalization
+        )
+
+
+def start(shape=(3, 40, 60), activated=True, weight_normalization="he"):
+    kernel, variables = Kernel(shape, activated, weight_normalization).init_with_output(jax.random.key(0))
+    return np.asarray(kernel), variables["params"]
+
+
+@pytest.mark.parametrize("weight_normalization", ["he", "none"])
+@pytest.mark.parametrize(("activated", "variance"), [(True, 2 / 120), (False, 1 / 120)])
+def test_he_kernel_starts_with_its_variance(weight_normalization, activated, variance):
+    kernel, _ = start(activated=activated, weight_normalization=weight_normalization)
+    # 7,200 draws: the deviation of the estimated deviation is below one percent.
+    assert abs(kernel.std() / np.sqrt(variance) - 1) < 0.04
+    assert abs(kernel.mean()) < 4 * np.sqrt(variance / kernel.size)
+
+
+def test_he_gain_is_the_norm_so_that_the_kernel_is_the_direction():
+    kernel, params = start()
+    assert set(params) == {"direction", "gain"}
+    np.testing.assert_allclose(params["gain"], np.sqrt(np.square(params["direction"]).sum(axis=(0, 1))), rtol=1e-5)
+    np.testing.assert_allclose(kernel, params["direction"], rtol=1e-5)
+
+
+def test_unit_gain_cancels_the_scale_of_the_direction():
+    kernel, params = start(weight_normalization="unit")
+    np.testing.assert_array_equal(params["gain"], np.ones(60))
+    np.testing.assert_allclose(column_norms(jnp.asarray(kernel)), np.ones(60), rtol=1e-5)
+    assert abs(np.asarray(params["direction"]).std() / np.sqrt(2 / 120) - 1) < 0.04
+
+
+def test_scaling_a_direction_changes_nothing_and_scaling_a_gain_scales_the_kernel():
+    module = Kernel((4, 2), True, "he")
+    params = {"direction": jnp.array([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), "gain": jnp.array([10.0, 0.5])}
+    kernel = module.apply({"params": params})
+    np.testing.assert_allclose(kernel, [[6, 0], [8, 0], [0, 0.5], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(module.apply({"params": params | {"direction": 7 * params["direction"]}}), kernel, rtol=1e-6)
+
+
+def test_without_normalization_the_kernel_is_the_parameter():
+    kernel, params = start(weight_normalization="none")
+    assert set(params) == {"kernel"}
+    np.testing.assert_array_equal(kernel, params["kernel"])
+
+
+def test_gelu_is_the_tanh_form():
+    # 0.5 * 1 * (1 + tanh(sqrt(2 / pi) * 1.044715)); the exact form gives 0.841345.
+    np.testing.assert_allclose(gelu(jnp.array([1.0, 0.0, -1.0])), [0.841192, 0.0, -0.158808], atol=1e-6)
+
+
+def test_dense_by_hand():
+    params = {"direction": jnp.array([[3.0], [4.0]]), "gain": jnp.array([5.0]), "bias": jnp.array([0.5])}
+    inputs = jnp.array([[1.0, -1.0], [2.0, 0.0]])
+    linear = Dense(1, activated=False).apply({"params": params}, inputs)
+    np.testing.assert_allclose(linear, [[-0.5], [6.5]], rtol=1e-6)
+    np.testing.assert_allclose(Dense(1).apply({"params": params}, inputs), gelu(linear), rtol=1e-6)
+
+
+def test_dense_takes_parts_as_if_concatenated():
+    parts = [jax.random.normal(jax.random.key(size), (2, 3, size)) for size in (2, 5, 1)]
+    whole = jnp.concatenate(parts, axis=-1)
+    outputs, variables = Dense(4).init_with_output(jax.random.key(0), *parts)
+    assert variables["params"]["direction"].shape == (8, 4)
+    np.testing.assert_allclose(outputs, Dense(4).apply(variables, whole), atol=1e-6)
+    np.testing.assert_array_equal(Dense(4).init(jax.random.key(0), whole)["params"]["direction"], variables["params"]["direction"])
+
+
+def test_bfloat16_rounds_what_is_multiplied_and_returns_float32():
+    left, right = jnp.array([[1.001, 2.0]]), jnp.array([[1.0], [1.0]])
+    exact, rounded = matmul(left, right, "float32"), matmul(left, right, "bfloat16")
+    assert rounded.dtype == jnp.float32
+    np.testing.assert_allclose(exact, [[3.001]], rtol=1e-6)
+    np.testing.assert_array_equal(rounded, [[3.0]])
+    backward = jax.make_jaxpr(jax.grad(lambda left: matmul(left, right, "bfloat16").sum()))(left)
+    products = [equation for equation in backward.jaxpr.eqns if equation.primitive.name == "dot_general"]
+    assert products
+    assert all(variable.aval.dtype == jnp.bfloat16 for equation in products for variable in equation.invars)
