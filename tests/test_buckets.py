@@ -7,85 +7,52 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data.buckets import Bucket, assign, padding_share, plan_buckets
+from jaxmatch.data.buckets import assign, padding_share, plan_buckets
 from jaxmatch.errors import InputError
 
-lengths = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9)), min_size=1, max_size=60).map(
-    lambda pairs: (np.array([a for a, _ in pairs], np.int32), np.array([b for _, b in pairs], np.int32))
-)
+some_lengths = st.lists(st.integers(1, 14), min_size=1, max_size=60).map(lambda numbers: np.array(numbers, np.int32))
 
 
-def cost(a, b, buckets):
-    return sum(min(x.tokens for x in buckets if i <= x.length_a and j <= x.length_b) for i, j in zip(a, b, strict=True))
+def cost(lengths, buckets):
+    return sum(min(bucket for bucket in buckets if length <= bucket) for length in lengths.tolist())
 
 
-@given(lengths, st.integers(1, 6))
+@given(some_lengths, st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
-def test_plan_is_small_sorted_and_holds_every_pair(pairs, maximum):
-    a, b = pairs
-    buckets = plan_buckets(a, b, maximum_buckets=maximum)
+def test_no_choice_of_lengths_pads_less(lengths, maximum):
+    buckets = plan_buckets(lengths, maximum_buckets=maximum)
     assert len(buckets) <= maximum
     assert list(buckets) == sorted(set(buckets))
-    assert buckets[-1] == Bucket(a.max(), b.max())
-    assert buckets == plan_buckets(a[::-1], b[::-1], maximum_buckets=maximum)
-    assert cost(a, b, buckets) <= cost(a, b, plan_buckets(a, b, maximum_buckets=max(1, maximum - 1)))
+    longest = int(lengths.max())
+    assert buckets[-1] == longest
+    shorter = sorted(set(lengths.tolist()) - {longest})
+    choices = (choice for count in range(maximum) for choice in itertools.combinations(shorter, count))
+    assert cost(lengths, buckets) == min(cost(lengths, (*choice, longest)) for choice in choices)
+    assert buckets == plan_buckets(lengths[::-1], maximum_buckets=maximum)
 
 
-@given(lengths, st.integers(1, 6))
+@given(some_lengths, st.integers(1, 6))
 @settings(max_examples=50, deadline=None)
-def test_every_pair_gets_the_cheapest_bucket_that_holds_it(pairs, maximum):
-    a, b = pairs
-    buckets = plan_buckets(a, b, maximum_buckets=maximum)
-    assignment = assign(a, b, buckets)
+def test_every_pair_gets_the_shortest_bucket_that_holds_it(lengths, maximum):
+    buckets = plan_buckets(lengths, maximum_buckets=maximum)
+    assignment = assign(lengths, buckets)
     assert assignment.dtype == np.int32
-    chosen = [buckets[number] for number in assignment]
-    assert all(i <= bucket.length_a and j <= bucket.length_b for i, j, bucket in zip(a, b, chosen, strict=True))
-    total = sum(bucket.tokens for bucket in chosen)
-    assert total == cost(a, b, buckets)
-    assert padding_share(a, b, buckets) == pytest.approx(1 - (a.sum() + b.sum()) / total)
+    padded = np.array(buckets)[assignment]
+    assert np.all(padded >= lengths)
+    assert padded.sum() == cost(lengths, buckets)
+    assert padding_share(lengths, buckets) == pytest.approx(1 - lengths.sum() / padded.sum())
 
 
-@given(lengths)
-@settings(max_examples=20, deadline=None)
-def test_two_buckets_are_the_best_two(pairs):
-    a, b = pairs
-    universal = Bucket(a.max(), b.max())
-    every = [Bucket(i, j) for i, j in itertools.product(set(a.tolist()), set(b.tolist()))]
-    best = min(cost(a, b, (bucket, universal)) for bucket in every)
-    assert cost(a, b, plan_buckets(a, b, maximum_buckets=2)) == best
+def test_as_many_buckets_as_lengths_pad_nothing():
+    lengths = np.array([3, 9, 9, 4])
+    assert plan_buckets(lengths, maximum_buckets=5) == (3, 4, 9)
+    assert padding_share(lengths, (3, 4, 9)) == 0
 
 
-def test_by_hand():
-    a, b = np.array([2, 2, 2, 9, 5]), np.array([3, 3, 1, 4, 8])
-    buckets = plan_buckets(a, b, maximum_buckets=3)
-    # Three pairs fit (2, 3); one long pair can be spared the other's length: (9, 4) saves 4 tokens, (5, 8) saves 4.
-    assert buckets[0] == Bucket(2, 3) and buckets[-1] == Bucket(9, 8)
-    assert assign(a, b, (Bucket(2, 3), Bucket(9, 4), Bucket(9, 8))).tolist() == [0, 0, 0, 1, 2]
-    assert padding_share(a, b, (Bucket(9, 8),)) == pytest.approx(1 - 39 / 85)
-    # Of two equally cheap buckets the first is taken.
-    assert assign([1], [1], (Bucket(2, 3), Bucket(3, 2), Bucket(3, 3))).tolist() == [0]
-
-
-def test_enough_buckets_leave_no_padding():
-    a, b = np.array([1, 2, 3, 3]), np.array([4, 4, 2, 2])
-    assert padding_share(a, b, plan_buckets(a, b, maximum_buckets=10)) == 0.0
-    assert len(plan_buckets(a, b, maximum_buckets=10)) == 4  # the three shapes there are, and the universal one
-
-
-def test_very_many_lengths():
-    draw = np.random.default_rng(0)
-    a, b = draw.integers(1, 3000, 1000), draw.integers(1, 3000, 1000)
-    buckets = plan_buckets(a, b, maximum_buckets=6)
-    assert buckets[-1] == Bucket(a.max(), b.max())
-    assert padding_share(a, b, buckets) < 0.4 < padding_share(a, b, buckets[-1:])
-
-
-def test_what_cannot_be_bucketed():
-    with pytest.raises(InputError, match="pair 1 with 3 and 1 tokens fits no length bucket"):
-        assign(np.array([1, 3]), np.array([1, 1]), (Bucket(2, 2),))
+def test_wrong_requests():
     with pytest.raises(InputError, match="0 length buckets"):
-        plan_buckets(np.array([1]), np.array([1]), maximum_buckets=0)
+        plan_buckets(np.array([1]), maximum_buckets=0)
     with pytest.raises(InputError, match="without pairs"):
-        plan_buckets(np.array([], np.int32), np.array([], np.int32), maximum_buckets=2)
-    with pytest.raises(ValueError, match="same pairs"):
-        assign(np.array([1, 3]), np.array([1]), (Bucket(3, 3),))
+        plan_buckets(np.array([], np.int32), maximum_buckets=3)
+    with pytest.raises(ValueError, match="a pair of 9 tokens does not fit a bucket of 8"):
+        assign(np.array([2, 9]), (4, 8))

@@ -85,19 +85,16 @@ def test_ranking_keeps_the_names_of_candidates(data_folder, tmp_path):
         assert len(set(zip(split.groups.tolist(), read.splits[name].groups, strict=True))) == split.groups.max() + 1
 
 
-def test_padded_by_hand():
+def test_pairs_lie_side_by_side():
     split = EncodedSplit(
         tokens_a=np.array([5, 6, 7, 8], np.int32), offsets_a=np.array([0, 3, 4]),
-        tokens_b=np.array([9, 9], np.int32), offsets_b=np.array([0, 1, 2]), labels=np.zeros(2, np.int32),
+        tokens_b=np.array([9, 4], np.int32), offsets_b=np.array([0, 1, 2]), labels=np.zeros(2, np.int32),
     )  # fmt: skip
-    assert split.padded("a").tolist() == [[5, 6, 7], [8, 0, 0]]
-    assert split.padded("b", 3).tolist() == [[9, 0, 0], [9, 0, 0]]
-    assert split.padded("a", 2, rows=np.array([1, 1])).tolist() == [[8, 0], [8, 0]]
-    assert split.padded("a").dtype == np.int32
-    with pytest.raises(ValueError, match="a sentence of 3 tokens does not fit 2 columns"):
-        split.padded("a", 2)
-    with pytest.raises(ValueError, match="'a' and 'b'"):
-        split.padded("c")
+    ids, sentences = split.side_by_side()
+    assert ids.tolist() == [[5, 6, 7, 9], [8, 4, 0, 0]]
+    assert sentences.tolist() == [[1, 1, 1, 2], [1, 2, 0, 0]]
+    assert (ids.dtype, sentences.dtype) == (np.int32, np.int8)
+    assert split.lengths.tolist() == [4, 2]
 
 
 texts = st.lists(

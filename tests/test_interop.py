@@ -12,6 +12,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.interop import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
 from jaxmatch.models import build
 from jaxmatch.models.bound import BoundModel
+from jaxmatch.models.re2 import side_by_side
 
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
 CHOICES = {
@@ -76,7 +77,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             # The weights below the prediction layer are the same for all three, so that what is below is computed once.
             if vectors_of_both is None:
                 sentences = {"ids": IDS_A}, {"ids": IDS_B}
-                vectors_of_both = model.apply({"params": params}, *sentences, table, method="sentence_vectors")
+                vectors_of_both = model.apply({"params": params}, *side_by_side(*sentences), table, method="sentence_vectors")
             ours = model.apply({"params": params}, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen))
             assert_close(ours, reference_re2.logits(state, settings, IDS_A, IDS_B))
         seed += 1

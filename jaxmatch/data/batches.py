@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxmatch.data import buckets as buckets_module
-from jaxmatch.data.buckets import Bucket
 from jaxmatch.errors import InputError
 
 # Keeps the draw of a bucket's rows apart from the draw of the sequence of batches.
@@ -42,7 +41,7 @@ class BatchPlan:
 
     Arguments:
       assignment: <int32>[pairs], every pair's position in `buckets`.
-      buckets: the shapes.
+      buckets: their lengths.
       batch_size: the most pairs in a batch.
 
     Attributes:
@@ -52,7 +51,7 @@ class BatchPlan:
       steps_per_epoch: number of batches.
     """
 
-    def __init__(self, assignment: np.ndarray, buckets: Sequence[Bucket], batch_size: int):
+    def __init__(self, assignment: np.ndarray, buckets: Sequence[int], batch_size: int):
         self.buckets = tuple(buckets)
         self.batch_size = _checked_batch_size(batch_size)
         self._members = _members(assignment, len(self.buckets))
@@ -86,32 +85,30 @@ class BatchPlan:
     def tokens(self) -> int:
         """Tokens of an epoch, padding and fillers included."""
         return sum(
-            count * self.batch_rows[bucket] * self.buckets[bucket].tokens
+            count * self.batch_rows[bucket] * self.buckets[bucket]
             for bucket, count in self.batch_counts.items()
         )
 
-    def padding_share(self, lengths_a: np.ndarray, lengths_b: np.ndarray) -> float:
+    def padding_share(self, lengths: np.ndarray) -> float:
         """The share of padding and fillers among all tokens of an epoch; between 0 and 1.
 
         Arguments:
-          lengths_a, lengths_b: <int32>[pairs].
+          lengths: <int32>[pairs], tokens of both sentences together.
         """
-        real = int(np.sum(lengths_a, dtype=np.int64) + np.sum(lengths_b, dtype=np.int64))
+        real = int(np.sum(lengths, dtype=np.int64))
         return 1.0 - real / self.tokens() if self.steps_per_epoch else 0.0
 
 
-def evaluation_batches(
-    lengths_a: np.ndarray, lengths_b: np.ndarray, buckets: Sequence[Bucket], batch_size: int
-) -> list[Batch]:
+def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], batch_size: int) -> list[Batch]:
     """Batches that visit every pair of a split once, in a fixed order.
 
     Arguments:
-      lengths_a, lengths_b: <int32>[pairs].
-      buckets: shapes, one of which holds every pair.
+      lengths: <int32>[pairs], tokens of both sentences together.
+      buckets: lengths, one of which holds every pair.
       batch_size: the most pairs in a batch.
     """
     _checked_batch_size(batch_size)
-    assignment = buckets_module.assign(lengths_a, lengths_b, tuple(buckets))
+    assignment = buckets_module.assign(lengths, tuple(buckets))
     batches = []
     for bucket, members in _members(assignment, len(buckets)).items():
         rows, weights = _lay_out(members, *_even_split(len(members), batch_size))

@@ -93,35 +93,23 @@ class EncodedSplit:
         """<int32>[pairs], tokens of each second sentence; 1 or more."""
         return np.diff(self.offsets_b).astype(np.int32)
 
-    def padded(self, side: str, length: int | None = None, rows: np.ndarray | None = None) -> np.ndarray:
-        """Sentences as the rows of a table, filled with the padding id.
+    @property
+    def lengths(self) -> np.ndarray:
+        """<int32>[pairs], tokens of both sentences of a pair together; 2 or more."""
+        return self.lengths_a + self.lengths_b
 
-        Arguments:
-          side: 'a' or 'b'.
-          length: columns of the table; None for the longest sentence taken.
-          rows: <int32>[count], the pairs to take, in this order; None for all.
+    def side_by_side(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs as rows: the tokens of the first sentence, then those of the second, then padding.
 
         Returns:
-          <int32>[pairs or count, length].
-
-        Raises:
-          ValueError: a sentence is longer than `length`.
+          ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]: 1 or 2, which sentence a token is of; 0 is padding.
         """
-        if side not in ("a", "b"):
-            raise ValueError(f"a pair has the sides 'a' and 'b', not {side!r}")
-        tokens, offsets = (self.tokens_a, self.offsets_a) if side == "a" else (self.tokens_b, self.offsets_b)
-        starts, ends = (offsets[:-1], offsets[1:]) if rows is None else (offsets[rows], offsets[np.asarray(rows) + 1])
-        lengths = np.asarray(ends - starts)
-        longest = int(lengths.max(initial=0))
-        if length is None:
-            length = longest
-        elif longest > length:
-            raise ValueError(f"a sentence of {longest} tokens does not fit {length} columns")
-        columns = np.arange(length, dtype=np.int64)
-        present = columns < lengths[:, None]
-        table = np.full((len(lengths), length), PADDING, np.int32)
-        table[present] = tokens[(np.asarray(starts)[:, None] + columns)[present]]
-        return table
+        columns = np.arange(int(self.lengths.max(initial=0)), dtype=np.int64)
+        first = columns < self.lengths_a[:, None]
+        second = ~first & (columns < self.lengths[:, None])
+        ids = np.full(first.shape, PADDING, np.int32)
+        ids[first], ids[second] = self.tokens_a, self.tokens_b
+        return ids, first.astype(np.int8) + 2 * second.astype(np.int8)
 
 
 @dataclasses.dataclass(frozen=True)

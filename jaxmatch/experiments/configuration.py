@@ -54,7 +54,7 @@ def default_config() -> ConfigDict:
     config.training.patience_samples = 400_000  # pairs without a better dev score before a run stops; 0: never
     config.training.selection = "accuracy"  # the dev score that chooses the checkpoint
     config.training.best_on_test = False  # also note the best TEST score, in a column of its own
-    config.training.maximum_buckets = 8  # length buckets; each is compiled once
+    config.training.maximum_buckets = 10  # lengths that pairs are padded to; each is compiled once
 
     # What is traced: a grid over these compiles nothing more.
     config.optimizer = ConfigDict()

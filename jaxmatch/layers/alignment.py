@@ -15,7 +15,7 @@ ALIGNMENTS = ("linear", "identity")
 
 
 class Alignment(nn.Module):
-    """Aligned representations of both sentences.
+    """What each token finds in the other sentence.
 
     Arguments:
       kind: F of Eq. 2: 'linear' is a single-layer feed-forward network (with GeLU), 'identity' nothing.
@@ -43,25 +43,21 @@ class Alignment(nn.Module):
             return sequence
         return self.projection(self.dropout(sequence, dropout_rate))
 
-    def __call__(
-        self, a: jax.Array, b: jax.Array, mask_a: jax.Array, mask_b: jax.Array, dropout_rate: jax.Array | None
-    ) -> tuple[jax.Array, jax.Array]:
-        """Aligns two sentences.
+    def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Aligns the two sentences of a row, in both directions at once.
 
         Arguments:
-          a: <float32>[batch, length_a, size], zero where there is no token.
-          b: <float32>[batch, length_b, size], zero where there is no token.
-          mask_a: <bool>[batch, length_a].
-          mask_b: <bool>[batch, length_b].
+          sequence: <float32>[batch, length, size], the tokens a_i of sentence 1 and b_j of sentence 2.
+          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
           dropout_rate: <float32>[] or None in evaluation.
 
         Returns:
-          a' <float32>[batch, length_a, size], what each token of a finds in b, and b' <float32>[batch, length_b, size].
+          <float32>[batch, length, size], what each token finds in the other sentence: a'_i and b'_j.
         """
-        projected_a, projected_b = self._project(a, dropout_rate), self._project(b, dropout_rate)
-        scores = matmul(projected_a, jnp.swapaxes(projected_b, -1, -2), self.precision)  # Eq. 2: e_ij = F(a_i)^T F(b_j)
-        scores = jnp.where(mask_a[:, :, None] & mask_b[:, None, :], scores * self.temperature, lowest(scores.dtype))
-        over_b, over_a = nn.softmax(scores, axis=2), nn.softmax(scores, axis=1)
-        aligned_a = matmul(over_b, b, self.precision)  # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j
-        aligned_b = matmul(jnp.swapaxes(over_a, -1, -2), a, self.precision)  # Eq. 3: b'_j = sum_i softmax_i(e_ij) a_i
-        return aligned_a, aligned_b
+        projected = self._project(sequence, dropout_rate)
+        scores = matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision)  # Eq. 2: e_ij = F(a_i)^T F(b_j)
+        other_sentence = sentences[:, :, None] + sentences[:, None, :] == 3  # one token of each
+        scores = jnp.where(other_sentence, scores * self.temperature, lowest(scores.dtype))
+        # A token finds nothing, rather than the mean of everything, where the other sentence is empty.
+        weights = jnp.where(other_sentence, nn.softmax(scores, axis=-1), 0.0)
+        return matmul(weights, sequence, self.precision)  # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise

@@ -13,21 +13,39 @@ from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.weights import normalized_kernel
 
 
-def convolve(inputs: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
-    """Correlates along the length, with zeros beyond both ends ("same" padding).
+def _shifted(values: jax.Array, distance: int) -> jax.Array:
+    """<...>[batch, length, ...] whose place t holds what stood at t + distance; zeros beyond both ends."""
+    length = values.shape[1]
+    before, after = min(max(-distance, 0), length), min(max(distance, 0), length)
+    padding = [(0, 0), (before, after)] + [(0, 0)] * (values.ndim - 2)
+    return jnp.pad(values[:, after : length - before], padding)
+
+
+def convolve(inputs: jax.Array, kernel: jax.Array, sentences: jax.Array, precision: str) -> jax.Array:
+    """Correlates along each sentence of a row, with zeros beyond both of its ends ("same" padding).
+
+    One wide product gives what every token contributes to its neighbours; the contributions are then shifted to them and
+    summed, unless a boundary lies between. A shift of the narrow outputs costs less than one of the inputs.
 
     Arguments:
-      inputs: <float32>[..., length, inputs].
+      inputs: <float32>[batch, length, inputs].
       kernel: <float32>[width, inputs, features], width odd.
-      precision: of the matrix products.
+      sentences: <int8>[batch, length], which sentence of the row a token is of; 0 is padding.
+      precision: of the matrix product.
 
     Returns:
-      <float32>[..., length, features].
+      <float32>[batch, length, features].
     """
-    width, length = kernel.shape[0], inputs.shape[-2]
-    beyond = [(0, 0)] * (inputs.ndim - 2) + [(width // 2, width // 2), (0, 0)]
-    padded = jnp.pad(inputs, beyond)
-    return sum(matmul(padded[..., offset : offset + length, :], kernel[offset], precision) for offset in range(width))
+    width, size, features = kernel.shape
+    wide = jnp.swapaxes(kernel, 0, 1).reshape(size, width * features)
+    contributions = jnp.split(matmul(inputs, wide, precision), width, axis=-1)
+    total = contributions[width // 2]
+    for offset in range(width):
+        distance = offset - width // 2
+        if distance:
+            same_sentence = _shifted(sentences, distance) == sentences
+            total = total + jnp.where(same_sentence[..., None], _shifted(contributions[offset], distance), 0.0)
+    return total
 
 
 class Convolution(nn.Module):
@@ -46,9 +64,9 @@ class Convolution(nn.Module):
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, inputs: jax.Array) -> jax.Array:
-        """<float32>[batch, length, inputs] -> <float32>[batch, length, features]."""
+    def __call__(self, inputs: jax.Array, sentences: jax.Array) -> jax.Array:
+        """<float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in `convolve`."""
         shape = (self.width, inputs.shape[-1], self.features)
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        return gelu(convolve(inputs, kernel, self.precision) + bias)
+        return gelu(convolve(inputs, kernel, sentences, self.precision) + bias)

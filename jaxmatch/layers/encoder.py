@@ -6,11 +6,10 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.masking import zero_padding
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Contextual features of a sentence.
+    """Contextual features of each token.
 
     Arguments:
       features: number of outputs, shared evenly among the kernel sizes.
@@ -25,23 +24,32 @@ class ConvolutionalEncoder(nn.Module):
     weight_normalization: str = "he"
     precision: str = "float32"
 
-    def _layer(self, layer: int, sequence: jax.Array) -> jax.Array:
+    def _layer(self, layer: int, sequence: jax.Array, sentences: jax.Array) -> jax.Array:
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
         features = self.features // len(self.kernel_sizes)
         if len(self.kernel_sizes) == 1:
-            return Convolution(features, self.kernel_sizes[0], **options, name=f"convolution_{layer}")(sequence)
+            return Convolution(features, self.kernel_sizes[0], **options, name=f"convolution_{layer}")(sequence, sentences)
         beside = [
-            Convolution(features, width, **options, name=f"convolution_{layer}_{which}")(sequence)
+            Convolution(features, width, **options, name=f"convolution_{layer}_{which}")(sequence, sentences)
             for which, width in enumerate(self.kernel_sizes)
         ]
         return jnp.concatenate(beside, axis=-1)
 
     @nn.compact
-    def __call__(self, sequence: jax.Array, mask: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """<float32>[batch, length, inputs] -> <float32>[batch, length, features], zero where there is no token."""
+    def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Encodes the sentences of a row, each for itself.
+
+        Arguments:
+          sequence: <float32>[batch, length, inputs].
+          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
+          dropout_rate: <float32>[], or None in evaluation.
+
+        Returns:
+          <float32>[batch, length, features].
+        """
         for layer in range(self.layers):
             # The input of the first convolution is an embedding already dropped or the output of a block: no dropout there.
             if layer > 0:
                 sequence = Dropout()(sequence, dropout_rate)
-            sequence = self._layer(layer, zero_padding(sequence, mask))
-        return zero_padding(Dropout()(sequence, dropout_rate), mask)
+            sequence = self._layer(layer, sequence, sentences)
+        return Dropout()(sequence, dropout_rate)

@@ -1,4 +1,9 @@
-"""RE2: simple and effective text matching with richer alignment features (Yang et al., ACL 2019), its figure 1."""
+"""RE2: simple and effective text matching with richer alignment features (Yang et al., ACL 2019), its figure 1.
+
+Up to the pooling layer both sentences go through the same parameters, so a pair is one row of tokens, the second sentence
+after the first: every token-wise layer is one product over both, and rows need padding at one end only. Convolution,
+alignment and pooling are told which sentence a token is of.
+"""
 
 import flax.linen as nn
 import jax
@@ -9,9 +14,15 @@ from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.encoder import ConvolutionalEncoder
 from jaxmatch.layers.fusion import FUSIONS
-from jaxmatch.layers.masking import zero_padding
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.prediction import Prediction
+
+
+def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Padded sentences as rows of both: {'ids': <int32>[batch, length_a]} and [batch, length_b] -> what `RE2.match` takes."""
+    tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
+    is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
+    return tokens, jnp.concatenate([is_token_a * jnp.int8(1), is_token_b * jnp.int8(2)], axis=1)
 
 
 class Block(nn.Module):
@@ -35,17 +46,13 @@ class Block(nn.Module):
         self.align = Alignment(self.alignment, self.hidden_size, **options, name="alignment")
         self.fuse = FUSIONS[self.fusion](self.hidden_size, **options, name="fusion")
 
-    def _encode(self, sequence: jax.Array, mask: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        encoded = self.encoder(sequence, mask, dropout_rate)
+    def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """x(n) <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both sentences."""
+        encoded = self.encoder(sequence, sentences, dropout_rate)
         # The ablation "w/o enc-in" hands on the contextual features alone.
-        return jnp.concatenate([sequence, encoded], axis=-1) if self.encoder_input else encoded
-
-    def __call__(self, a, b, mask_a, mask_b, dropout_rate):
-        """x(n) of both sentences <float32>[batch, length, inputs] -> o(n) of both <float32>[batch, length, hidden]."""
-        a, b = zero_padding(a, mask_a), zero_padding(b, mask_b)
-        a, b = self._encode(a, mask_a, dropout_rate), self._encode(b, mask_b, dropout_rate)
-        aligned_a, aligned_b = self.align(a, b, mask_a, mask_b, dropout_rate)
-        return self.fuse(a, aligned_a, dropout_rate), self.fuse(b, aligned_b, dropout_rate)
+        sequence = jnp.concatenate([sequence, encoded], axis=-1) if self.encoder_input else encoded
+        aligned = self.align(sequence, sentences, dropout_rate)
+        return self.fuse(sequence, aligned, dropout_rate)
 
 
 class RE2(nn.Module):
@@ -118,33 +125,42 @@ class RE2(nn.Module):
         Returns:
           <float32>[batch, outputs], logits.
         """
-        vector_a, vector_b = self.sentence_vectors(a, b, vectors, dropout_rate)
-        return self.predict(vector_a, vector_b, dropout_rate)
+        return self.match(*side_by_side(a, b), vectors, dropout_rate)
 
-    def sentence_vectors(self, a, b, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layer: arguments as above -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
-        mask_a, mask_b = a["ids"] > 0, b["ids"] > 0
-        vectors = jax.lax.stop_gradient(vectors)
-        embedded_a = self.dropout(vectors[a["ids"]], dropout_rate)
-        embedded_b = self.dropout(vectors[b["ids"]], dropout_rate)
-        run = self._parallel if self.parallel_blocks else self._stacked
-        output_a, output_b = run(embedded_a, embedded_b, mask_a, mask_b, dropout_rate)
-        return max_over_time(output_a, mask_a), max_over_time(output_b, mask_b)
+    def match(
+        self,
+        tokens: dict[str, jax.Array],
+        sentences: jax.Array,
+        vectors: jax.Array,
+        dropout_rate: jax.Array | float | None = None,
+    ) -> jax.Array:
+        """As a call, for pairs that already are rows; padding may stand anywhere in them.
 
-    def _stacked(self, embedded_a, embedded_b, mask_a, mask_b, dropout_rate):
+        Arguments:
+          tokens: {'ids': <int32>[batch, length]}, the words of both sentences.
+          sentences: <int8>[batch, length], 1 or 2: which sentence a token is of; 0 is padding.
+          vectors, dropout_rate: as in a call.
+
+        Returns:
+          <float32>[batch, outputs], logits.
+        """
+        return self.predict(*self.sentence_vectors(tokens, sentences, vectors, dropout_rate), dropout_rate)
+
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
+        """All below the prediction layer: as `match` -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
+        embedded = self.dropout(jax.lax.stop_gradient(vectors)[tokens["ids"]], dropout_rate)
+        output = (self._parallel if self.parallel_blocks else self._stacked)(embedded, sentences, dropout_rate)
+        return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)
+
+    def _stacked(self, embedded, sentences, dropout_rate):
         """The output of the last of the consecutive blocks."""
-        input_a, input_b = embedded_a, embedded_b
-        outputs_a, outputs_b = [], []
+        block_input, outputs = embedded, []
         for block in self.block:
-            if outputs_a:
-                input_a = self.connect(embedded_a, input_a, outputs_a)
-                input_b = self.connect(embedded_b, input_b, outputs_b)
-            output_a, output_b = block(input_a, input_b, mask_a, mask_b, dropout_rate)
-            outputs_a.append(output_a)
-            outputs_b.append(output_b)
-        return output_a, output_b
+            if outputs:
+                block_input = self.connect(embedded, block_input, outputs)
+            outputs.append(block(block_input, sentences, dropout_rate))
+        return outputs[-1]
 
-    def _parallel(self, embedded_a, embedded_b, mask_a, mask_b, dropout_rate):
+    def _parallel(self, embedded, sentences, dropout_rate):
         """The sum of the outputs of blocks that all see the embeddings."""
-        outputs = [block(embedded_a, embedded_b, mask_a, mask_b, dropout_rate) for block in self.block]
-        return sum(output_a for output_a, _ in outputs), sum(output_b for _, output_b in outputs)
+        return sum(block(embedded, sentences, dropout_rate) for block in self.block)

@@ -4,8 +4,9 @@ import dataclasses
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +23,7 @@ from jaxmatch.training.evaluation import Evaluator, cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.scores import HIGHER_IS_BETTER, score
-from jaxmatch.training.step import cohort_step, initial_state
+from jaxmatch.training.step import Flattening, cohort_step, flattening, initial_state
 
 # The host waits for the device about this often, to show progress and to look at the clock.
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -33,7 +34,7 @@ class RunResult:
     """What a run left.
 
     Attributes:
-      parameters: of the chosen checkpoint, numpy arrays.
+      parameters: of the chosen checkpoint, a tree of numpy arrays.
       progress: its curve, best dev scores, marks.
       test: test scores of the chosen checkpoint, or None without a test split.
     """
@@ -48,27 +49,40 @@ def outputs_of(data: EncodedData) -> int:
     return 1 if data.task == "regression" else len(data.labels)
 
 
+class Programs(NamedTuple):
+    """What a signature compiles."""
+
+    flat: Flattening
+    initialize: Program
+    train: Program
+    evaluate: Program
+
+
 @functools.lru_cache(maxsize=64)
-def _programs(module, task: str, devices: tuple[jax.Device, ...]) -> tuple[Program, Program]:
-    """The two programs of a signature, shared by all cohorts that have it."""
+def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.Device, ...]) -> Programs:
+    """The programs of a signature, shared by all cohorts that have it."""
     mesh = replica_mesh(devices)
-    train = Program(
-        cohort_step(module, task),
-        name="train_step",
-        by_replica=(True, True, True, True, True, True, False, False, False),
-        mesh=mesh,
-        donated=(0,),
+    flat = flattening(module, dimensions)
+    initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
+    return Programs(
+        flat,
+        Program(initialize, name="initialize", by_replica=(True, True, False), mesh=mesh),
+        Program(
+            cohort_step(flat, task),
+            name="train_step",
+            by_replica=(True, True, True, True, True, True, False, False, False),
+            mesh=mesh,
+            donated=(0,),
+        ),
+        Program(cohort_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
     )
-    evaluate = Program(cohort_outputs(module), name="evaluate", by_replica=(True, False, False, False), mesh=mesh)
-    return train, evaluate
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def _keep_best(best, parameters, runs, improved):
-    """Writes the parameters of the slots that improved into the rows of their runs."""
-    rows = jax.tree.leaves(best)[0].shape[0]
-    target = jnp.where(improved, runs, rows)  # a row that does not exist: dropped
-    return jax.tree.map(lambda b, p: b.at[target].set(p, mode="drop"), best, parameters)
+    """Writes the parameters of the slots that improved into the rows of their runs; all `<float32>[..., parameters]`."""
+    target = jnp.where(improved, runs, best.shape[0])  # a row that does not exist: dropped
+    return best.at[target].set(parameters, mode="drop")
 
 
 class Cohort:
@@ -106,13 +120,12 @@ class Cohort:
         self._devices = tuple(devices or jax.devices())
         self._mesh = replica_mesh(self._devices)
         self._seeds, self._hyperparameters = np.asarray(seeds, np.uint32), hp.stack(optimizer)
-        self.module = models.build(model, outputs=outputs_of(data))
-        self.train_program, self.evaluation_program = _programs(self.module, data.task, self._devices)
+        module = models.build(model, outputs=outputs_of(data))
+        self.programs = programs(module, data.task, data.vectors.shape[1], self._devices)
 
         train = data.splits["train"]
-        self.buckets = plan_buckets(train.lengths_a, train.lengths_b, maximum_buckets=training["maximum_buckets"])
-        assignment = assign(train.lengths_a, train.lengths_b, self.buckets)
-        self.batches = BatchPlan(assignment, self.buckets, training["batch_size"])
+        self.buckets = plan_buckets(train.lengths, maximum_buckets=training["maximum_buckets"])
+        self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, training["batch_size"])
         self._pairs = train.pairs
         self._vectors = self._everywhere(data.vectors)
         self._split = self._everywhere(device_split(train))
@@ -139,18 +152,14 @@ class Cohort:
 
     def _initial(self):
         runs = self._slot_runs()
-        a = b = {"ids": np.zeros((1, 1), np.int32)}
-        init = jax.jit(
-            jax.vmap(lambda seed, settings, vectors: initial_state(self.module, seed, settings, a, b, vectors), (0, 0, None))
-        )
         settings = jax.tree.map(lambda leaf: leaf[runs], self._hyperparameters)
-        return init(self._seeds[runs], settings, self._data.vectors)
+        return self.programs.initialize((), *self._by_replica((self._seeds[runs], settings)), self._vectors)
 
     def _evaluator(self, split: str) -> Evaluator:
         if split not in self._evaluators:
             self._evaluators[split] = Evaluator(
                 self._data.splits[split],
-                self.evaluation_program,
+                self.programs.evaluate,
                 self._everywhere,
                 self._vectors,
                 batch_size=self._execution["evaluation_batch_size"],
@@ -299,7 +308,7 @@ class Cohort:
         """
         listener = listener or Listener()
         state = self._initial()
-        best = jax.tree.map(jnp.zeros_like, state.parameters)
+        best = jnp.zeros_like(state.parameters)
         if checkpoints is not None:
             state, best = self._restore(checkpoints, state, best)
             if self._epoch or self._index:
@@ -320,13 +329,11 @@ class Cohort:
         look_every, looked_at, looked = 1, self._index, time.perf_counter()
         for index in range(self._index, len(sequence)):
             bucket, batch = (int(number) for number in sequence[index])
-            shape = self.buckets[bucket]
-            static = (shape.length_a, shape.length_b)
             order, weights = stacked[bucket]
             arguments = (state, settings, seeds, active, order, weights, np.int32(batch), self._split, self._vectors)
-            before = self.train_program.compile_seconds
-            state = self.train_program(static, *arguments)
-            compiled = self.train_program.compile_seconds - before
+            before = self.programs.train.compile_seconds
+            state = self.programs.train((self.buckets[bucket],), *arguments)
+            compiled = self.programs.train.compile_seconds - before
             looked += compiled
             self.seconds["compile"] += compiled
             self._index = index + 1
@@ -373,8 +380,8 @@ class Cohort:
                 if progress.best is not None:
                     tests[run] = self._scores("test", outputs[run])
             self.seconds["evaluate"] += time.perf_counter() - start
-        host = jax.device_get(best)
+        host = np.asarray(best)
         return [
-            RunResult(jax.tree.map(lambda leaf, run=run: np.asarray(leaf[run]), host), progress, tests[run])
+            RunResult(jax.tree.map(np.asarray, self.programs.flat.to_tree(host[run])), progress, tests[run])
             for run, progress in enumerate(self._progress)
         ]

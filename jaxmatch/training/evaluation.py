@@ -3,42 +3,39 @@
 from collections.abc import Callable
 from typing import Any
 
-import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches
 from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.encoding import EncodedSplit
-from jaxmatch.training.losses import LOSSES
 from jaxmatch.training.programs import Program
-from jaxmatch.training.step import take_batch
+from jaxmatch.training.step import Flattening, take_batch
 
 
-def cohort_outputs(module: nn.Module) -> Callable:
+def cohort_outputs(flat: Flattening) -> Callable:
     """Evaluation of a batch by every replica; dropout is off.
 
     Returns:
-      A function of (length_a, length_b, parameters, rows, split, vectors) that gives `<float32>[replica, batch, outputs]`;
-      `parameters` has a leading replica axis, `rows` is `<int32>[batch]`.
+      A function of (length, parameters, rows, split, vectors) that gives `<float32>[replica, batch, outputs]`;
+      `parameters` is `<float32>[replica, parameters]`, `rows` is `<int32>[batch]`.
     """
 
-    def outputs(length_a, length_b, parameters, rows, split, vectors):
-        a = take_batch(split["a"], rows, length_a)
-        b = take_batch(split["b"], rows, length_b)
-        return jax.vmap(lambda one: module.apply({"params": one}, a, b, vectors))(parameters)
+    def outputs(length, parameters, rows, split, vectors):
+        tokens, sentences = take_batch(split, rows, length)
+
+        def one(parameters):
+            return flat.module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
+
+        return jax.vmap(one)(parameters)
 
     return outputs
 
 
 def device_split(split: EncodedSplit) -> dict[str, Any]:
-    """A split as padded arrays: {"a": {"ids"}, "b": {"ids"}, "labels"}, ids `<int32>[pairs, longest]`, 0 = padding."""
-    return {
-        "a": {"ids": split.padded("a", None)},
-        "b": {"ids": split.padded("b", None)},
-        "labels": np.asarray(split.labels),
-    }
+    """A split as rows of tokens: {"tokens": {"ids"}, "sentences", "labels"}; see `step.take_batch`."""
+    ids, sentences = split.side_by_side()
+    return {"tokens": {"ids": ids}, "sentences": sentences, "labels": np.asarray(split.labels)}
 
 
 class Evaluator:
@@ -50,7 +47,7 @@ class Evaluator:
       place: puts a tree of arrays on the devices, a copy on each.
       vectors: the embedding table, on the devices.
       batch_size: pairs a step.
-      maximum_buckets: how many shapes to compile for.
+      maximum_buckets: how many lengths to compile for.
     """
 
     def __init__(
@@ -64,20 +61,16 @@ class Evaluator:
         maximum_buckets: int,
     ):
         self._pairs, self._program, self._vectors = split.pairs, program, vectors
-        self._buckets = plan_buckets(split.lengths_a, split.lengths_b, maximum_buckets=maximum_buckets)
-        batches = evaluation_batches(
-            split.lengths_a, split.lengths_b, self._buckets, min(batch_size, max(1, split.pairs))
-        )
+        self._buckets = plan_buckets(split.lengths, maximum_buckets=maximum_buckets)
+        batches = evaluation_batches(split.lengths, self._buckets, batch_size)
         self._batches = [(batch.bucket, batch.rows[batch.weights > 0], place(batch.rows)) for batch in batches]
         self._split = place(device_split(split))
 
-    def outputs(self, parameters: Any) -> np.ndarray:
-        """`<float32>[replica, pairs, outputs]` for stacked parameters, in the order of the split."""
+    def outputs(self, parameters: jax.Array) -> np.ndarray:
+        """`<float32>[replica, pairs, outputs]` for `<float32>[replica, parameters]`, in the order of the split."""
         parts = []
         for bucket, _, rows in self._batches:
-            shape = self._buckets[bucket]
-            static = (shape.length_a, shape.length_b)
-            parts.append(self._program(static, parameters, rows, self._split, self._vectors))
+            parts.append(self._program((self._buckets[bucket],), parameters, rows, self._split, self._vectors))
         parts = [np.asarray(part, np.float32) for part in parts]
         result = np.empty((parts[0].shape[0], self._pairs, parts[0].shape[2]), np.float32)
         for (_, kept, _), part in zip(self._batches, parts, strict=True):
@@ -86,13 +79,18 @@ class Evaluator:
 
 
 def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> float:
-    """The mean loss of all pairs of a split, the last batch too.
+    """The mean loss (losses.py) of all pairs of a split, the last batch too; in float64 on the host.
 
     Arguments:
       task: of the data set.
       outputs: `<float32>[pairs, outputs]` of one replica.
       labels: `<int32>[pairs]` or `<float32>[pairs]`.
     """
-    return float(jnp.mean(LOSSES[task](jnp.asarray(outputs), jnp.asarray(labels))))
+    outputs = outputs.astype(np.float64)
+    if task == "regression":
+        return float(np.mean(np.square(outputs[:, 0] - labels)))
+    highest = outputs.max(axis=1)
+    total = highest + np.log(np.exp(outputs - highest[:, None]).sum(axis=1))
+    return float(np.mean(total - outputs[np.arange(len(labels)), labels]))
 
 

@@ -1,0 +1,32 @@
+"""RE2, small, on the embedded ranking, five candidates a question set: for demonstrations and tests, in a minute or two on two cores.
+
+    jaxmatch train configs/re2_embedded_ranking.py --workdir runs/embedded_ranking
+
+It needs no files: the pairs and their word vectors are generated.
+"""
+
+from ml_collections import ConfigDict
+
+from jaxmatch.experiments.configuration import default_config, with_overrides
+
+
+def get_config() -> ConfigDict:
+    return with_overrides(
+        default_config(),
+        {
+            "model.blocks": 2,
+            "model.encoder_layers": 1,
+            "model.hidden_size": 32,
+            "data.name": "embedded_ranking",
+            "training.batch_size": 128,
+            "training.epochs": 12,
+            "training.maximum_buckets": 3,
+            "training.selection": "map",
+            "training.patience_samples": 0,
+            "optimizer.learning_rate": 0.003,
+            "optimizer.learning_rate_floor": 0.0001,
+            "optimizer.decay_rate": 0.9,
+            "optimizer.decay_samples": 12_000,
+            "optimizer.dropout_rate": 0.1,
+        },
+    )

@@ -1,0 +1,150 @@
+"""What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
+
+import sys
+import time
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from jaxmatch.experiments.plan import Plan, PlannedCohort
+from jaxmatch.experiments.sweep import Run
+from jaxmatch.experiments.workdir import CohortFolder
+from jaxmatch.training.progress import Listener
+
+# Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
+SHARE_OF_PEAK = 0.5
+
+
+def setting_text(overrides: dict, variant: str = "") -> str:
+    """A place in the grid: "blocks=2 learning_rate=0.001"."""
+    parts = [variant] if variant else []
+    return " ".join(parts + [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in overrides.items()])
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds for people: "45 s", "12 min", "3.4 h"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _multiplications_a_second() -> float:
+    """Multiply-adds a second of a large matrix product on the default device."""
+    size = 1024
+    matrix = jnp.ones((size, size), jnp.float32)
+    product = jax.jit(jnp.matmul)
+    product(matrix, matrix).block_until_ready()
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        product(matrix, matrix).block_until_ready()
+        best = min(best, time.perf_counter() - start)
+    return size**3 / best
+
+
+def _shared(cohort: PlannedCohort) -> str:
+    """What the runs of a cohort have in common in the grid."""
+    first, *others = cohort.runs
+    same = {k: v for k, v in first.overrides.items() if all(run.overrides[k] == v for run in others)}
+    return setting_text(same, first.variant) or first.config.model.name
+
+
+def plan_text(plan: Plan, finished: set[str]) -> str:
+    """The plan as a few lines: runs, programs, steps, memory, estimated time."""
+    runs = plan.runs
+    missing = [(run, cohort) for name, (run, cohort) in runs.items() if name not in finished]
+    steps = sum(cohort.steps for cohort in plan.cohorts if any(name not in finished for name in cohort.names()))
+    lines = [
+        f"sweep {plan.sweep.name}: {len(runs)} runs ({len(runs) - len(missing)} on record), "
+        f"{plan.programs} programs, {len(plan.cohorts)} cohorts, {steps:,} lockstep steps to go"
+    ]
+    for number, cohort in enumerate(plan.cohorts, start=1):
+        megabytes = cohort.replica_bytes / 2**20
+        lines.append(
+            f"  cohort {number}: {_shared(cohort)}: {len(cohort.runs)} runs at once, {cohort.buckets} shapes, "
+            f"{cohort.steps_per_epoch:,} steps x {cohort.runs[0].config.training.epochs} epochs, {megabytes:,.0f} MiB a run"
+        )
+    if missing:
+        work = sum(cohort.multiplications for _, cohort in missing)
+        seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK * jax.device_count())
+        lines.append(f"  estimated training time: {duration_text(seconds)} if no run stops early, and compilation before")
+    return "\n".join(lines)
+
+
+class Display(Listener):
+    """Live progress of a sweep: one bar with the time left, and a line for every evaluation.
+
+    Arguments:
+      console: where to write; default: stderr.
+    """
+
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._bar: Progress | None = None
+        self._done_work = self._cohort_work = self._reached = 0.0
+        self._label, self._said_waiting = "", False
+
+    def begin(self, plan: Plan, finished: set[str]) -> None:
+        """Shows the plan."""
+        self.console.print(plan_text(plan, finished), markup=False)
+        self._plan, self._number = plan, 0
+        missing = [cohort for name, (_, cohort) in plan.runs.items() if name not in finished]
+        if not missing:
+            return
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self._task = self._bar.add_task("training", total=sum(cohort.multiplications for cohort in missing))
+        self._bar.start()
+
+    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> None:
+        """A cohort begins."""
+        self._number += 1
+        planned = self._plan.runs[folder.runs[0]][1]
+        self._label = f"cohort {self._number} ({_shared(planned)})"
+        self._cohort_work, self._reached = planned.multiplications * len(runs), 0.0
+        self._say(f"{self._label}: {len(runs)} runs, compiling")
+
+    def stepped(self, done: int, total: int) -> None:
+        self._reached = done / total
+        if self._bar:
+            self._bar.update(self._task, completed=self._done_work + self._reached * self._cohort_work, description=self._label)
+
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+        if scores:
+            spread = f"best {max(scores):.4f}, mean {sum(scores) / len(scores):.4f}"
+            self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {spread} of {len(scores)} runs")
+
+    def resumed(self, samples: int) -> None:
+        self._say(f"{self._label}: goes on from a checkpoint at {samples:,} pairs")
+
+    def cohort_done(self, folder: CohortFolder) -> None:
+        """A cohort's records are written."""
+        self._done_work += self._cohort_work
+        self._cohort_work = 0.0
+        self._say(f"{self._label}: done")
+
+    def waiting(self, cohorts: int) -> None:
+        """Another launcher trains what is left."""
+        if not self._said_waiting:
+            self._say(f"waiting for another launcher that trains {cohorts} cohorts of this folder")
+        self._said_waiting = True
+
+    def end(self) -> None:
+        """Everything is trained."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+    def _say(self, line: str) -> None:
+        (self._bar.console if self._bar else self.console).print(line, markup=False)

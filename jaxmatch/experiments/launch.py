@@ -1,0 +1,184 @@
+"""The launchers behind the commands: plan, train what is missing, make the table."""
+
+import ast
+import dataclasses
+import inspect
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import flatten, load_module, nearest, with_overrides
+from jaxmatch.experiments.display import Display, plan_text
+from jaxmatch.experiments.execution import execute
+from jaxmatch.experiments.plan import make_plan
+from jaxmatch.experiments.preparation import cache_folder
+from jaxmatch.experiments.records import read_record
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import Published, TableLayout, make_table
+from jaxmatch.experiments.workdir import Workdir
+from jaxmatch.files import write_json
+
+FORMATS = ("markdown", "latex", "csv", "json")
+
+
+def sweep(
+    file: Path,
+    *,
+    workdir: Path,
+    seeds: int | None = None,
+    dry_run: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    grid_overrides: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    display: Display | None = None,
+) -> str:
+    """Runs a sweep file: shows the plan, trains what is missing, writes and returns the table.
+
+    Arguments:
+      file: a Python file with `get_sweep()`, or with `get_config()` for a single setting.
+      workdir: its folder.
+      seeds: how many seeds, from the file's first on.
+      dry_run: show the plan and train nothing.
+      overrides: dotted setting -> value or its text, for all runs.
+      grid_overrides: dotted setting -> comma-separated values of a grid axis.
+      options: "data_directory", "vectors", and whatever the file's `get_sweep` takes.
+      display: shows progress.
+
+    Returns:
+      The table in Markdown, or "" for a dry run.
+
+    Raises:
+      InputError: anything the user can mend.
+    """
+    options = dict(options or {})
+    overrides = dict(overrides or {})
+    for option, setting in (("data_directory", "data.directory"), ("vectors", "data.vectors")):
+        if option in options:
+            overrides[setting] = options.pop(option)
+    planned = _load_sweep(Path(file), options)
+    planned = _changed(planned, seeds, overrides, grid_overrides or {})
+    display = display or Display()
+    _keep_compiled_programs(planned)
+    plan = make_plan(planned)
+    folder = Workdir(workdir)
+    if dry_run:
+        finished = folder.finished() if folder.path.exists() else set()
+        display.console.print(plan_text(plan, finished), markup=False)
+        return ""
+    write_json(
+        folder.path / "sweep.json",
+        {"name": planned.name, "layout": dataclasses.asdict(planned.table), "runs": list(plan.runs)},
+    )
+    try:
+        records = execute(plan, folder, display)
+    finally:
+        display.end()
+    return make_table(records, planned.table).markdown()
+
+
+def train(file: Path, **arguments: Any) -> str:
+    """As `sweep`, for a config file: one seed unless told otherwise."""
+    if arguments.get("grid_overrides"):
+        raise InputError("a training has no grid", remedy="use jaxmatch sweep for --grid.…")
+    if arguments.get("seeds") is None:
+        arguments["seeds"] = 1
+    return sweep(file, **arguments)
+
+
+def table(directory: Path, format: str = "markdown") -> str:
+    """The table of a sweep folder, from its records alone.
+
+    Raises:
+      InputError: no sweep was run there, or none of its runs has finished.
+    """
+    if format not in FORMATS:
+        raise InputError(f'there is no table format "{format}"', remedy=nearest(format, list(FORMATS)))
+    notes_file = Path(directory) / "sweep.json"
+    try:
+        notes = json.loads(notes_file.read_text())
+        layout = dict(notes["layout"])
+        layout["published"] = tuple(Published(**row) for row in layout["published"])
+        layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
+    except FileNotFoundError:
+        raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"the file is damaged ({error})", path=notes_file, remedy="run the sweep again to renew it") from None
+    folder = Workdir(Path(directory))
+    finished = [folder.run_folder(run) / "record.json" for run in notes["runs"]]
+    records = [read_record(path) for path in finished if path.exists()]
+    if not records:
+        raise InputError("no run has finished yet", path=directory, remedy="wait, or run the sweep again to go on")
+    if missing := len(finished) - len(records):
+        layout = dataclasses.replace(layout, notes=(*layout.notes, f"{missing} of {len(finished)} runs have not finished"))
+    return getattr(make_table(records, layout), format)()
+
+
+def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
+    module = load_module(file)
+    if hasattr(module, "get_sweep"):
+        known = inspect.signature(module.get_sweep).parameters
+        for name in options:
+            if name not in known:
+                raise InputError(f"this sweep has no option --{name}", path=file, remedy="leave it out")
+        return module.get_sweep(**options)
+    if not hasattr(module, "get_config"):
+        raise InputError("the file has neither get_sweep() nor get_config()", path=file, remedy="define one of them")
+    if options:
+        raise InputError(f"a config file has no option --{next(iter(options))}", path=file, remedy="leave it out")
+    config = module.get_config()
+    selection = config.training.selection
+    layout = getattr(module, "TABLE", None) or TableLayout(
+        title=file.stem, rows=(), scores=(f"dev.{selection}", f"test.{selection}")
+    )
+    return Sweep(name=file.stem, config=config, grid={}, seeds=(0,), table=layout)
+
+
+def _changed(
+    planned: Sweep, seeds: int | None, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
+) -> Sweep:
+    known = flatten(planned.config)
+    grid = dict(planned.grid)
+    for key, text in grid_overrides.items():
+        if key not in known:
+            raise InputError(f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(known)))
+        grid[key] = _values(text)
+    for key in overrides:
+        if key in grid:
+            raise InputError(
+                f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…"
+            )
+    config = with_overrides(planned.config, overrides)
+    rows = tuple(planned.table.rows) + tuple(key for key in grid if key not in planned.table.rows and key != planned.table.columns)
+    order = {**planned.table.order, **grid}
+    layout = dataclasses.replace(planned.table, rows=rows, order=order)
+    if seeds is not None:
+        first = tuple(planned.seeds)[:seeds]
+        first += tuple(range(max(first) + 1, max(first) + 1 + seeds - len(first)))
+        planned = dataclasses.replace(planned, seeds=first)
+    return dataclasses.replace(planned, config=config, grid=grid, table=layout)
+
+
+def _values(text: str) -> Sequence[Any]:
+    """ "1,2,3" as (1, 2, 3); words stay words."""
+    values = []
+    for part in text.split(","):
+        try:
+            values.append(ast.literal_eval(part.strip()))
+        except (ValueError, SyntaxError):
+            values.append(part.strip())
+    return tuple(values)
+
+
+def _keep_compiled_programs(planned: Sweep) -> None:
+    """Keeps compiled programs on disk, so that the next launcher compiles nothing it has met before."""
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        return
+    folder = cache_folder(planned.config.execution.cache_directory) / "programs"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+

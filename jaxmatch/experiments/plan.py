@@ -1,0 +1,129 @@
+"""What a sweep will do, settled before anything trains."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from jaxmatch import models
+from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import memory, preparation
+from jaxmatch.experiments.sweep import Run, Sweep
+from jaxmatch.training.cohort import outputs_of
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedCohort:
+    """Runs that one program trains together.
+
+    Attributes:
+      signature: what they share.
+      runs: the runs, at most as many as the memory holds.
+      data: their encoded data.
+      buckets: shapes the program is compiled for.
+      steps_per_epoch: steps that visit every pair once.
+      steps: steps of a run that is not stopped early.
+      replica_bytes: estimated memory of one run.
+      multiplications: estimated multiply-adds of one run's training, for an estimate of time.
+    """
+
+    signature: str
+    runs: tuple[Run, ...]
+    data: EncodedData
+    buckets: int
+    steps_per_epoch: int
+    steps: int
+    replica_bytes: int
+    multiplications: float
+
+    def names(self) -> tuple[str, ...]:
+        """The identities of its runs."""
+        return tuple(run.identity(self.data.fingerprint) for run in self.runs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The cohorts of a sweep.
+
+    Attributes:
+      sweep: what is planned.
+      cohorts: in the order they are trained.
+    """
+
+    sweep: Sweep
+    cohorts: tuple[PlannedCohort, ...]
+
+    @property
+    def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:
+        """Run name -> the run and its cohort."""
+        return {
+            name: (run, cohort) for cohort in self.cohorts for name, run in zip(cohort.names(), cohort.runs, strict=True)
+        }
+
+    @property
+    def programs(self) -> int:
+        """How many training programs are compiled: one a signature."""
+        return len({cohort.signature for cohort in self.cohorts})
+
+
+def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
+    """Groups the runs of a sweep into cohorts that fit the memory.
+
+    Raises:
+      InputError: the data cannot be read, or two places of the grid are the same run.
+    """
+    devices = tuple(devices or jax.devices())
+    encoded: dict[str, EncodedData] = {}
+    groups: dict[str, list[Run]] = {}
+    data_of: dict[str, EncodedData] = {}
+    names: set[str] = set()
+    for run in sweep.runs():
+        key = repr(sorted(run.config.data.to_dict().items()))
+        if key not in encoded:
+            encoded[key] = preparation.prepare(run.config)
+        data = encoded[key]
+        name = run.identity(data.fingerprint)
+        if name in names:
+            place = run.variant or dict(run.overrides)
+            raise InputError(f"{place} is in the grid twice", remedy="take one of the two out")
+        names.add(name)
+        signature = run.signature(data.fingerprint)
+        groups.setdefault(signature, []).append(run)
+        data_of[signature] = data
+    cohorts = []
+    for signature, runs in groups.items():
+        cohorts += _cohorts(signature, runs, data_of[signature], devices)
+    return Plan(sweep, tuple(cohorts))
+
+
+def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> list[PlannedCohort]:
+    config = runs[0].config
+    if "train" not in data.splits or not data.splits["train"].pairs:
+        raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
+    train = data.splits["train"]
+    buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
+    batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
+    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    needed = max(
+        memory.replica_bytes(module, data.task, data.vectors.shape[1], rows, buckets[bucket])
+        for bucket, rows in batches.batch_rows.items()
+    )
+    fit = config.execution.maximum_replicas or memory.replicas_that_fit(needed, devices)
+    parameters = _parameters(module, data.vectors.shape[1])
+    steps = config.training.epochs * batches.steps_per_epoch
+    # Forward, and two products of the same size backward, for every token and parameter.
+    work = 3.0 * parameters * batches.tokens() * config.training.epochs
+    return [
+        PlannedCohort(signature, tuple(runs[start : start + fit]), data, len(batches.batch_rows), batches.steps_per_epoch, steps, needed, work)
+        for start in range(0, len(runs), fit)
+    ]  # fmt: skip
+
+
+def _parameters(module, dimensions: int) -> int:
+    side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
+    vectors = jax.ShapeDtypeStruct((2, dimensions), np.float32)
+    return models.count_parameters(jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"])

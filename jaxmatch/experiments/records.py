@@ -1,0 +1,141 @@
+"""What one run left behind."""
+
+import functools
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import jaxmatch
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.sweep import Run
+from jaxmatch.experiments.workdir import CohortFolder
+from jaxmatch.models import count_parameters
+from jaxmatch.training.cohort import RunResult
+
+FORMAT = 1
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Python, jaxmatch and the packages a result may depend on."""
+    found = {"python": platform.python_version(), "jaxmatch": jaxmatch.__version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def device_name(devices: Iterable[jax.Device]) -> str:
+    """Devices in words: "1 x cpu (AMD EPYC, 2 cores)"."""
+    devices = list(devices)
+    kind = devices[0].device_kind
+    if devices[0].platform == "cpu":
+        kind = f"cpu ({_processor()})"
+    return f"{len(devices)} x {kind}"
+
+
+def _processor() -> str:
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} cores"
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of the checkout that this package runs from, with "+" if it was changed since; "" outside of one."""
+    folder = Path(jaxmatch.__file__).parent
+    try:
+        inside = subprocess.run(
+            ["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, capture_output=True, check=False
+        )
+        if inside.returncode:
+            return ""
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
+        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "."], cwd=folder, check=False)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head.stdout.strip() + ("+" if changed.returncode else "")
+
+
+def make_record(
+    run: Run,
+    *,
+    sweep: str,
+    cohort: CohortFolder,
+    data: EncodedData,
+    result: RunResult,
+    seconds: Mapping[str, float],
+    replicas: int,
+    devices: Iterable[jax.Device],
+) -> dict[str, Any]:
+    """The record of a run, as plain values for JSON.
+
+    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them.
+    """
+    progress = result.progress
+    diverged = progress.diverged_at is not None
+    selection = run.config.training.selection
+    return {
+        "format": FORMAT,
+        "run": run.identity(data.fingerprint),
+        "sweep": sweep,
+        "cohort": cohort.name,
+        "seed": run.seed,
+        "variant": run.variant,
+        "overrides": dict(run.overrides),
+        "config": run.config.to_dict(),
+        "status": "diverged" if diverged else "finished",
+        "diverged_at_samples": progress.diverged_at,
+        "selected_on": f"dev.{selection}",
+        "selected_at_samples": progress.best_at if progress.best is not None else None,
+        "stopped_early": progress.stopped,
+        "dev": progress.best,
+        "test": result.test,
+        "best_on_test": progress.best_on_test,
+        "curve": progress.curve,
+        "times": {**{f"{name}_seconds": round(value, 3) for name, value in seconds.items()}, "replicas": replicas},
+        "versions": versions(),
+        "device": device_name(devices),
+        "commit": commit(),
+        "data": {
+            "name": data.name,
+            "fingerprint": data.fingerprint,
+            **{split: data.splits[split].pairs if split in data.splits else 0 for split in ("train", "dev", "test")},
+            "dropped": data.report.get("dropped"),
+            "vectors": data.report.get("vectors"),
+            "coverage": data.report.get("coverage"),
+        },
+        "parameters": count_parameters(result.parameters),
+    }
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A record from its file.
+
+    Raises:
+      InputError: the file is missing or is not a record.
+    """
+    try:
+        record = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError("there is no record", path=path, remedy="give a run folder of a sweep") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"the record cannot be read ({error})", path=path, remedy="remove the run's folder and run again") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(f"this is not a record of format {FORMAT}", path=path, remedy="remove it, or use the version that wrote it")
+    return record

@@ -1,0 +1,47 @@
+"""A free grid over block count x encoder depth x learning rate x seeds on any data set.
+
+    jaxmatch sweep sweeps/grid.py --dataset wikiqa --data-directory DATA --vectors VECTORS --workdir runs/grid \\
+        --grid.model.blocks=1,2,3 --grid.model.encoder_layers=1,2,3 --grid.optimizer.learning_rate=0.0005,0.001 --seeds 5
+
+`--dataset` names a file of configs/ (re2_NAME.py): snli, scitail, quora, wikiqa, sick, sick_relatedness, own, or an embedded
+set. Any other setting can be an axis too: --grid.NAME=VALUE,VALUE.
+"""
+
+from pathlib import Path
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import load_config, nearest
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+# What a table shows beside the score that chose the checkpoint.
+SCORES = {
+    "accuracy": ("dev.accuracy", "test.accuracy"),
+    "mrr": ("dev.mrr", "test.map", "test.mrr"),
+    "map": ("dev.map", "test.map", "test.mrr"),
+    "pearson": ("dev.pearson", "test.pearson", "test.spearman"),
+}
+
+
+def get_sweep(dataset: str = "embedded_inference") -> Sweep:
+    known = sorted(file.stem.removeprefix("re2_") for file in CONFIGS.glob("re2_*.py"))
+    if dataset not in known:
+        raise InputError(f'there is no data set "{dataset}"', remedy=nearest(dataset, known))
+    config = load_config(CONFIGS / f"re2_{dataset}.py")
+    selection = config.training.selection
+    return Sweep(
+        name=f"grid-{dataset}",
+        config=config,
+        grid={
+            "model.blocks": (1, 2, 3),
+            "model.encoder_layers": (1, 2),
+            "optimizer.learning_rate": (5e-4, 1e-3, 2e-3),
+        },
+        seeds=(0, 1, 2, 3, 4),
+        table=TableLayout(
+            title=f"RE2 on {dataset}: blocks, encoder layers, learning rate",
+            rows=("model.blocks", "model.encoder_layers", "optimizer.learning_rate"),
+            scores=SCORES.get(selection, (f"dev.{selection}", f"test.{selection}")),
+        ),
+    )

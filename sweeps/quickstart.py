@@ -1,0 +1,28 @@
+"""The first sweep: do more blocks help on the embedded inference set, and which learning rate is best?
+
+    jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
+
+Two block counts x two learning rates x three seeds: twelve runs in two programs, about two minutes on two cores.
+"""
+
+from pathlib import Path
+
+from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep() -> Sweep:
+    return Sweep(
+        name="quickstart",
+        config=load_config(CONFIGS / "re2_embedded_inference.py"),
+        grid={"model.blocks": (1, 2), "optimizer.learning_rate": (1e-3, 3e-3)},
+        seeds=(0, 1, 2),
+        table=TableLayout(
+            title="RE2 on the embedded inference set",
+            rows=("model.blocks", "optimizer.learning_rate"),
+            scores=("dev.accuracy", "test.accuracy"),
+        ),
+    )

@@ -1,0 +1,60 @@
+"""A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.layers.alignment import Alignment
+from jaxmatch.layers.dense import Dense
+
+BARE = {"params": {"temperature": jnp.array(1.0)}}
+
+
+def test_identity_alignment_by_hand():
+    module, logarithm = Alignment("identity", features=4), np.log(3.0)
+    a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
+    sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
+    start = module.init(jax.random.key(0), sequence, sentences, None)
+    assert start["params"] == {"temperature": 0.5}  # 1 / sqrt(4)
+    aligned = module.apply(BARE, sequence, sentences, None)[0]
+    # The scores are [[log 3, 0], [0, 2 log 3]], so that the softmaxes have odds of 3 and of 9 to 1.
+    np.testing.assert_allclose(aligned[0], [0.75 * logarithm, 0.25 * logarithm], rtol=1e-5)
+    np.testing.assert_allclose(aligned[1], [0.1 * logarithm, 0.9 * logarithm], rtol=1e-5)
+    np.testing.assert_allclose(aligned[2], [0.75, 0.25 * 2], rtol=1e-5)
+    np.testing.assert_allclose(aligned[3], [0.1, 0.9 * 2], rtol=1e-5)
+
+
+def test_linear_alignment_projects_both_with_the_same_network():
+    module = Alignment("linear", features=3)
+    sequence, sentences = jax.random.normal(jax.random.key(0), (2, 10, 5)), jnp.array([[1] * 4 + [2] * 6] * 2, jnp.int8)
+    variables = module.init(jax.random.key(2), sequence, sentences, None)
+    projected = Dense(3).apply({"params": variables["params"]["projection"]}, sequence)
+    a, b = sequence[:, :4], sequence[:, 4:]
+    scores = jnp.einsum("bic,bjc->bij", projected[:, :4], projected[:, 4:]) / np.sqrt(3)
+    aligned = module.apply(variables, sequence, sentences, None)
+    np.testing.assert_allclose(aligned[:, :4], jnp.einsum("bij,bjc->bic", jax.nn.softmax(scores, axis=2), b), atol=1e-5)
+    np.testing.assert_allclose(aligned[:, 4:], jnp.einsum("bij,bic->bjc", jax.nn.softmax(scores, axis=1), a), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_padding_takes_no_part_wherever_it_stands(scale):
+    module = Alignment("identity", features=1)
+    sequence = scale * jax.random.normal(jax.random.key(0), (1, 6, 4))
+    alone = module.apply(BARE, sequence, jnp.array([[1, 1, 1, 2, 2, 2]], jnp.int8), None)[0]
+    places = np.array([0, 2, 3, 4, 7, 8])
+    for filling in (0.0, 1e3):
+        padded = jnp.full((1, 10, 4), filling).at[:, places].set(sequence)
+        sentences = jnp.zeros((1, 10), jnp.int8).at[:, places].set(jnp.array([1, 1, 1, 2, 2, 2], jnp.int8))
+        np.testing.assert_allclose(module.apply(BARE, padded, sentences, None)[0, places], alone, rtol=1e-5)
+
+
+def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
+    module = Alignment("identity", features=1)
+    sequence, sentences = jnp.ones((2, 4, 3)), jnp.array([[1, 1, 0, 0], [0, 0, 0, 0]], jnp.int8)
+
+    def total(sequence, temperature):
+        return module.apply({"params": {"temperature": temperature}}, sequence, sentences, None).sum()
+
+    value, gradients = jax.value_and_grad(total, argnums=(0, 1))(sequence, jnp.array(1.0))
+    assert np.isfinite(value) and all(np.isfinite(gradient).all() for gradient in gradients)

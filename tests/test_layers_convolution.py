@@ -1,0 +1,69 @@
+"""A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.layers.convolution import Convolution, convolve
+from jaxmatch.layers.dense import gelu
+from jaxmatch.layers.encoder import ConvolutionalEncoder
+
+
+def one_sentence(length, rows=1):
+    return jnp.ones((rows, length), jnp.int8)
+
+
+def test_convolution_by_hand():
+    kernel = jnp.array([100.0, 10.0, 1.0]).reshape(3, 1, 1)
+    inputs = jnp.array([[[1.0], [2.0], [3.0], [4.0]]])
+    # Each token sees the one before at the first tap and the one after at the last; beyond the ends are zeros.
+    np.testing.assert_array_equal(convolve(inputs, kernel, one_sentence(4), "float32")[0, :, 0], [12, 123, 234, 340])
+    sentences = jnp.array([[1, 1, 2, 2]], jnp.int8)
+    np.testing.assert_array_equal(convolve(inputs, kernel, sentences, "float32")[0, :, 0], [12, 120, 34, 340])
+
+
+@pytest.mark.parametrize("width", [1, 3, 5, 9])
+def test_matrix_products_are_the_convolution_of_each_sentence(width):
+    inputs = jax.random.normal(jax.random.key(0), (2, 7, 3))
+    kernel = jax.random.normal(jax.random.key(1), (width, 3, 6))
+    sentences = jnp.array([[1, 1, 1, 1, 2, 2, 0], [1, 1, 2, 2, 2, 2, 2]], jnp.int8)
+    ours = convolve(inputs, kernel, sentences, "float32")
+    for row, (first, second) in enumerate([(4, 2), (2, 5)]):
+        for place in (slice(0, first), slice(first, first + second)):
+            expected = jax.lax.conv_general_dilated(
+                inputs[row : row + 1, place], kernel, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
+            )
+            np.testing.assert_allclose(ours[row, place], expected[0], atol=1e-5)
+
+
+def test_layer_adds_bias_and_gelu():
+    module = Convolution(2, width=3)
+    inputs = jax.random.normal(jax.random.key(0), (1, 4, 3))
+    params = module.init(jax.random.key(1), inputs, one_sentence(4))["params"] | {"bias": jnp.array([0.3, -0.2])}
+    # With He's start the kernel is the direction.
+    expected = gelu(convolve(inputs, params["direction"], one_sentence(4), "float32") + params["bias"])
+    np.testing.assert_allclose(module.apply({"params": params}, inputs, one_sentence(4)), expected, atol=1e-6)
+
+
+def test_encoder_does_not_see_padding_nor_the_other_sentence():
+    module = ConvolutionalEncoder(4, layers=3)
+    sequence = jax.random.normal(jax.random.key(1), (1, 9, 5))
+    sentences = jnp.array([[1, 1, 1, 2, 2, 2, 2, 0, 0]], jnp.int8)
+    variables = module.init(jax.random.key(0), sequence, sentences, None)
+    variables = jax.tree.map(lambda leaf: leaf + 0.1, variables)  # no bias at zero
+    encoded = module.apply(variables, sequence, sentences, None)
+    for place in (slice(0, 3), slice(3, 7)):
+        alone = module.apply(variables, sequence[:, place], one_sentence(place.stop - place.start), None)
+        np.testing.assert_allclose(encoded[:, place], alone, atol=1e-6)
+
+
+def test_encoder_shares_its_features_among_kernel_sizes():
+    module = ConvolutionalEncoder(6, layers=1, kernel_sizes=(1, 3, 5))
+    sequence, sentences = jax.random.normal(jax.random.key(1), (1, 7, 4)), one_sentence(7)
+    variables = module.init(jax.random.key(0), sequence, sentences, None)
+    shapes = {name: layer["direction"].shape for name, layer in variables["params"].items()}
+    assert shapes == {"convolution_0_0": (1, 4, 2), "convolution_0_1": (3, 4, 2), "convolution_0_2": (5, 4, 2)}
+    encoded = module.apply(variables, sequence, sentences, None)
+    middle = Convolution(2, width=3).apply({"params": variables["params"]["convolution_0_1"]}, sequence, sentences)
+    np.testing.assert_allclose(encoded[..., 2:4], middle, atol=1e-6)

@@ -1,0 +1,277 @@
+"""RE2 as a whole: what must hold whatever the weights are."""
+
+import functools
+import math
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.errors import InputError
+from jaxmatch.models import build, count_parameters
+from jaxmatch.models.bound import BoundModel
+from jaxmatch.models.re2 import side_by_side
+from jaxmatch.models.re2 import side_by_side
+
+SMALL = {"name": "re2", "blocks": 2, "encoder_layers": 2, "hidden_size": 6}
+VECTORS = jax.random.normal(jax.random.key(9), (20, 10))
+A = np.array([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0], [11, 0, 0, 0, 0]], np.int32)
+B = np.array([[12, 13, 14, 0, 0, 0], [2, 3, 4, 5, 6, 7], [18, 19, 0, 0, 0, 0]], np.int32)
+
+
+def sentences(a=A, b=B):
+    return {"ids": jnp.asarray(a)}, {"ids": jnp.asarray(b)}
+
+
+def start(module, seed=0):
+    """Parameters of the module's shapes, none at its start: no bias at zero, so that what is done with padding would show."""
+    shapes = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
+    generator = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.asarray(0.1 + 0.3 * generator.normal(size=leaf.shape), jnp.float32), shapes)
+
+
+def compiled(function):
+    """Compiles without optimising: the models here are tiny, and compiling is what takes the time."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+def logits(module, params, a=A, b=B):
+    return np.asarray(_logits(module)(params, *sentences(a, b)))
+
+
+@functools.cache
+def _logits(module):
+    return compiled(lambda params, a, b: module.apply({"params": params}, a, b, VECTORS))
+
+
+@pytest.fixture(scope="module")
+def small():
+    module = build(SMALL, outputs=3)
+    return module, start(module)
+
+
+def loss(module, params, a, b, key, rate):
+    outputs = module.apply({"params": params}, *sentences(a, b), VECTORS, dropout_rate=rate, rngs={"dropout": key})
+    return -jax.nn.log_softmax(outputs)[:, 0].mean()
+
+
+def primitives(jaxpr):
+    """The equations of a jaxpr and of all inside it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from primitives(inner)
+
+
+def test_size_of_the_network_for_snli():
+    module = build({"name": "re2", "blocks": 3, "encoder_layers": 2, "hidden_size": 150}, outputs=3)
+    table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
+    params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), table)["params"]
+    assert count_parameters(params) == 2_774_559
+
+
+def test_names_of_the_parameters(small):
+    _, params = small
+    assert set(params) == {"blocks_0", "blocks_1", "prediction"}
+    assert set(params["blocks_1"]) == {"encoder", "alignment", "fusion"}
+    assert set(params["blocks_1"]["encoder"]["convolution_1"]) == {"direction", "gain", "bias"}
+    assert set(params["blocks_1"]["fusion"]) == {"concatenation", "difference", "product", "output"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"alignment": "identity", "fusion": "simple", "prediction": "symmetric", "connection": "residual"},
+        {"encoder_input": False, "kernel_size": (3, 5), "connection": "none"},
+        {"parallel_blocks": True, "weight_normalization": "none"},
+        {"precision": "bfloat16", "weight_normalization": "unit"},
+    ],
+    ids=str,
+)
+def test_padding_never_changes_a_logit(changes):
+    module = build(SMALL | changes, outputs=3)
+    params = start(module)
+    expected = logits(module, params)
+    padded = logits(module, params, np.pad(A, ((0, 0), (0, 4))), np.pad(B, ((0, 0), (0, 1))))
+    tolerance = 2e-2 if changes.get("precision") == "bfloat16" else 1e-5
+    np.testing.assert_allclose(padded, expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_companions_in_a_batch_never_change_a_logit(small):
+    np.testing.assert_allclose(logits(*small, A[1:2, :3], B[1:2]), logits(*small)[1:2], atol=1e-5)
+
+
+def test_a_sentence_without_tokens_gives_finite_logits_and_gradients(small):
+    module, params = small
+    a, b = np.where([[1], [0], [0]], A, 0), np.where([[0], [0], [1]], B, 0)
+    assert np.isfinite(logits(module, params, a, b)).all()
+    gradient = compiled(jax.grad(lambda params: loss(module, params, a, b, jax.random.key(0), 0.2)))(params)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_every_parameter_has_a_gradient(small):
+    module, params = small
+    gradient = compiled(jax.grad(lambda params: loss(module, params, A, B, jax.random.key(0), 0.0)))(params)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
+        assert np.isfinite(leaf).all() and np.any(leaf != 0), path
+
+
+def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
+    """Eq. 6 still names v_1 and v_2; |v_1 - v_2| and the product are what is symmetric, and all below is shared."""
+    module = build(SMALL | {"prediction": "symmetric"}, outputs=3)
+    params = start(module)
+    direction = params["prediction"]["hidden"]["direction"]
+    swapped_rows = jnp.concatenate([direction[6:12], direction[:6], direction[12:]])
+    hidden = params["prediction"]["hidden"] | {"direction": swapped_rows}
+    swapped = params | {"prediction": params["prediction"] | {"hidden": hidden}}
+    np.testing.assert_allclose(logits(module, swapped, B, A), logits(module, params), atol=1e-5)
+    assert np.abs(logits(module, params, B, A) - logits(module, params)).max() > 1e-3
+
+
+def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
+    module, _ = small
+    replicas = [start(module, seed) for seed in (0, 1)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
+    keys, rates = jax.random.split(jax.random.key(5)), jnp.array([0.2, 0.5])
+    step = jax.vmap(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
+    program = compiled(step).lower(stacked, keys, rates).compile()
+    losses, gradients = program(stacked, keys, rates)
+    alone = compiled(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
+    for row in range(2):
+        own_loss, own_gradient = alone(replicas[row], keys[row], rates[row])
+        np.testing.assert_allclose(losses[row], own_loss, rtol=1e-5)
+        for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(own_gradient), strict=True):
+            np.testing.assert_allclose(one[row], other, atol=1e-5)
+    assert "convolution(" not in program.as_text()
+    names = {equation.primitive.name for equation in primitives(jax.make_jaxpr(step)(stacked, keys, rates).jaxpr)}
+    assert "dot_general" in names
+    assert not any("conv_general" in name for name in names)
+
+
+def test_rate_zero_is_evaluation_and_the_key_decides(small):
+    module, params = small
+    run = compiled(
+        lambda key, rate: module.apply({"params": params}, *sentences(), VECTORS, dropout_rate=rate, rngs={"dropout": key})
+    )
+    first, second = jax.random.key(1), jax.random.key(2)
+    np.testing.assert_allclose(run(first, 0.0), logits(module, params), atol=1e-5)
+    np.testing.assert_array_equal(run(first, 0.3), run(first, 0.3))
+    assert np.abs(run(first, 0.3) - run(second, 0.3)).max() > 1e-3
+    assert np.abs(run(first, 0.3) - run(first, 0.0)).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("alignment", "fusion"), [("linear", "full"), ("identity", "full"), ("linear", "simple"), ("identity", "simple")]
+)
+def test_dropout_is_where_the_released_code_has_it(alignment, fusion):
+    hidden, dimensions, blocks, layers = 6, 10, 2, 3
+    changes = {"blocks": blocks, "encoder_layers": layers, "alignment": alignment, "fusion": fusion}
+    module = build(SMALL | changes, outputs=3)
+    params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
+    traced = jax.make_jaxpr(lambda params: loss(module, params, A, B, jax.random.key(0), 0.2))(params)
+    drawn = [
+        equation.outvars[0].aval.size for equation in primitives(traced.jaxpr) if equation.primitive.name == "random_bits"
+    ]
+    sizes = [4 * hidden, hidden]  # both dense layers of the prediction
+    tokens = A.shape[1] + B.shape[1]
+    sizes.append(tokens * dimensions)  # the embedding
+    for block in range(blocks):
+        inputs = dimensions if block == 0 else hidden + dimensions
+        sizes += [tokens * hidden] * layers  # before each convolution but the first, and after the last
+        sizes += [tokens * (inputs + hidden)] * (alignment == "linear")  # before the projection
+        sizes += [tokens * 3 * hidden] * (fusion == "full")  # before the last dense layer of the fusion
+    assert sorted(drawn) == sorted(math.ceil(len(A) * size / 2) for size in sizes)  # each word drawn serves two numbers
+
+
+def test_word_vectors_get_no_gradient(small):
+    module, params = small
+    gradient = compiled(jax.grad(lambda vectors: module.apply({"params": params}, *sentences(), vectors).sum()))(VECTORS)
+    np.testing.assert_array_equal(gradient, np.zeros_like(VECTORS))
+
+
+def test_parallel_blocks_sum_what_each_gives_alone():
+    module = build(SMALL | {"parallel_blocks": True}, outputs=3)
+    params = start(module)
+    assert params["blocks_0"]["encoder"]["convolution_0"]["direction"].shape == params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape
+    single = build(SMALL | {"blocks": 1}, outputs=3)
+    # One token a sentence: the pooled vector is the block's output, so that the sum can be seen.
+    a, b = A[:, :1], B[:, :1]
+
+    def pooled(module, params):
+        return module.apply({"params": params}, *side_by_side(*sentences(a, b)), VECTORS, method="sentence_vectors")
+
+    parts = [pooled(single, {"blocks_0": params[name], "prediction": params["prediction"]}) for name in ("blocks_0", "blocks_1")]
+    for side in range(2):
+        np.testing.assert_allclose(pooled(module, params)[side], parts[0][side] + parts[1][side], atol=1e-5)
+
+
+def test_without_encoder_input_alignment_sees_contextual_features_only():
+    module = build(SMALL | {"encoder_input": False}, outputs=3)
+    params = start(module)
+    assert params["blocks_1"]["alignment"]["projection"]["direction"].shape == (6, 6)
+    assert params["blocks_1"]["fusion"]["product"]["direction"].shape == (12, 6)
+    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 16, 6)
+    assert np.isfinite(logits(module, params)).all()
+
+
+def test_bfloat16_is_close_and_keeps_float32_outside(small):
+    module, params = small
+    rounded = module.clone(precision="bfloat16")
+    ours, theirs = logits(rounded, params), logits(module, params)
+    assert ours.dtype == np.float32
+    assert 0 < np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(start(rounded)))
+
+
+def test_regression_gives_one_number():
+    module = build(SMALL, outputs=1)
+    assert logits(module, start(module)).shape == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "re3"}, "no model 're3'; did you mean 're2'"),
+        ({"hiden_size": 5}, "no setting 'hiden_size'; did you mean 'hidden_size'"),
+        ({"outputs": 5}, "no setting 'outputs'"),
+        ({"alignment": "lineer"}, "model.alignment is 'lineer'; did you mean 'linear'"),
+        ({"blocks": 0}, "model.blocks is 0"),
+        ({"blocks": 2.0}, "model.blocks is 2.0"),
+        ({"kernel_size": 4}, "model.kernel_size is 4; give one odd number"),
+        ({"kernel_size": ()}, "model.kernel_size is"),
+        ({"kernel_size": (1, 3), "hidden_size": 7}, "hidden_size 7 cannot be shared by 2"),
+        ({"encoder_input": "no"}, "model.encoder_input is 'no'"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        build(settings, outputs=2)
+
+
+class TestBoundModel:
+    def test_answers_as_the_model_does_whatever_the_lengths(self, small):
+        module, params = small
+        bound = BoundModel(module, params, np.asarray(VECTORS))
+        expected = logits(module, params)
+        np.testing.assert_allclose(bound.logits(A, B), expected, atol=1e-5)
+        np.testing.assert_allclose(bound.logits(np.pad(A, ((0, 0), (0, 9))), B), expected, atol=1e-5)
+        np.testing.assert_allclose(bound.logits(A[1:], B[1:].astype(np.int64)), expected[1:], atol=1e-5)
+        assert bound.logits(A[:0], B[:0]).shape == (0, 3)
+
+    @pytest.mark.parametrize(
+        ("a", "b", "message"),
+        [
+            (A, B[:2], "ids_a has 3 rows and ids_b has 2"),
+            (A[0], B[0], "ids_a is int32 of shape"),
+            (A, B.astype(np.float32), "ids_b is float32"),
+            (A + 20, B, "ids_a holds ids from 20 to 31; give ids from 0 to 19"),
+            (A, -B, "ids_b holds ids from -19"),
+        ],
+    )
+    def test_refuses_what_it_cannot_look_up(self, small, a, b, message):
+        with pytest.raises(InputError, match=message):
+            BoundModel(*small, VECTORS).logits(a, b)
