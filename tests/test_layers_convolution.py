@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_parameters import compiled, random_parameters
 
 from jaxmatch.layers.convolution import Convolution, convolve
 from jaxmatch.layers.dense import gelu
@@ -40,9 +41,9 @@ def test_matrix_products_are_the_convolution_of_each_sentence(width):
 def test_layer_adds_bias_and_gelu():
     module = Convolution(2, width=3)
     inputs = jax.random.normal(jax.random.key(0), (1, 4, 3))
-    params = module.init(jax.random.key(1), inputs, one_sentence(4))["params"] | {"bias": jnp.array([0.3, -0.2])}
-    # With He's start the kernel is the direction.
-    expected = gelu(convolve(inputs, params["direction"], one_sentence(4), "float32") + params["bias"])
+    params = random_parameters(module, inputs, one_sentence(4))
+    kernel = params["direction"] * params["gain"] / jnp.linalg.norm(params["direction"].reshape(9, 2), axis=0)
+    expected = gelu(convolve(inputs, kernel, one_sentence(4), "float32") + params["bias"])
     np.testing.assert_allclose(module.apply({"params": params}, inputs, one_sentence(4)), expected, atol=1e-6)
 
 
@@ -50,20 +51,20 @@ def test_encoder_does_not_see_padding_nor_the_other_sentence():
     module = ConvolutionalEncoder(4, layers=3)
     sequence = jax.random.normal(jax.random.key(1), (1, 9, 5))
     sentences = jnp.array([[1, 1, 1, 2, 2, 2, 2, 0, 0]], jnp.int8)
-    variables = module.init(jax.random.key(0), sequence, sentences, None)
-    variables = jax.tree.map(lambda leaf: leaf + 0.1, variables)  # no bias at zero
-    encoded = module.apply(variables, sequence, sentences, None)
+    params = random_parameters(module, sequence, sentences, None)
+    encode = compiled(lambda sequence, sentences: module.apply({"params": params}, sequence, sentences, None))
+    encoded = encode(sequence, sentences)
     for place in (slice(0, 3), slice(3, 7)):
-        alone = module.apply(variables, sequence[:, place], one_sentence(place.stop - place.start), None)
+        alone = encode(sequence[:, place], one_sentence(place.stop - place.start))
         np.testing.assert_allclose(encoded[:, place], alone, atol=1e-6)
 
 
 def test_encoder_shares_its_features_among_kernel_sizes():
     module = ConvolutionalEncoder(6, layers=1, kernel_sizes=(1, 3, 5))
     sequence, sentences = jax.random.normal(jax.random.key(1), (1, 7, 4)), one_sentence(7)
-    variables = module.init(jax.random.key(0), sequence, sentences, None)
-    shapes = {name: layer["direction"].shape for name, layer in variables["params"].items()}
+    params = random_parameters(module, sequence, sentences, None)
+    shapes = {name: layer["direction"].shape for name, layer in params.items()}
     assert shapes == {"convolution_0_0": (1, 4, 2), "convolution_0_1": (3, 4, 2), "convolution_0_2": (5, 4, 2)}
-    encoded = module.apply(variables, sequence, sentences, None)
-    middle = Convolution(2, width=3).apply({"params": variables["params"]["convolution_0_1"]}, sequence, sentences)
+    encoded = compiled(lambda params: module.apply({"params": params}, sequence, sentences, None))(params)
+    middle = Convolution(2, width=3).apply({"params": params["convolution_0_1"]}, sequence, sentences)
     np.testing.assert_allclose(encoded[..., 2:4], middle, atol=1e-6)

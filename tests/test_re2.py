@@ -8,6 +8,7 @@ import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.models import build, count_parameters
@@ -26,15 +27,7 @@ def sentences(a=A, b=B):
 
 
 def start(module, seed=0):
-    """Parameters of the module's shapes, none at its start: no bias at zero, so that what is done with padding would show."""
-    shapes = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
-    generator = np.random.default_rng(seed)
-    return jax.tree.map(lambda leaf: jnp.asarray(0.1 + 0.3 * generator.normal(size=leaf.shape), jnp.float32), shapes)
-
-
-def compiled(function):
-    """Compiles without optimising: the models here are tiny, and compiling is what takes the time."""
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+    return random_parameters(module, *sentences(), VECTORS, seed=seed)
 
 
 def logits(module, params, a=A, b=B):
