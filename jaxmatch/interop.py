@@ -84,7 +84,9 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
 
 
 def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[dict, np.ndarray]:
-    """The parameters of `model` and the word vectors <float32>[words, dimensions] that a state dict holds; shapes are not checked.
+    """What a state dict holds: the parameters of `model` and the word vectors <float32>[words, dimensions].
+
+    Shapes are not checked.
 
     Raises:
       InputError: if a parameter is missing or unknown.
@@ -138,7 +140,7 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
       The model with its parameters and word vectors, all float32.
 
     Raises:
-      InputError: if a setting is missing or unknown, or a parameter is missing, unknown or of another shape than the settings say.
+      InputError: if a setting is missing or unknown, or a parameter is missing, unknown or of another shape than they say.
     """
     model = model_of(settings)
     params, vectors = read_parameters(model, state_dict)
@@ -195,7 +197,8 @@ def _plain_values() -> list:
     """What a checkpoint holds beside tensors and may be made while reading it: its arguments and its score, a NumPy number."""
     scalar = np.float64(0).__reduce__()[0]
     # Checkpoints of an older NumPy name the same function by its earlier place.
-    return [argparse.Namespace, codecs.encode, np.dtype, np.dtypes.Float64DType, scalar, (scalar, "numpy.core.multiarray.scalar")]
+    earlier = (scalar, "numpy.core.multiarray.scalar")
+    return [argparse.Namespace, codecs.encode, np.dtype, np.dtypes.Float64DType, scalar, earlier]
 
 
 def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

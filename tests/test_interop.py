@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference_re2
+from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.interop import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
@@ -65,22 +66,20 @@ def test_golden_networks_are_there():
 @pytest.mark.parametrize("fusion", CHOICES["fusion"])
 @pytest.mark.parametrize("connection", CHOICES["connection"])
 def test_every_combination_equals_the_reference(alignment, fusion, connection):
-    seed = 0
-    for blocks, layers in itertools.product(CHOICES["blocks"], CHOICES["enc_layers"]):
+    chosen = {"alignment": alignment, "fusion": fusion, "connection": connection}
+    for seed, (blocks, layers) in enumerate(itertools.product(CHOICES["blocks"], CHOICES["enc_layers"])):
         vectors_of_both = None
         for prediction in CHOICES["prediction"]:
-            state, settings = random_network(
-                seed, alignment=alignment, fusion=fusion, connection=connection, prediction=prediction, blocks=blocks, enc_layers=layers
-            )
+            sizes = {"blocks": blocks, "enc_layers": layers}
+            state, settings = random_network(seed, **chosen, **sizes, prediction=prediction)
             model = model_of(settings)
             params, table = read_parameters(model, state)
-            # The weights below the prediction layer are the same for all three, so that what is below is computed once.
+            # One seed gives all three the same weights below the prediction layer, so that what is below is computed once.
             if vectors_of_both is None:
-                sentences = {"ids": IDS_A}, {"ids": IDS_B}
-                vectors_of_both = model.apply({"params": params}, *side_by_side(*sentences), table, method="sentence_vectors")
+                rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
+                vectors_of_both = model.apply({"params": params}, *rows, table, method="sentence_vectors")
             ours = model.apply({"params": params}, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen))
             assert_close(ours, reference_re2.logits(state, settings, IDS_A, IDS_B))
-        seed += 1
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS[::37], ids=lambda one: "-".join(map(str, one.values())))
@@ -96,11 +95,9 @@ def test_there_and_back_loses_nothing(combination):
 
 
 def test_weights_without_normalization_go_out_as_direction_and_gain():
-    import jax
-
     module = build({"hidden_size": 4, "weight_normalization": "none", "connection": "residual"}, outputs=3)
     vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
-    params = jax.jit(module.init)(jax.random.key(1), {"ids": IDS_A}, {"ids": IDS_B}, vectors)["params"]
+    params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors)
     bound = BoundModel(module, params, vectors)
     state, settings = re2_to_pytorch(bound)
     assert_close(bound.logits(IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))

@@ -58,3 +58,4 @@ def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
 
     value, gradients = jax.value_and_grad(total, argnums=(0, 1))(sequence, jnp.array(1.0))
     assert np.isfinite(value) and all(np.isfinite(gradient).all() for gradient in gradients)
+    np.testing.assert_array_equal(module.apply(BARE, sequence, sentences, None), np.zeros((2, 4, 3)))

@@ -100,7 +100,10 @@ def test_companions_in_a_batch_never_change_a_logit(small):
 def test_a_sentence_without_tokens_gives_finite_logits_and_gradients(small):
     module, params = small
     a, b = np.where([[1], [0], [0]], A, 0), np.where([[0], [0], [1]], B, 0)
-    assert np.isfinite(logits(module, params, a, b)).all()
+    expected = logits(module, params, a, b)
+    assert np.isfinite(expected).all()
+    padded = logits(module, params, np.pad(a, ((0, 0), (0, 4))), np.pad(b, ((0, 0), (0, 1))))
+    np.testing.assert_allclose(padded, expected, atol=1e-5 * np.abs(expected).max())
     gradient = compiled(jax.grad(lambda params: loss(module, params, a, b, jax.random.key(0), 0.2)))(params)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
@@ -188,7 +191,7 @@ def test_word_vectors_get_no_gradient(small):
 def test_parallel_blocks_sum_what_each_gives_alone():
     module = build(SMALL | {"parallel_blocks": True}, outputs=3)
     params = start(module)
-    assert params["blocks_0"]["encoder"]["convolution_0"]["direction"].shape == params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape
+    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 10, 6)  # the embeddings alone
     single = build(SMALL | {"blocks": 1}, outputs=3)
     # One token a sentence: the pooled vector is the block's output, so that the sum can be seen.
     a, b = A[:, :1], B[:, :1]
@@ -196,7 +199,7 @@ def test_parallel_blocks_sum_what_each_gives_alone():
     def pooled(module, params):
         return module.apply({"params": params}, *side_by_side(*sentences(a, b)), VECTORS, method="sentence_vectors")
 
-    parts = [pooled(single, {"blocks_0": params[name], "prediction": params["prediction"]}) for name in ("blocks_0", "blocks_1")]
+    parts = [pooled(single, params | {"blocks_0": params[name]}) for name in ("blocks_0", "blocks_1")]
     for side in range(2):
         np.testing.assert_allclose(pooled(module, params)[side], parts[0][side] + parts[1][side], atol=1e-5)
 
