@@ -66,7 +66,7 @@ def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.D
     initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
     return Programs(
         flat,
-        Program(initialize, name="initialize", by_replica=(True, True, False), mesh=mesh),
+        Program(initialize, name="initialize", by_replica=(True, True, False), mesh=mesh, runs_once=True),
         Program(
             cohort_step(flat, task),
             name="train_step",

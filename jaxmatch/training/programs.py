@@ -33,6 +33,7 @@ class Program:
       by_replica: for each array argument, whether its leading axis is the replica axis.
       mesh: the devices. With several, every device computes its own replicas and never talks to another.
       donated: which array arguments (counted after the static ones) may be overwritten.
+      runs_once: compile in a hurry; on a CPU most of the time to compile goes into code that would pay only if it ran often.
     """
 
     def __init__(
@@ -43,8 +44,11 @@ class Program:
         by_replica: tuple[bool, ...],
         mesh: Mesh,
         donated: tuple[int, ...] = (),
+        runs_once: bool = False,
     ):
         self._function, self.name, self._by_replica, self._mesh, self._donated = function, name, by_replica, mesh, donated
+        hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
+        self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.compile_seconds = 0.0
 
@@ -53,7 +57,7 @@ class Program:
         key = (static, tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays)))
         if key not in self.executables:
             start = time.perf_counter()
-            self.executables[key] = self._jitted(static).lower(*arrays).compile()
+            self.executables[key] = self._jitted(static).lower(*arrays).compile(self._compiler_options)
             self.compile_seconds += time.perf_counter() - start
         return self.executables[key]
 

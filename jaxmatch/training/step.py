@@ -162,7 +162,7 @@ def train_step(
         state.loss_weight + count,
         state.diverged_at,
     )
-    finite = jnp.isfinite(loss) & jnp.isfinite(optax.global_norm(gradients))
+    finite = jnp.isfinite(loss) & jnp.isfinite(jnp.linalg.norm(gradients))
     alive = active & (state.diverged_at < 0)
     kept = jax.tree.map(lambda new, old: jnp.where(alive & finite, new, old), updated, state)
     return kept._replace(diverged_at=jnp.where(alive & ~finite, state.samples, state.diverged_at))

@@ -1,0 +1,98 @@
+"""A cohort small enough to compile in seconds; tests share its programs."""
+
+import jax
+import numpy as np
+
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.training.cohort import Cohort
+from jaxmatch.training.progress import Listener
+
+WORDS, DIMENSIONS = 30, 6
+MODEL = dict(
+    name="re2", blocks=1, encoder_layers=1, hidden_size=8, alignment="identity", fusion="simple", prediction="simple"
+)
+TRAINING = dict(
+    batch_size=16,
+    epochs=4,
+    evaluate_every_samples=0,
+    patience_samples=0,
+    selection="accuracy",
+    maximum_buckets=2,
+    best_on_test=False,
+)
+EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0, restack=True)
+OPTIMIZER = dict(
+    learning_rate=3e-3,
+    learning_rate_floor=1e-4,
+    warmup_samples=0,
+    decay_rate=0.9,
+    decay_samples=100,
+    dropout_rate=0.2,
+    weight_decay=0.0,
+    gradient_clip=5.0,
+)
+
+
+def make_split(pairs: int, seed: int, task: str = "classification") -> EncodedSplit:
+    """Pairs of 1 to 4 words; the label says whether the first words' numbers rise."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 5, (2, pairs))
+    offsets = np.concatenate([np.zeros((2, 1), np.int64), np.cumsum(lengths, axis=1)], axis=1)
+    tokens = [random.integers(2, WORDS, total).astype(np.int32) for total in lengths.sum(axis=1)]
+    first, second = (tokens[side][offsets[side][:-1]] for side in range(2))
+    labels = (first < second).astype(np.int32) if task != "regression" else ((first - second) / 10).astype(np.float32)
+    groups = (np.arange(pairs) // 4).astype(np.int32) if task == "ranking" else None
+    return EncodedSplit(tokens[0], offsets[0], tokens[1], offsets[1], labels, groups)
+
+
+def make_data(task: str = "classification") -> EncodedData:
+    """A data set of 70 / 30 / 30 pairs with vectors that say a word's number."""
+    vectors = np.random.default_rng(0).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
+    vectors[:, 0] = np.linspace(-2, 2, WORDS)
+    vectors[:2] = 0
+    return EncodedData(
+        name="small",
+        task=task,
+        labels=() if task == "regression" else ("0", "1"),
+        splits={"train": make_split(70, 1, task), "dev": make_split(30, 2, task), "test": make_split(30, 3, task)},
+        vocabulary=Vocabulary(["<padding>", "<unknown>"] + [f"w{number}" for number in range(2, WORDS)]),
+        vectors=vectors,
+        preprocessing=Preprocessing(),
+        report={},
+        fingerprint="small",
+    )
+
+
+def make_cohort(seeds=(1, 2, 3), optimizer=None, *, model=None, training=None, execution=None, data=None, **arguments):
+    """A cohort with some settings changed; `optimizer` holds one mapping of changes a run."""
+    return Cohort(
+        model={**MODEL, **(model or {})},
+        training={**TRAINING, **(training or {})},
+        execution={**EXECUTION, **(execution or {})},
+        data=data or make_data(),
+        seeds=seeds,
+        optimizer=[{**OPTIMIZER, **changes} for changes in (optimizer or [{}] * len(seeds))],
+        **arguments,
+    )
+
+
+def leaves(result):
+    """The parameters of a result, as a list of arrays."""
+    return jax.tree.leaves(result.parameters)
+
+
+class Interruption(Exception):
+    """Stands for a kill."""
+
+
+class InterruptAfter(Listener):
+    """Raises when the cohort has made a number of steps."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+
+    def stepped(self, done: int, total: int) -> None:
+        if done >= self.steps:
+            raise Interruption

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from jaxmatch.training.checkpoints import Checkpoints
+
+
+def tree(value):
+    return {"a": np.full((3, 4), value, np.float32), "b": (np.arange(5, dtype=np.int32), np.full((), value, np.int32))}
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    made = Checkpoints(tmp_path / "checkpoints")
+    yield made
+    made.close()
+
+
+def newest(folder):
+    return max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name) if path.name.isdigit() else -1)
+
+
+def test_the_newest_comes_back_bit_for_bit(checkpoints):
+    assert checkpoints.restore(tree(0)) is None
+    for number in (1, 2, 3):
+        checkpoints.save(number, tree(number), {"epoch": number, "score": float("nan")})
+    arrays, notes = checkpoints.restore(tree(0))
+    assert notes["epoch"] == 3
+    np.testing.assert_array_equal(arrays["a"], tree(3)["a"])
+    assert arrays["a"].dtype == np.float32 and arrays["b"][0].dtype == np.int32 and arrays["b"][1] == 3
+
+
+def test_only_two_are_kept(checkpoints, tmp_path):
+    for number in range(1, 6):
+        checkpoints.save(number, tree(number), {})
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir() if path.name.isdigit()) == ["4", "5"]
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
+def test_a_damaged_one_is_passed_over_for_the_one_before(checkpoints, tmp_path, damage):
+    random = np.random.default_rng(0)
+    big = {"a": random.normal(size=(200, 50)).astype(np.float32)}  # random numbers do not compress away
+    checkpoints.save(1, big, {"epoch": 1})
+    checkpoints.save(2, {"a": big["a"] + 1}, {"epoch": 2})
+    largest = max((path for path in newest(tmp_path).rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    if damage == "remove":
+        largest.unlink()
+    else:
+        half = len(content) // 2
+        largest.write_bytes(content[:half] if damage == "truncate" else content[:half] + bytes([content[half] ^ 255]) + content[half + 1 :])
+    arrays, notes = checkpoints.restore(big)
+    assert notes == {"epoch": 1}
+    np.testing.assert_array_equal(arrays["a"], big["a"])
+    checkpoints.save(2, big, {"epoch": 22})  # the number of the damaged one may be used again
+    assert checkpoints.restore(big)[1] == {"epoch": 22}
+
+
+def test_another_structure_is_not_restored(checkpoints):
+    checkpoints.save(1, tree(1), {})
+    assert checkpoints.restore({"a": np.zeros(3)}) is None

@@ -1,0 +1,218 @@
+"""The invariants of lockstep training."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+from small_cohort import InterruptAfter, Interruption, leaves, make_cohort, make_data
+
+from jaxmatch.training import cohort as cohort_module
+from jaxmatch.training.checkpoints import Checkpoints
+
+
+def lockstep(cohort, steps, epochs=50):
+    """Steps as `train` makes them, without evaluation: the losses <float32>[steps, replica] and the last state."""
+    state = cohort._by_replica(cohort._initial())
+    seeds, settings, active = cohort._slot_arguments()
+    losses, before = [], np.zeros(len(cohort._seeds))
+    for cohort._epoch in range(epochs):
+        sequence, stacked, _ = cohort._epoch_batches()
+        for bucket, batch in sequence.tolist():
+            order, weights = stacked[bucket]
+            state = cohort.programs.train(
+                (cohort.buckets[bucket],), state, settings, seeds, active, order, weights, np.int32(batch), cohort._split, cohort._vectors
+            )  # fmt: skip
+            total = np.asarray(state.loss_sum)
+            losses.append((total - before) / np.asarray(weights)[:, batch].sum(axis=1))
+            before = total
+            if len(losses) == steps:
+                return np.array(losses), state
+    raise AssertionError("the epochs were too few")
+
+
+def same(one, other):
+    """Whether two runs' results are the same bits."""
+    for left, right in zip(leaves(one), leaves(other), strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert one.progress == other.progress
+    assert one.test == other.test
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Three runs that differ in seed and rate, trained to the end."""
+    return make_cohort(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]).train()
+
+
+def test_alone_is_as_in_a_cohort():
+    together = make_cohort(seeds=(7, 1, 2), optimizer=[{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}])
+    alone = make_cohort(seeds=(7,))
+    rows_together, rows_alone = together._epoch_batches()[1], alone._epoch_batches()[1]
+    for bucket in rows_alone:
+        np.testing.assert_array_equal(rows_together[bucket][0][0], rows_alone[bucket][0][0])
+    losses_together, _ = lockstep(together, 50)
+    losses_alone, _ = lockstep(alone, 50)
+    np.testing.assert_allclose(losses_together[:, 0], losses_alone[:, 0], atol=1e-5)
+    assert losses_together.std(axis=1).max() > 1e-3  # the runs do differ
+
+
+def test_companions_do_not_matter():
+    one, _ = lockstep(make_cohort(seeds=(7, 1, 2)), 12)
+    other, _ = lockstep(make_cohort(seeds=(7, 5, 6), optimizer=[{}, {"learning_rate": 0.1}, {"dropout_rate": 0.6}]), 12)
+    np.testing.assert_array_equal(one[:, 0], other[:, 0])
+    assert np.any(one[:, 1] != other[:, 1])
+
+
+def test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone(results):
+    changes = [{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"dropout_rate": 0.0}]
+    beside = make_cohort(optimizer=changes).train()
+    assert beside[1].progress.diverged_at is not None
+    assert all(np.isfinite(leaf).all() for leaf in leaves(beside[1]))
+    for neighbour in (0, 2):
+        assert beside[neighbour].progress.diverged_at is None
+        same(beside[neighbour], results[neighbour])
+
+
+def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
+    train = make_cohort().programs.train
+    before = dict(train.executables)
+    changed = dict(
+        learning_rate=0.01, learning_rate_floor=0.001, warmup_samples=50, decay_rate=0.5, decay_samples=20, dropout_rate=0.4,
+        weight_decay=0.01, gradient_clip=0.1,
+    )  # fmt: skip
+    cohort = make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[:3]])
+    assert cohort.programs.train is train
+    cohort.train()
+    make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[-3:]]).train()
+    assert train.executables == before
+    three = [key for key in before if any(shape == (3, 1) or shape[:1] == (3,) for shape, _ in key[1])]
+    assert len(three) == len(cohort.buckets)  # one for each length, no more
+
+
+def test_every_traced_number_has_an_effect(results):
+    names = ("warmup_samples", "weight_decay", "gradient_clip", "decay_rate", "learning_rate_floor", "decay_samples")
+    values = (200, 0.1, 0.01, 0.3, 2.9e-3, 10)
+    plain, _ = lockstep(make_cohort(seeds=(1, 1, 1)), 20)
+    for start in (0, 3):
+        changes = [{name: value} for name, value in zip(names[start : start + 3], values[start : start + 3], strict=True)]
+        changed, _ = lockstep(make_cohort(seeds=(1, 1, 1), optimizer=changes), 20)
+        for replica, name in enumerate(names[start : start + 3]):
+            assert np.any(changed[:, replica] != plain[:, replica]), name
+
+
+def test_the_step_is_free_of_convolutions_and_host_transfers():
+    cohort = make_cohort()
+    lockstep(cohort, 10)
+    for compiled in cohort.programs.train.executables.values():
+        text = compiled.as_text()
+        assert "dot(" in text  # the text is that of the program
+        for word in (" convolution(", "infeed", "outfeed", "send(", "recv(", "callback", "all-reduce", "all-gather"):
+            assert word not in text, word
+
+
+def test_updates_are_those_of_optax():
+    """Three steps against Adam, clipping and L2 penalty as optax has them, on the tree of parameters."""
+    changes = dict(dropout_rate=0.0, weight_decay=0.02, gradient_clip=0.3, decay_rate=1.0, learning_rate=2e-3)
+    cohort = make_cohort(seeds=(1, 2, 3), optimizer=[changes] * 3)
+    flat = cohort.programs.flat
+    parameters = jax.tree.map(np.asarray, flat.to_tree(cohort._initial().parameters[0]))
+    reference = optax.chain(optax.clip_by_global_norm(0.3), optax.add_decayed_weights(0.02), optax.adam(2e-3))
+    optimizer_state = reference.init(parameters)
+    sequence, stacked, _ = cohort._epoch_batches()
+    data = make_data()
+    train = data.splits["train"]
+    ids, sentences = train.side_by_side()
+
+    def loss(parameters, rows):
+        outputs = flat.module.apply({"params": parameters}, {"ids": ids[rows]}, sentences[rows], data.vectors, method="match")
+        return optax.softmax_cross_entropy_with_integer_labels(outputs, train.labels[rows]).mean()
+
+    for bucket, batch in sequence[:3].tolist():
+        order, weights = (np.asarray(part)[0, batch] for part in stacked[bucket])
+        gradients = jax.grad(loss)(parameters, order[weights > 0])
+        updates, optimizer_state = reference.update(gradients, optimizer_state, parameters)
+        parameters = optax.apply_updates(parameters, updates)
+    _, state = lockstep(cohort, 3)
+    ours = flat.to_tree(np.asarray(state.parameters[0]))
+    for left, right in zip(jax.tree.leaves(ours), jax.tree.leaves(parameters), strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-5)
+
+
+def test_buckets_do_not_change_a_score(results):
+    """Dev and test are scored in other lengths; the same parameters give the same outputs."""
+    one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
+    parameters = one._by_replica(one._initial()).parameters
+    np.testing.assert_allclose(one._evaluator("dev").outputs(parameters), three._evaluator("dev").outputs(parameters), atol=1e-5)
+    assert len(three._evaluator("dev")._buckets) == 3
+
+
+def test_learns_and_selects_on_dev(results):
+    for result in results:
+        curve = result.progress.curve
+        assert [entry["samples"] for entry in curve] == [70, 140, 210, 280]
+        assert curve[-1]["train_loss"] < curve[0]["train_loss"]
+        best = max(entry["dev"]["accuracy"] for entry in curve)
+        assert result.progress.best["accuracy"] == best
+        assert result.progress.best_at == next(e["samples"] for e in curve if e["dev"]["accuracy"] == best)
+        assert 0 <= result.test["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("steps", [1, 7, 12, 17])
+def test_interrupted_is_uninterrupted(results, tmp_path, steps, monkeypatch):
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # look after every step
+    changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    for interruption in (steps, steps + 2):
+        with pytest.raises(Interruption):
+            make_cohort(optimizer=changes).train(checkpoints, InterruptAfter(interruption))
+    again = make_cohort(optimizer=changes).train(checkpoints)
+    checkpoints.close()
+    for one, other in zip(again, results, strict=True):
+        same(one, other)
+
+
+def test_patience_stops_a_run_and_the_rest_goes_on():
+    """One of two runs learns nothing and stops; the cohort is re-stacked, and nothing else changes."""
+    changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
+    arguments = dict(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140})
+    restacked_cohort = make_cohort(**arguments)
+    restacked = restacked_cohort.train()
+    kept = make_cohort(**arguments, execution={"restack": False}).train()
+    assert len(restacked_cohort._slots) == 1
+    for one, other in zip(restacked, kept, strict=True):
+        assert one.progress.stopped == other.progress.stopped
+        assert [e["samples"] for e in one.progress.curve] == [e["samples"] for e in other.progress.curve]
+        for left, right in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_allclose(left, right, atol=1e-4)
+    assert restacked[1].progress.stopped and restacked[1].progress.best_at == 70
+    assert len(restacked[1].progress.curve) == 3
+    assert len(restacked[0].progress.curve) == 4
+
+
+def test_evaluations_are_counted_in_samples():
+    cohort = make_cohort(training={"evaluate_every_samples": 30, "epochs": 2})
+    samples = [entry["samples"] for entry in cohort.train()[0].progress.curve]
+    assert samples[-1] == 140
+    assert len(samples) in (4, 5)  # every 30 of 140, and the end
+    assert all(later - earlier <= 30 + 16 for earlier, later in zip([0, *samples], samples))
+
+
+def test_best_on_test_is_noted_apart():
+    results = make_cohort(training={"best_on_test": True}).train()
+    for result in results:
+        noted = result.progress.best_on_test
+        assert noted["scores"]["accuracy"] >= result.test["accuracy"]
+        assert noted["at_samples"] in [entry["samples"] for entry in result.progress.curve]
+
+
+@pytest.mark.parametrize(("task", "selection", "scores"), [
+    ("regression", "pearson", {"pearson", "spearman", "mse"}), ("ranking", "map", {"map", "mrr", "accuracy"}),
+])  # fmt: skip
+def test_other_tasks(task, selection, scores):
+    result = make_cohort(seeds=(1,), training={"selection": selection, "epochs": 8, "maximum_buckets": 1}, data=make_data(task)).train()[0]
+    assert scores <= result.progress.best.keys()
+    assert scores <= result.test.keys()
+    curve = result.progress.curve
+    assert curve[-1]["train_loss"] < curve[0]["train_loss"]
+
+

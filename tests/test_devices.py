@@ -1,0 +1,43 @@
+"""Several devices: the replica axis is spread over them, results stay, and nobody talks to anybody in a step."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Devices are fixed when JAX starts, so this needs a process of its own.
+PROGRAM = """
+import jax, numpy as np
+from small_cohort import leaves, make_cohort
+
+assert len(jax.devices()) == 8
+training = {"epochs": 2, "maximum_buckets": 1}
+arguments = dict(seeds=(1, 2, 3, 4, 5), training=training)  # five runs: three devices hold a filler
+spread = make_cohort(**arguments)
+one = make_cohort(**arguments, devices=jax.devices()[:1])
+several, alone = spread.train(), one.train()
+for left, right in zip(several, alone, strict=True):
+    assert [e["samples"] for e in left.progress.curve] == [e["samples"] for e in right.progress.curve]
+    np.testing.assert_allclose(left.test["loss"], right.test["loss"], atol=1e-5)
+    for a, b in zip(leaves(left), leaves(right), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+for program in (spread.programs.train, spread.programs.evaluate):
+    for compiled in program.executables.values():
+        text = compiled.as_text()
+        assert "num_partitions=8" in text
+        for word in ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter"):
+            assert word not in text, word
+print("eight devices agree with one")
+"""
+
+
+@pytest.mark.slow
+def test_eight_devices_give_what_one_gives():
+    folder = os.path.dirname(__file__)
+    path = os.pathsep.join([folder, os.path.dirname(folder), os.environ.get("PYTHONPATH", "")])
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "eight devices agree with one" in done.stdout

@@ -1,0 +1,27 @@
+from jaxmatch.training.progress import RunProgress
+
+
+def entry(samples, score):
+    return {"samples": samples, "dev": {"accuracy": score}}
+
+
+def test_the_first_of_equal_scores_is_kept_and_patience_counts_from_it():
+    progress = RunProgress()
+    better = [progress.note(entry(n, score), score, True, 30) for n, score in ((10, 0.5), (20, 0.7), (30, 0.7), (40, 0.6))]
+    assert better == [True, True, False, False]
+    assert (progress.best_at, progress.best, progress.stopped) == (20, {"accuracy": 0.7}, False)
+    assert not progress.note(entry(50, 0.69), 0.69, True, 30)
+    assert progress.stopped and progress.done
+    assert len(progress.curve) == 5
+
+
+def test_lower_may_be_better():
+    progress = RunProgress()
+    assert [progress.note(entry(n, s), s, False, 0) for n, s in ((1, 3.0), (2, 2.0), (3, 2.5))] == [True, True, False]
+    assert not progress.stopped  # no patience asked for
+
+
+def test_any_number_is_better_than_none():
+    progress, nan = RunProgress(), float("nan")
+    assert [progress.note(entry(n, s), s, True, 0) for n, s in ((1, nan), (2, 0.1), (3, nan))] == [True, True, False]
+    assert progress.best_score == 0.1

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.training import hyperparameters
+from jaxmatch.training.schedule import learning_rate
+from small_cohort import OPTIMIZER
+
+
+def rate(samples, **changes):
+    stacked = hyperparameters.stack([{**OPTIMIZER, **changes}])
+    one = hyperparameters.Hyperparameters(*(field[0] for field in stacked))
+    return float(learning_rate(np.int32(samples), one))
+
+
+SNLI = dict(learning_rate=2e-3, learning_rate_floor=1e-4, warmup_samples=2_048_000, decay_rate=0.94, decay_samples=256_000)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        (0, 1e-4),
+        (1_024_000, (1e-4 + 2e-3) / 2),
+        (2_048_000, 2e-3),
+        (2_048_000 + 255_999, 2e-3),
+        (2_048_000 + 256_000, 2e-3 * 0.94),
+        (2_048_000 + 5 * 256_000, 2e-3 * 0.94**5),
+        (100_000_000, 1e-4),
+    ],
+)
+def test_the_released_snli_schedule_by_hand(samples, expected):
+    assert rate(samples, **SNLI) == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_decay_the_rate_stays():
+    for samples in (0, 1, 10_000_000):
+        assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-3)
+        # A floor above the rate must not raise it.
+        assert rate(samples, learning_rate=1e-5, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-5)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(0, 3_000),
+    st.integers(1, 3_000),
+    st.floats(0.5, 1.0),
+    st.floats(1e-4, 1e-2),
+    st.floats(0, 1e-4),
+)
+@settings(max_examples=50, deadline=None)
+def test_as_the_formula_says(samples, warmup, period, decay, peak, floor):
+    if samples < warmup:
+        expected = floor + (peak - floor) * samples / warmup
+    else:
+        expected = max(floor, peak * decay ** ((samples - warmup) // period))
+    got = rate(
+        samples, learning_rate=peak, learning_rate_floor=floor, warmup_samples=warmup, decay_rate=decay, decay_samples=period
+    )
+    assert got == pytest.approx(expected, rel=1e-3)
