@@ -10,24 +10,20 @@ from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 
 
-def lockstep(cohort, steps, epochs=50):
+def lockstep(cohort, steps):
     """Steps as `train` makes them, without evaluation: the losses <float32>[steps, replica] and the last state."""
-    state = cohort._by_replica(cohort._initial())
-    seeds, settings, active = cohort._slot_arguments()
-    losses, before = [], np.zeros(len(cohort._seeds))
-    for cohort._epoch in range(epochs):
-        sequence, stacked, _ = cohort._epoch_batches()
-        for bucket, batch in sequence.tolist():
-            order, weights = stacked[bucket]
-            state = cohort.programs.train(
-                (cohort.buckets[bucket],), state, settings, seeds, active, order, weights, np.int32(batch), cohort._split, cohort._vectors
-            )  # fmt: skip
+    replicas = cohort.lockstep
+    state = replicas.initial()
+    losses, before = [], np.zeros(len(replicas.seeds))
+    for number in range(steps):
+        epoch = replicas.epoch(number)
+        for index, (bucket, batch) in enumerate(epoch.sequence.tolist()):
+            state = replicas.step(state, epoch, index)
             total = np.asarray(state.loss_sum)
-            losses.append((total - before) / np.asarray(weights)[:, batch].sum(axis=1))
+            losses.append((total - before) / np.asarray(epoch.batches[bucket][1])[:, batch].sum(axis=1))
             before = total
             if len(losses) == steps:
                 return np.array(losses), state
-    raise AssertionError("the epochs were too few")
 
 
 def same(one, other):
@@ -47,7 +43,7 @@ def results():
 def test_alone_is_as_in_a_cohort():
     together = make_cohort(seeds=(7, 1, 2), optimizer=[{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}])
     alone = make_cohort(seeds=(7,))
-    rows_together, rows_alone = together._epoch_batches()[1], alone._epoch_batches()[1]
+    rows_together, rows_alone = together.lockstep.epoch(0).batches, alone.lockstep.epoch(0).batches
     for bucket in rows_alone:
         np.testing.assert_array_equal(rows_together[bucket][0][0], rows_alone[bucket][0][0])
     losses_together, _ = lockstep(together, 50)
@@ -74,19 +70,19 @@ def test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone(results):
 
 
 def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
-    train = make_cohort().programs.train
+    train = make_cohort().lockstep.programs.train
     before = dict(train.executables)
     changed = dict(
         learning_rate=0.01, learning_rate_floor=0.001, warmup_samples=50, decay_rate=0.5, decay_samples=20, dropout_rate=0.4,
         weight_decay=0.01, gradient_clip=0.1,
     )  # fmt: skip
     cohort = make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[:3]])
-    assert cohort.programs.train is train
+    assert cohort.lockstep.programs.train is train
     cohort.train()
     make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[-3:]]).train()
     assert train.executables == before
     three = [key for key in before if any(shape == (3, 1) or shape[:1] == (3,) for shape, _ in key[1])]
-    assert len(three) == len(cohort.buckets)  # one for each length, no more
+    assert len(three) == len(cohort.lockstep.buckets)  # one for each length, no more
 
 
 def test_every_traced_number_has_an_effect(results):
@@ -103,7 +99,7 @@ def test_every_traced_number_has_an_effect(results):
 def test_the_step_is_free_of_convolutions_and_host_transfers():
     cohort = make_cohort()
     lockstep(cohort, 10)
-    for compiled in cohort.programs.train.executables.values():
+    for compiled in cohort.lockstep.programs.train.executables.values():
         text = compiled.as_text()
         assert "dot(" in text  # the text is that of the program
         for word in (" convolution(", "infeed", "outfeed", "send(", "recv(", "callback", "all-reduce", "all-gather"):
@@ -114,11 +110,11 @@ def test_updates_are_those_of_optax():
     """Three steps against Adam, clipping and L2 penalty as optax has them, on the tree of parameters."""
     changes = dict(dropout_rate=0.0, weight_decay=0.02, gradient_clip=0.3, decay_rate=1.0, learning_rate=2e-3)
     cohort = make_cohort(seeds=(1, 2, 3), optimizer=[changes] * 3)
-    flat = cohort.programs.flat
-    parameters = jax.tree.map(np.asarray, flat.to_tree(cohort._initial().parameters[0]))
+    flat = cohort.lockstep.programs.flat
+    parameters = jax.tree.map(np.asarray, flat.to_tree(cohort.lockstep.initial().parameters[0]))
     reference = optax.chain(optax.clip_by_global_norm(0.3), optax.add_decayed_weights(0.02), optax.adam(2e-3))
     optimizer_state = reference.init(parameters)
-    sequence, stacked, _ = cohort._epoch_batches()
+    epoch = cohort.lockstep.epoch(0)
     data = make_data()
     train = data.splits["train"]
     ids, sentences = train.side_by_side()
@@ -127,8 +123,8 @@ def test_updates_are_those_of_optax():
         outputs = flat.module.apply({"params": parameters}, {"ids": ids[rows]}, sentences[rows], data.vectors, method="match")
         return optax.softmax_cross_entropy_with_integer_labels(outputs, train.labels[rows]).mean()
 
-    for bucket, batch in sequence[:3].tolist():
-        order, weights = (np.asarray(part)[0, batch] for part in stacked[bucket])
+    for bucket, batch in epoch.sequence[:3].tolist():
+        order, weights = (np.asarray(part)[0, batch] for part in epoch.batches[bucket])
         gradients = jax.grad(loss)(parameters, order[weights > 0])
         updates, optimizer_state = reference.update(gradients, optimizer_state, parameters)
         parameters = optax.apply_updates(parameters, updates)
@@ -141,9 +137,9 @@ def test_updates_are_those_of_optax():
 def test_buckets_do_not_change_a_score(results):
     """Dev and test are scored in other lengths; the same parameters give the same outputs."""
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
-    parameters = one._by_replica(one._initial()).parameters
-    np.testing.assert_allclose(one._evaluator("dev").outputs(parameters), three._evaluator("dev").outputs(parameters), atol=1e-5)
-    assert len(three._evaluator("dev")._buckets) == 3
+    parameters = one.lockstep.initial().parameters
+    np.testing.assert_allclose(one.evaluator("dev").outputs(parameters), three.evaluator("dev").outputs(parameters), atol=1e-5)
+    assert len(three.evaluator("dev")._buckets) == 3
 
 
 def test_learns_and_selects_on_dev(results):
@@ -178,7 +174,7 @@ def test_patience_stops_a_run_and_the_rest_goes_on():
     restacked_cohort = make_cohort(**arguments)
     restacked = restacked_cohort.train()
     kept = make_cohort(**arguments, execution={"restack": False}).train()
-    assert len(restacked_cohort._slots) == 1
+    assert len(restacked_cohort.lockstep.slots) == 1
     for one, other in zip(restacked, kept, strict=True):
         assert one.progress.stopped == other.progress.stopped
         assert [e["samples"] for e in one.progress.curve] == [e["samples"] for e in other.progress.curve]

@@ -22,7 +22,7 @@ for left, right in zip(several, alone, strict=True):
     np.testing.assert_allclose(left.test["loss"], right.test["loss"], atol=1e-5)
     for a, b in zip(leaves(left), leaves(right), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
-for program in (spread.programs.train, spread.programs.evaluate):
+for program in (spread.lockstep.programs.train, spread.lockstep.programs.evaluate):
     for compiled in program.executables.values():
         text = compiled.as_text()
         assert "num_partitions=8" in text

@@ -7,17 +7,14 @@ from collections.abc import Mapping, Sequence
 class Listener:
     """Hears how a cohort is doing; every method may be overridden, none need be."""
 
-    def compiling(self, program: str, shape: tuple[int, ...]) -> None:
-        """A program is about to be compiled for a shape it has not met."""
-
     def stepped(self, done: int, total: int) -> None:
         """`done` of `total` steps are behind the cohort (early stopping may end it sooner)."""
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         """Dev was scored: the selection score of every run still training."""
 
-    def resumed(self, samples: int) -> None:
-        """Training goes on from a checkpoint."""
+    def resumed(self, done: int, total: int) -> None:
+        """Training goes on from a checkpoint, `done` steps in."""
 
 
 @dataclasses.dataclass

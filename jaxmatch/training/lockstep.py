@@ -1,0 +1,190 @@
+"""The replicas of a cohort on the devices: which run trains in which slot, and a step of them all."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch import models
+from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.training import hyperparameters
+from jaxmatch.training.evaluation import cohort_outputs, device_split
+from jaxmatch.training.programs import Program, place, replica_mesh
+from jaxmatch.training.step import Flattening, ReplicaState, cohort_step, flattening, initial_state
+
+
+class Programs(NamedTuple):
+    """What a signature compiles."""
+
+    flat: Flattening
+    initialize: Program
+    train: Program
+    evaluate: Program
+
+
+@functools.lru_cache(maxsize=64)
+def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.Device, ...]) -> Programs:
+    """The programs of a signature, shared by all cohorts that have it."""
+    mesh = replica_mesh(devices)
+    flat = flattening(module, dimensions)
+    initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
+    return Programs(
+        flat,
+        Program(initialize, name="initialize", by_replica=(True, True, False), mesh=mesh, runs_once=True),
+        Program(
+            cohort_step(flat, task),
+            name="train_step",
+            by_replica=(True, True, True, True, True, True, False, False, False),
+            mesh=mesh,
+            donated=(0,),
+        ),
+        Program(cohort_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
+    )
+
+
+def outputs_of(data: EncodedData) -> int:
+    """How many numbers the model gives for a pair."""
+    return 1 if data.task == "regression" else len(data.labels)
+
+
+class Epoch(NamedTuple):
+    """The batches of an epoch.
+
+    Attributes:
+      sequence: (bucket, which batch of it) for every step, `<int32>[steps, 2]`; the same for all runs.
+      batches: bucket -> (rows `<int32>[replica, batches, batch]`, weights `<float32>[...]`) on the devices.
+      samples: pairs seen since training began after each step, `<int64>[steps]`.
+    """
+
+    sequence: np.ndarray
+    batches: Mapping[int, tuple[jax.Array, jax.Array]]
+    samples: np.ndarray
+
+
+class Lockstep:
+    """Trains the runs of a signature side by side.
+
+    A slot is a place on the replica axis. There may be more slots than runs, so that the devices share them evenly.
+
+    Arguments:
+      model: the model settings of `jaxmatch.models.build`.
+      data: encoded data.
+      batch_size: pairs a step, at most.
+      maximum_buckets: lengths to compile for.
+      seeds: one a run.
+      optimizer: traced hyperparameters, one mapping a run.
+      devices: the replica axis is spread over them.
+
+    Attributes:
+      slots: the run of each slot, `<int64>[slot]`; -1: none, it only fills the devices.
+      active: whether a run still learns, `<bool>[run]`.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Mapping[str, Any],
+        data: EncodedData,
+        batch_size: int,
+        maximum_buckets: int,
+        seeds: Sequence[int],
+        optimizer: Sequence[Mapping[str, float]],
+        devices: tuple[jax.Device, ...],
+    ):
+        self._mesh = replica_mesh(devices)
+        module = models.build(model, outputs=outputs_of(data))
+        self.programs = programs(module, data.task, data.vectors.shape[1], devices)
+        self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), hyperparameters.stack(optimizer)
+        train = data.splits["train"]
+        self.pairs = train.pairs
+        self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
+        self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
+        self.vectors = self.everywhere(data.vectors)
+        self._split = self.everywhere(device_split(train))
+        self.active = np.ones(len(seeds), bool)
+        self.slots = np.full(self._whole(len(seeds)), -1)
+        self.slots[: len(seeds)] = np.arange(len(seeds))
+
+    def _whole(self, count: int) -> int:
+        """The least number of slots, `count` or more, that the devices share evenly."""
+        return -(-count // self._mesh.size) * self._mesh.size
+
+    def everywhere(self, tree: Any) -> Any:
+        """Puts a copy of the arrays on every device."""
+        return place(tree, self._mesh, by_replica=False)
+
+    def by_replica(self, tree: Any) -> Any:
+        """Spreads arrays with a leading replica axis over the devices."""
+        return place(tree, self._mesh, by_replica=True)
+
+    def settings(self, run: int) -> hyperparameters.Hyperparameters:
+        """The traced hyperparameters of one run."""
+        return jax.tree.map(lambda leaf: leaf[run], self._hyperparameters)
+
+    def _slot_runs(self) -> np.ndarray:
+        """The run whose seed and settings a slot uses; a filler copies the first."""
+        return np.maximum(self.slots, 0)
+
+    def _slot_settings(self) -> tuple[np.ndarray, hyperparameters.Hyperparameters]:
+        runs = self._slot_runs()
+        return self.seeds[runs], jax.tree.map(lambda leaf: leaf[runs], self._hyperparameters)
+
+    def initial(self) -> ReplicaState:
+        """The states before the first step."""
+        return self.programs.initialize((), *self.by_replica(self._slot_settings()), self.vectors)
+
+    def epoch(self, number: int) -> Epoch:
+        """The batches of an epoch, for the slots as they are."""
+        runs = self._slot_runs().tolist()
+        rows = {run: self.batches.rows(int(self.seeds[run]), number) for run in set(runs)}
+        batches, counts = {}, {}
+        for bucket in rows[runs[0]]:
+            order = np.stack([rows[run][bucket][0] for run in runs]).astype(np.int32)
+            weights = np.stack([rows[run][bucket][1] for run in runs]).astype(np.float32)
+            counts[bucket] = weights[0].sum(axis=1)
+            batches[bucket] = self.by_replica((order, weights))
+        sequence = self.batches.bucket_sequence(number)
+        seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence]).astype(np.int64)
+        return Epoch(sequence, batches, seen + number * self.pairs)
+
+    def step(self, state: ReplicaState, epoch: Epoch, index: int) -> ReplicaState:
+        """One step of every slot; `state` is used up."""
+        bucket, batch = (int(number) for number in epoch.sequence[index])
+        seeds, settings, active = self._arguments()
+        static = (self.buckets[bucket],)
+        order, weights = epoch.batches[bucket]
+        return self.programs.train(
+            static, state, settings, seeds, active, order, weights, np.int32(batch), self._split, self.vectors
+        )
+
+    def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
+        """Seeds, hyperparameters and active marks of the slots, on the devices; placed anew only when they change."""
+        key = (self.slots.tobytes(), self.active.tobytes())
+        if getattr(self, "_placed_for", None) != key:
+            active = (self.slots >= 0) & self.active[self._slot_runs()]
+            self._placed = self.by_replica((*self._slot_settings(), active))
+            self._placed_for = key
+        return self._placed
+
+    def restack(self, state: ReplicaState, kept: Sequence[int]) -> ReplicaState:
+        """Halves the slots, if that leaves one for every slot in `kept`; the others are given up.
+
+        Arguments:
+          state: of all slots.
+          kept: positions of slots, ascending.
+
+        Returns:
+          The state of the slots that are left.
+        """
+        size = self._whole(-(-len(self.slots) // 2))
+        if len(kept) > size or size >= len(self.slots):
+            return state
+        chosen = np.asarray((list(kept) + list(kept)[:1] * size)[:size])
+        self.slots = np.where(np.arange(size) < len(kept), self.slots[chosen], -1)
+        return self.by_replica(jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], jax.device_get(state)))
