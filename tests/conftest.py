@@ -15,3 +15,21 @@ def data_folder() -> Path:
     if not Path(folder).is_dir():
         pytest.skip(f"JAXMATCH_DATA names {folder}, which is not a folder")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory) -> Path:
+    """The files of the small sweep: pairs, vectors, the sweep itself."""
+    import small_sweep
+
+    return small_sweep.write_files(tmp_path_factory.mktemp("small_sweep"))
+
+
+@pytest.fixture(scope="session")
+def finished_sweep(small_files):
+    """The folder of the small sweep after training, its table, and the watcher that saw it; not to be changed."""
+    import small_sweep
+
+    workdir = small_files / "finished"
+    with small_sweep.compiled_programs_kept(small_files / "programs"):
+        return (workdir, *small_sweep.launched(small_files, workdir))

@@ -1,9 +1,12 @@
 """Configs: every field with its default and its reason, overrides by name, and a lock against unknown names."""
 
 import ast
+import contextlib
 import difflib
 import importlib.util
-from collections.abc import Mapping
+import math
+import traceback
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,6 +111,8 @@ def _converted(key: str, value: Any, default: Any) -> Any:
             if lowered is None:
                 raise InputError(problem, remedy=remedy) from None
             value = lowered
+    if key == "model.kernel_size":  # the one setting of two kinds: a number, or several; the model knows which will do
+        return tuple(value) if isinstance(value, list) else value
     if isinstance(default, bool) or isinstance(value, bool):
         if not (isinstance(default, bool) and isinstance(value, bool)):
             raise InputError(f"config.{key} = {value!r} is not True or False" if isinstance(default, bool) else problem, remedy=remedy)
@@ -115,10 +120,10 @@ def _converted(key: str, value: Any, default: Any) -> Any:
     if isinstance(default, float) and isinstance(value, int | float):
         return float(value)
     if isinstance(default, int):
-        if isinstance(value, float) and value == int(value):
-            return int(value)
-        if isinstance(value, int) or (key == "model.kernel_size" and isinstance(value, tuple)):
+        if isinstance(value, int):
             return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
         raise InputError(f"config.{key} = {value!r} is not a whole number", remedy=remedy)
     if not isinstance(value, type(default)):
         raise InputError(problem, remedy=remedy)
@@ -187,12 +192,35 @@ def validate(config: ConfigDict) -> None:
             raise InputError(
                 f'config.{key} = "{flat[key]}" is unknown', remedy=nearest(str(flat[key]), [choice for choice in choices if choice])
             )  # fmt: skip
+    for key, value in flat.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"config.{key} = {value} is not a finite number", remedy="give one")
     for key, least in _AT_LEAST.items():
         if key in flat and not flat[key] >= least:
             raise InputError(f"config.{key} = {flat[key]} is too small", remedy=f"it is at least {least}")
     if not flat["optimizer.dropout_rate"] < 1:
         raise InputError(f"config.optimizer.dropout_rate = {flat['optimizer.dropout_rate']} leaves nothing", remedy="it is below 1")
     models.build(config.model, outputs=2)  # knows its own settings
+
+
+@contextlib.contextmanager
+def mistakes_of(path: Path) -> Iterator[None]:
+    """Turns what a config or sweep file raises into one line that names the file and, where it is known, its line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except SyntaxError as error:
+        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="mend the file") from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
+        raise InputError(
+            f"the file fails with {type(error).__name__}: {error}",
+            path=path,
+            line=lines[-1] if lines else None,
+            remedy="mend the file",
+        ) from error
 
 
 def load_module(path: Path) -> ModuleType:
@@ -208,20 +236,22 @@ def load_module(path: Path) -> ModuleType:
     if specification is None or specification.loader is None:
         raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")
     module = importlib.util.module_from_spec(specification)
-    try:
+    with mistakes_of(path):
         specification.loader.exec_module(module)
-    except InputError:
-        raise
-    except SyntaxError as error:
-        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="mend the file") from error
-    except Exception as error:
-        raise InputError(f"the file fails with {type(error).__name__}: {error}", path=path, remedy="mend the file") from error
     return module
 
 
 def load_config(path: Path) -> ConfigDict:
-    """The config that a file's `get_config()` returns."""
+    """The config that a file's `get_config()` returns.
+
+    Raises:
+      InputError: there is no such file or function, or it fails, or it returns something else.
+    """
     module = load_module(path)
     if not hasattr(module, "get_config"):
         raise InputError("the file has no get_config()", path=path, remedy="define one that returns a config")
-    return module.get_config()
+    with mistakes_of(path):
+        config = module.get_config()
+    if not isinstance(config, ConfigDict):
+        raise InputError(f"get_config() returns a {type(config).__name__}", path=path, remedy="return a ConfigDict")
+    return config

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from jaxmatch.experiments.plan import Plan, PlannedCohort
+from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.sweep import Run
 from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.training.progress import Listener
@@ -45,32 +45,44 @@ def _multiplications_a_second() -> float:
     return size**3 / best
 
 
-def _shared(cohort: PlannedCohort) -> str:
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _shared(runs: Sequence[Run]) -> str:
     """What the runs of a cohort have in common in the grid."""
-    first, *others = cohort.runs
+    first, *others = runs
     same = {k: v for k, v in first.overrides.items() if all(run.overrides[k] == v for run in others)}
-    return setting_text(same, first.variant) or first.config.model.name
+    variant = first.variant if all(run.variant == first.variant for run in others) else ""
+    return setting_text(same, variant) or first.config.model.name
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:
-    """The plan as a few lines: runs, programs, steps, memory, estimated time."""
-    runs = plan.runs
-    missing = [(run, cohort) for name, (run, cohort) in runs.items() if name not in finished]
-    steps = sum(cohort.steps for cohort in plan.cohorts if any(name not in finished for name in cohort.names()))
+    """The plan as a few lines: runs, and what is left to do: programs, cohorts, steps, memory, estimated time.
+
+    Arguments:
+      plan: the whole sweep.
+      finished: names of runs that are on record; they are counted, but not as something to do.
+    """
+    runs, cohorts = plan.runs, plan.missing(finished)
+    begin = f"sweep {plan.sweep.name}: {_count(len(runs), 'run')}"
+    if not cohorts:
+        return f"{begin}, all on record"
+    programs, steps = len({cohort.signature for cohort in cohorts}), sum(cohort.steps for cohort in cohorts)
     lines = [
-        f"sweep {plan.sweep.name}: {len(runs)} runs ({len(runs) - len(missing)} on record), "
-        f"{plan.programs} programs, {len(plan.cohorts)} cohorts, {steps:,} lockstep steps to go"
+        f"{begin} ({len(runs) - sum(len(cohort.runs) for cohort in cohorts):,} on record); to go: "
+        f"{_count(programs, 'program')}, {_count(len(cohorts), 'cohort')}, {_count(steps, 'lockstep step')}"
     ]
-    for number, cohort in enumerate(plan.cohorts, start=1):
+    for number, cohort in enumerate(cohorts, start=1):
         megabytes = cohort.replica_bytes / 2**20
         lines.append(
-            f"  cohort {number}: {_shared(cohort)}: {len(cohort.runs)} runs at once, {cohort.buckets} shapes, "
-            f"{cohort.steps_per_epoch:,} steps x {cohort.runs[0].config.training.epochs} epochs, {megabytes:,.0f} MiB a run"
+            f"  cohort {number}: {_shared(cohort.runs)}: {_count(len(cohort.runs), 'run')} at once, "
+            f"{_count(cohort.buckets, 'shape')}, {_count(cohort.steps_per_epoch, 'step')} x "
+            f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
-    if missing:
-        work = sum(cohort.multiplications for _, cohort in missing)
-        seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK * jax.device_count())
-        lines.append(f"  estimated training time: {duration_text(seconds)} if no run stops early, and compilation before")
+    work = sum(cohort.multiplications * len(cohort.runs) for cohort in cohorts)
+    seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK * jax.device_count())
+    lines.append(f"  estimated training time: {duration_text(seconds)} if no run stops early, and compilation before")
     return "\n".join(lines)
 
 
@@ -111,9 +123,9 @@ class Display(Listener):
         """A cohort begins."""
         self._number += 1
         planned = self._plan.runs[folder.runs[0]][1]
-        self._label = f"cohort {self._number} ({_shared(planned)})"
+        self._label = f"cohort {self._number} ({_shared(runs)})"
         self._cohort_work, self._reached = planned.multiplications * len(runs), 0.0
-        self._say(f"{self._label}: {len(runs)} runs, compiling")
+        self._say(f"{self._label}: {_count(len(runs), 'run')}, compiling")
 
     def stepped(self, done: int, total: int) -> None:
         self._reached = done / total
@@ -125,8 +137,8 @@ class Display(Listener):
             spread = f"best {max(scores):.4f}, mean {sum(scores) / len(scores):.4f}"
             self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {spread} of {len(scores)} runs")
 
-    def resumed(self, samples: int) -> None:
-        self._say(f"{self._label}: goes on from a checkpoint at {samples:,} pairs")
+    def resumed(self, done: int, total: int) -> None:
+        self._say(f"{self._label}: goes on from a checkpoint, {done:,} of {total:,} steps in")
 
     def cohort_done(self, folder: CohortFolder) -> None:
         """A cohort's records are written."""

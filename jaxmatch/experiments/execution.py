@@ -1,8 +1,8 @@
 """Training what a plan still misses, safely beside other launchers."""
 
 import dataclasses
+import io
 import math
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from jaxmatch.experiments.display import Display
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import make_record, read_record
 from jaxmatch.experiments.workdir import CohortFolder, Workdir
-from jaxmatch.files import directory_atomically, write_json
+from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
 
@@ -37,15 +37,17 @@ def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[ja
       devices: default: all there are.
     """
     devices = tuple(devices or jax.devices())
-    wanted = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
+    planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
+    wanted = {run for _, runs in planned for run in runs}
     display.begin(plan, workdir.finished())
-    while claimed := workdir.claim(wanted):
+    while claimed := workdir.claim(planned):
         trained = False
         for folder in claimed:
             try:
                 with folder.lock().acquire(blocking=False):
-                    # Somebody may have finished it, or taken it away, since it was claimed.
-                    if not folder.done and (folder.path / "cohort.json").exists():
+                    # Somebody may have finished it, or taken it away, since it was claimed; or stopped at one that holds
+                    # runs which are not planned here, and which the next claim abandons.
+                    if not folder.done and (folder.path / "cohort.json").exists() and wanted.issuperset(folder.runs):
                         _train(plan, folder, workdir, display, devices)
                         trained = True
             except Timeout:
@@ -78,6 +80,7 @@ def _train(plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display,
     finally:
         checkpoints.close()
     vectors = _shared_vectors(workdir, data)
+    workdir.clear_remains(folder.runs)
     for run, result in zip(runs, results, strict=True):
         record = make_record(
             run,
@@ -101,10 +104,9 @@ def _shared_vectors(workdir: Workdir, data: EncodedData):
     """One copy of the embedding table for all models of the folder."""
     path = workdir.shared_vectors(data.fingerprint)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}.npy")
-        np.save(scratch, np.asarray(data.vectors, np.float32), allow_pickle=False)
-        os.replace(scratch, path)
+        content = io.BytesIO()
+        np.save(content, np.asarray(data.vectors, np.float32), allow_pickle=False)
+        write_atomically(path, content.getvalue())
     return path
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import flatten, load_module, nearest, with_overrides
+from jaxmatch.experiments.configuration import flatten, load_config, load_module, mistakes_of, nearest, with_overrides
 from jaxmatch.experiments.display import Display, plan_text
 from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.plan import make_plan
@@ -24,6 +24,13 @@ from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import write_json
 
 FORMATS = ("markdown", "latex", "csv", "json")
+
+# What a table shows for the score that chose the checkpoint, where its layout names no scores.
+SCORES = {
+    "mrr": ("dev.mrr", "test.map", "test.mrr"),
+    "map": ("dev.map", "test.map", "test.mrr"),
+    "pearson": ("dev.pearson", "test.pearson", "test.spearman"),
+}
 
 
 def sweep(
@@ -55,13 +62,7 @@ def sweep(
     Raises:
       InputError: anything the user can mend.
     """
-    options = dict(options or {})
-    overrides = dict(overrides or {})
-    for option, setting in (("data_directory", "data.directory"), ("vectors", "data.vectors")):
-        if option in options:
-            overrides[setting] = options.pop(option)
-    planned = _load_sweep(Path(file), options)
-    planned = _changed(planned, seeds, overrides, grid_overrides or {})
+    planned = resolve(file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options)
     display = display or Display()
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
@@ -104,18 +105,35 @@ def table(directory: Path, format: str = "markdown") -> str:
         layout = dict(notes["layout"])
         layout["published"] = tuple(Published(**row) for row in layout["published"])
         layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
+        runs = [str(run) for run in notes["runs"]]
     except FileNotFoundError:
         raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"the file is damaged ({error})", path=notes_file, remedy="run the sweep again to renew it") from None
     folder = Workdir(Path(directory))
-    finished = [folder.run_folder(run) / "record.json" for run in notes["runs"]]
+    finished = [folder.run_folder(run) / "record.json" for run in runs]
     records = [read_record(path) for path in finished if path.exists()]
     if not records:
         raise InputError("no run has finished yet", path=directory, remedy="wait, or run the sweep again to go on")
     if missing := len(finished) - len(records):
         layout = dataclasses.replace(layout, notes=(*layout.notes, f"{missing} of {len(finished)} runs have not finished"))
     return getattr(make_table(records, layout), format)()
+
+
+def resolve(
+    file: Path,
+    *,
+    seeds: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    grid_overrides: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Sweep:
+    """The sweep that a file and a command line describe together; see `sweep` for the arguments."""
+    options, overrides = dict(options or {}), dict(overrides or {})
+    for option, setting in (("data_directory", "data.directory"), ("vectors", "data.vectors")):
+        if option in options:
+            overrides[setting] = options.pop(option)
+    return changed(_load_sweep(Path(file), options), seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
@@ -125,22 +143,32 @@ def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
         for name in options:
             if name not in known:
                 raise InputError(f"this sweep has no option --{name}", path=file, remedy="leave it out")
-        return module.get_sweep(**options)
+        with mistakes_of(file):
+            planned = module.get_sweep(**options)
+        if not isinstance(planned, Sweep):
+            raise InputError(f"get_sweep() returns a {type(planned).__name__}", path=file, remedy="return a Sweep")
+        return planned
     if not hasattr(module, "get_config"):
         raise InputError("the file has neither get_sweep() nor get_config()", path=file, remedy="define one of them")
     if options:
         raise InputError(f"a config file has no option --{next(iter(options))}", path=file, remedy="leave it out")
-    config = module.get_config()
-    selection = config.training.selection
-    layout = getattr(module, "TABLE", None) or TableLayout(
-        title=file.stem, rows=(), scores=(f"dev.{selection}", f"test.{selection}")
-    )
-    return Sweep(name=file.stem, config=config, grid={}, seeds=(0,), table=layout)
+    layout = getattr(module, "TABLE", None) or TableLayout(title=file.stem, rows=(), scores=())
+    return Sweep(name=file.stem, config=load_config(file), grid={}, seeds=(0,), table=layout)
 
 
-def _changed(
-    planned: Sweep, seeds: int | None, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
+def changed(
+    planned: Sweep,
+    *,
+    seeds: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    grid_overrides: Mapping[str, str] | None = None,
 ) -> Sweep:
+    """A sweep with what a command line changes in it; see `sweep` for the arguments.
+
+    Raises:
+      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis.
+    """
+    overrides, grid_overrides = overrides or {}, grid_overrides or {}
     known = flatten(planned.config)
     grid = dict(planned.grid)
     for key, text in grid_overrides.items():
@@ -155,16 +183,23 @@ def _changed(
     config = with_overrides(planned.config, overrides)
     rows = tuple(planned.table.rows) + tuple(key for key in grid if key not in planned.table.rows and key != planned.table.columns)
     order = {**planned.table.order, **grid}
-    layout = dataclasses.replace(planned.table, rows=rows, order=order)
+    selection = config.training.selection
+    scores = planned.table.scores or SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+    layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores)
     if seeds is not None:
         first = tuple(planned.seeds)[:seeds]
-        first += tuple(range(max(first) + 1, max(first) + 1 + seeds - len(first)))
+        following = max(first, default=-1) + 1
+        first += tuple(range(following, following + seeds - len(first)))
         planned = dataclasses.replace(planned, seeds=first)
     return dataclasses.replace(planned, config=config, grid=grid, table=layout)
 
 
 def _values(text: str) -> Sequence[Any]:
-    """ "1,2,3" as (1, 2, 3); words stay words."""
+    """ "1,2,3" as (1, 2, 3) and "3,(1,3)" as (3, (1, 3)); words stay words."""
+    try:
+        return ast.literal_eval(f"({text},)")
+    except (ValueError, SyntaxError):
+        pass
     values = []
     for part in text.split(","):
         try:

@@ -1,7 +1,8 @@
 """What a sweep will do, settled before anything trains."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,7 +14,9 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import memory, preparation
 from jaxmatch.experiments.sweep import Run, Sweep
-from jaxmatch.training.cohort import outputs_of
+from jaxmatch.experiments.workdir import pack
+from jaxmatch.training.lockstep import outputs_of
+from jaxmatch.training.scores import score_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +67,14 @@ class Plan:
             name: (run, cohort) for cohort in self.cohorts for name, run in zip(cohort.names(), cohort.runs, strict=True)
         }
 
-    @property
-    def programs(self) -> int:
-        """How many training programs are compiled: one a signature."""
-        return len({cohort.signature for cohort in self.cohorts})
+    def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
+        """The cohorts to train where some runs are on record: those that are not, packed together anew."""
+        runs = self.runs
+        like = {cohort.signature: cohort for cohort in self.cohorts}
+        packed = pack(((cohort.signature, cohort.names()) for cohort in self.cohorts), lambda run: run not in finished)
+        return tuple(
+            dataclasses.replace(like[signature], runs=tuple(runs[name][0] for name in names)) for signature, names in packed
+        )
 
 
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
@@ -104,6 +111,7 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     config = runs[0].config
     if "train" not in data.splits or not data.splits["train"].pairs:
         raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
+    _check_evaluation(config.training, data)
     train = data.splits["train"]
     buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
@@ -121,6 +129,28 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
         PlannedCohort(signature, tuple(runs[start : start + fit]), data, len(batches.batch_rows), batches.steps_per_epoch, steps, needed, work)
         for start in range(0, len(runs), fit)
     ]  # fmt: skip
+
+
+def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
+    """Refuses what would fail only when the first epoch is over.
+
+    Raises:
+      InputError: there is no split to choose a checkpoint on, or no such score.
+    """
+    for split in ("dev", *(["test"] if training["best_on_test"] else [])):
+        if split not in data.splits or not data.splits[split].pairs:
+            raise InputError(
+                f'the data set "{data.name}" has no {split} pairs',
+                remedy="a checkpoint is chosen on dev: add a dev file"
+                if split == "dev"
+                else "add a test file, or leave config.training.best_on_test at False",
+            )
+    known = (*score_names(data.task, len(data.labels)), "loss")
+    if training["selection"] not in known:
+        raise InputError(
+            f'config.training.selection = "{training["selection"]}" is no score of a {data.task} data set',
+            remedy=f"use one of {', '.join(known)}",
+        )
 
 
 def _parameters(module, dimensions: int) -> int:

@@ -60,7 +60,8 @@ class Sweep:
       config: what all runs share.
       grid: dotted setting -> the values it takes; every combination is trained.
       seeds: every combination is trained with each.
-      table: which scores the table shows, how, and beside which published ones.
+      table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those that
+        go with `training.selection`.
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid.
     """
 
@@ -75,10 +76,13 @@ class Sweep:
         """All runs, in the order of the grid.
 
         Raises:
-          InputError: an axis without values, no seeds, a value given twice, or a setting that does not exist.
+          InputError: an axis without values, no seeds or unusable ones, a value given twice, or a setting that does not exist.
         """
         if not self.seeds:
             raise InputError(f'the sweep "{self.name}" has no seeds', remedy="give at least one")
+        for seed in self.seeds:
+            if not isinstance(seed, int) or not 0 <= seed < 2**32:
+                raise InputError(f"seed {seed!r} cannot be used", remedy="give whole numbers from 0 to 4294967295")
         if len(set(self.seeds)) < len(self.seeds):
             raise InputError(f'the sweep "{self.name}" gives a seed twice', remedy="name each seed once")
         for key, values in self.grid.items():
@@ -93,5 +97,5 @@ class Sweep:
                 config = with_overrides(self.config, {**settings, **place})
                 resolved = flatten(config)
                 place = {key: resolved[key] for key in place}
-                runs += [Run(config, int(seed), place, variant) for seed in self.seeds]
+                runs += [Run(config, seed, place, variant) for seed in self.seeds]
         return runs

@@ -12,13 +12,32 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically, write_json
+
+
+def pack(cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]) -> list[tuple[str, tuple[str, ...]]]:
+    """The wanted runs of some cohorts in as few cohorts as their sizes allow.
+
+    Arguments:
+      cohorts: (signature, run names) for each; the largest of a signature says how many of its runs fit.
+      wanted: says of a run whether to keep it.
+    """
+    kept: dict[str, list[str]] = {}
+    size: dict[str, int] = {}
+    for signature, runs in cohorts:
+        kept.setdefault(signature, []).extend(run for run in runs if wanted(run))
+        size[signature] = max(size.get(signature, 1), len(runs))
+    return [
+        (signature, tuple(runs[start : start + size[signature]]))
+        for signature, runs in kept.items()
+        for start in range(0, len(runs), size[signature])
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +87,12 @@ class Workdir:
     def run_folder(self, run: str) -> Path:
         return self.path / "runs" / run
 
+    def clear_remains(self, runs: Iterable[str]) -> None:
+        """Removes what a killed process had begun to write for runs whose cohort the caller holds."""
+        for run in runs:
+            for remains in (self.path / "runs").glob(f".{run}.*.partial"):
+                shutil.rmtree(remains, ignore_errors=True)
+
     def shared_vectors(self, fingerprint: str) -> Path:
         return self.path / "vectors" / f"{fingerprint}.npy"
 
@@ -78,46 +103,52 @@ class Workdir:
             try:
                 notes = json.loads(file.read_text())
                 found.append(CohortFolder(file.parent, notes["signature"], tuple(notes["runs"])))
-            except (ValueError, KeyError) as error:
+            except FileNotFoundError:  # another launcher has just abandoned it
+                continue
+            except (ValueError, KeyError, TypeError) as error:
                 raise InputError(f"the file is damaged ({error})", path=file, remedy="remove its folder and start again") from None
         return found
 
     def finished(self) -> set[str]:
         """The runs that are on record and whose cohort is done."""
-        runs = {run for cohort in self.cohorts() if cohort.done for run in cohort.runs}
+        return self._recorded(run for cohort in self.cohorts() if cohort.done for run in cohort.runs)
+
+    def _recorded(self, runs: Iterable[str]) -> set[str]:
         return {run for run in runs if (self.run_folder(run) / "record.json").exists()}
 
-    def claim(self, wanted: Iterable[tuple[str, Sequence[str]]]) -> list[CohortFolder]:
+    def claim(self, planned: Iterable[tuple[str, Sequence[str]]]) -> list[CohortFolder]:
         """Settles which cohorts train the runs that are missing.
 
-        A cohort that was begun goes on as it is; only what no cohort holds yet makes a new one. Settled under a lock, so two
+        A cohort that was begun goes on as it is; only what no cohort holds yet makes new ones. Settled under a lock, so two
         launchers that start at once agree.
 
         Arguments:
-          wanted: (signature, run names) for each cohort, as planned if nothing were there.
+          planned: (signature, run names) for each cohort, as planned if nothing were there.
 
         Returns:
-          The unfinished cohorts that hold wanted runs.
+          The unfinished cohorts that hold planned runs.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):
-            wanted = [(signature, tuple(runs)) for signature, runs in wanted]
-            names = {run for _, runs in wanted for run in runs} - self.finished()
+            planned = [(signature, tuple(runs)) for signature, runs in planned]
+            wanted = {run for _, runs in planned for run in runs}
+            # Looked at once: another launcher may finish a cohort at any moment, and must not be seen half finished.
+            there = [(cohort, cohort.done) for cohort in self.cohorts()]
+            missing = wanted - self._recorded(run for cohort, done in there if done for run in cohort.runs)
             claimed: list[CohortFolder] = []
-            for cohort in self.cohorts():
-                if not names.intersection(cohort.runs):
+            for cohort, done in there:
+                if not missing.intersection(cohort.runs):
                     continue
-                if cohort.done:  # its records are gone: it starts again
+                whole = wanted.issuperset(cohort.runs)
+                if done:  # records of it are gone: it starts again, unless it holds runs that nobody wants any more
+                    if not whole:
+                        continue
                     (cohort.path / "DONE").unlink()
-                elif not names.issuperset(cohort.runs) and self._abandon(cohort):
+                elif not whole and self._abandon(cohort):
                     continue
                 claimed.append(cohort)
-            held = {run for cohort in claimed for run in cohort.runs}
-            for signature, runs in wanted:
-                missing = tuple(run for run in runs if run in names and run not in held)
-                if missing:
-                    claimed.append(self._new_cohort(signature, missing))
-            return claimed
+                missing.difference_update(cohort.runs)
+            return claimed + [self._new_cohort(*each) for each in pack(planned, missing.__contains__)]
 
     def _abandon(self, cohort: CohortFolder) -> bool:
         """Removes a begun cohort that holds runs nobody wants any more, unless somebody is at it."""

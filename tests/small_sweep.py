@@ -1,0 +1,192 @@
+"""A sweep that trains in a second: made-up words, a tiny model, two runs a cohort.
+
+All tests that train share one signature and one size of cohort, so that its programs are compiled once.
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+from rich.console import Console
+
+from jaxmatch.experiments import launch
+from jaxmatch.experiments.display import Display
+
+WORDS = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu")
+PAIRS = {"train": 64, "dev": 32, "test": 32}
+DIMENSIONS = 8
+
+# A learning rate at which every run diverges in its second step.
+DIVERGING = 1e30
+
+SWEEP = '''"""A small sweep."""
+
+from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+
+def get_sweep() -> Sweep:
+    config = with_overrides(
+        default_config(),
+        {
+            "model.blocks": 1,
+            "model.encoder_layers": 1,
+            "model.hidden_size": 8,
+            "model.alignment": "identity",
+            "model.fusion": "simple",
+            "model.prediction": "simple",
+            "data.name": "own",
+            "training.batch_size": 16,
+            "training.epochs": 3,
+            "training.maximum_buckets": 1,
+            "training.patience_samples": 0,
+            "optimizer.dropout_rate": 0.1,
+            "execution.checkpoint_seconds": 0.0,
+        },
+    )
+    return Sweep(
+        name="small",
+        config=config,
+        grid={"optimizer.learning_rate": (0.01, 1e30)},
+        seeds=(0,),
+        table=TableLayout(title="A small sweep", rows=("optimizer.learning_rate",), scores=("dev.accuracy", "test.accuracy")),
+    )
+'''
+
+
+def write_files(folder: Path) -> Path:
+    """Writes pairs, vectors and the sweep file, and gives the folder back.
+
+    A pair is "yes" when the second sentence holds the first word of the first one.
+    """
+    generator = random.Random(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, pairs in PAIRS.items():
+        lines = ["text_a\ttext_b\tlabel"]
+        for number in range(pairs):
+            a = generator.sample(WORDS, 3 + number % 3)
+            b = generator.sample([word for word in WORDS if word != a[0]], 3 + number // 2 % 3)
+            if number % 2:
+                b[generator.randrange(len(b))] = a[0]
+            lines.append(f"{' '.join(a)}\t{' '.join(b)}\t{'yes' if number % 2 else 'no'}")
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    rows = ([word, *(f"{generator.uniform(-1, 1):.4f}" for _ in range(DIMENSIONS))] for word in WORDS)
+    (folder / "vectors.txt").write_text("".join(" ".join(row) + "\n" for row in rows))
+    (folder / "small.py").write_text(SWEEP)
+    return folder
+
+
+def overrides(files: Path) -> dict[str, str]:
+    """The settings that say where the files lie."""
+    return {
+        "data.directory": str(files),
+        "data.vectors": str(files / "vectors.txt"),
+        "execution.cache_directory": str(files / "cache"),
+    }
+
+
+class Watcher(Display):
+    """Shows nothing and counts what is trained.
+
+    Attributes:
+      trained: for each cohort that was trained, the names of its runs.
+      text: what would have been shown.
+    """
+
+    def __init__(self):
+        self._text = io.StringIO()
+        super().__init__(Console(file=self._text, width=200))
+        self.trained: list[tuple[str, ...]] = []
+
+    @property
+    def text(self) -> str:
+        return self._text.getvalue()
+
+    def cohort(self, folder, runs):
+        self.trained.append(folder.runs)
+        super().cohort(folder, runs)
+
+
+def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher]:
+    """Launches the small sweep; its table, and what was trained."""
+    watcher = Watcher()
+    arguments["overrides"] = overrides(files) | arguments.get("overrides", {})
+    text = launch.sweep(files / "small.py", workdir=workdir, display=watcher, **arguments)
+    return text, watcher
+
+
+def command(files: Path, workdir: Path, *words: str) -> list[str]:
+    """The same as words of a shell."""
+    settings = [f"--config.{name}={value}" for name, value in overrides(files).items()]
+    return ["sweep", str(files / "small.py"), "--workdir", str(workdir), *settings, *words]
+
+
+def start(words: list[str], *program: str, **variables: str) -> subprocess.Popen:
+    """Starts `python -m jaxmatch` (or another program) with the words."""
+    return subprocess.Popen(
+        [sys.executable, *(program or ("-m", "jaxmatch")), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **variables},
+    )
+
+
+def refuse(constant: str):
+    raise ValueError(f"{constant} is not JSON")
+
+
+@contextlib.contextmanager
+def compiled_programs_kept(folder: Path) -> Iterator[None]:
+    """Keeps compiled programs in a folder, for this process and those it starts."""
+    settings = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name.upper(), str(value))
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()  # else it stays as it was when this process first compiled something
+        yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+def records(workdir: Path) -> dict[str, dict[str, Any]]:
+    """All records of a folder by run name, read strictly."""
+    return {
+        file.parent.name: json.loads(file.read_text(), parse_constant=refuse)
+        for file in sorted((workdir / "runs").glob("[!.]*/record.json"))
+    }
+
+
+def lasting(workdir: Path) -> dict[str, tuple[Mapping[str, Any], Mapping[str, bytes]]]:
+    """What must not depend on interruptions: records without times, and the bytes of every model parameter.
+
+    The commit is left out as well: somebody may commit while the tests run.
+    """
+    found = {}
+    for run, record in records(workdir).items():
+        kept = {name: value for name, value in record.items() if name not in ("times", "commit")}
+        parameters = {}
+        if (workdir / "runs" / run / "model").exists():
+            with np.load(workdir / "runs" / run / "model" / "parameters.npz", allow_pickle=False) as arrays:
+                parameters = {name: arrays[name].tobytes() for name in arrays.files}
+        found[run] = (kept, parameters)
+    return found

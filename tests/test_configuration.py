@@ -1,0 +1,193 @@
+"""Configs: names, types and bounds of overrides; the files that ship."""
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import default_config, flatten, load_config, load_module, validate, with_overrides
+
+ROOT = Path(__file__).parent.parent
+KNOWN = flatten(default_config())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("model.block", "model.blocks"),
+        ("optimizer.learning_rat", "optimizer.learning_rate"),
+        ("learning_rate", "optimizer.learning_rate"),
+        ("training.learning_rate", "optimizer.learning_rate"),
+        ("model.hiden_size", "model.hidden_size"),
+        ("data.vector", "data.vectors"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_known_one(wrong, meant):
+    with pytest.raises(InputError) as caught:
+        with_overrides(default_config(), {wrong: "1"})
+    assert f'"config.{wrong}"' in str(caught.value)
+    assert f'did you mean "{meant}"?' in str(caught.value)
+
+
+def test_a_name_like_no_other_is_answered_with_all_known_ones():
+    with pytest.raises(InputError) as caught:
+        with_overrides(default_config(), {"zzz": "1"})
+    assert all(key in str(caught.value) for key in KNOWN)
+
+
+def test_a_section_is_no_setting():
+    with pytest.raises(InputError, match='there is no setting "config.model"'):
+        with_overrides(default_config(), {"model": "re2"})
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("model.blocks", "3", 3),
+        ("model.blocks", 3.0, 3),
+        ("optimizer.learning_rate", "2e-3", 0.002),
+        ("optimizer.learning_rate", "1", 1.0),
+        ("optimizer.gradient_clip", 0, 0.0),
+        ("data.lowercase", "false", False),
+        ("data.lowercase", "True", True),
+        ("data.name", "own", "own"),
+        ("data.directory", "2024", "2024"),
+        ("model.kernel_size", "(1, 3)", (1, 3)),
+        ("model.kernel_size", "[1, 3]", (1, 3)),
+        ("model.kernel_size", 5, 5),
+        ("training.epochs", " 4 ", 4),
+    ],
+)
+def test_values_take_the_type_of_their_setting(key, given, value):
+    got = flatten(with_overrides(default_config(), {key: given}))[key]
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model.blocks", "two"),
+        ("model.blocks", "1.5"),
+        ("model.blocks", "True"),
+        ("model.blocks", "0"),
+        ("model.kernel_size", "2"),
+        ("model.kernel_size", "large"),
+        ("model.alignment", "linaer"),
+        ("data.lowercase", "1"),
+        ("data.lowercase", "maybe"),
+        ("data.name", 3),
+        ("data.tokenizer", "words"),
+        ("data.task", "rank"),
+        ("training.selection", "acuracy"),
+        ("training.batch_size", "0"),
+        ("training.epochs", "1e400"),
+        ("optimizer.learning_rate", "fast"),
+        ("optimizer.learning_rate", "-0.1"),
+        ("optimizer.learning_rate", "1e400"),
+        ("optimizer.learning_rate", math.nan),
+        ("optimizer.learning_rate", "True"),
+        ("optimizer.learning_rate", None),
+        ("optimizer.dropout_rate", "1.0"),
+        ("optimizer.dropout_rate", "-0.1"),
+        ("execution.maximum_replicas", "-1"),
+    ],
+)
+def test_values_that_no_run_could_use_are_refused_by_name(key, value):
+    with pytest.raises(InputError) as caught:
+        with_overrides(default_config(), {key: value})
+    assert key in str(caught.value)
+
+
+def test_a_misspelt_choice_is_answered_with_the_nearest():
+    with pytest.raises(InputError, match='did you mean "accuracy"'):
+        with_overrides(default_config(), {"training.selection": "acuracy"})
+    with pytest.raises(InputError, match="did you mean 'linear'"):
+        with_overrides(default_config(), {"model.alignment": "linaer"})
+    with pytest.raises(InputError, match="there is no model 'esim'; known: re2"):
+        with_overrides(default_config(), {"model.name": "esim"})
+
+
+def test_a_setting_of_several_numbers_can_become_one_again():
+    several = with_overrides(default_config(), {"model.kernel_size": (1, 3)})
+    assert with_overrides(several, {"model.kernel_size": "3"}).model.kernel_size == 3
+
+
+def test_an_override_changes_a_copy_and_the_copy_is_locked():
+    config = default_config()
+    changed = with_overrides(config, {"model.blocks": 3})
+    assert (config.model.blocks, changed.model.blocks) == (2, 3)
+    with pytest.raises(AttributeError):
+        changed.model.block = 4
+    differing = {key for key, value in flatten(changed).items() if value != KNOWN[key]}
+    assert differing == {"model.blocks"}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sampled_from(sorted(KNOWN)), st.text(max_size=12) | st.sampled_from(["1e999", "nan", "-1", "((", "0x1f", "None", "{}"]))
+def test_any_text_is_taken_or_refused_in_one_line(key, text):
+    try:
+        changed = with_overrides(default_config(), {key: text})
+    except InputError as error:
+        assert "\n" not in str(error)
+    else:
+        validate(changed)
+        default = KNOWN[key]
+        assert isinstance(flatten(changed)[key], (int, tuple) if key == "model.kernel_size" else type(default))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "configs").glob("*.py")), ids=lambda file: file.stem)
+def test_configs_load_are_locked_and_valid(file):
+    config = load_config(file)
+    assert config.is_locked
+    assert set(flatten(config)) == set(KNOWN)
+    validate(config)
+    named = file.stem.removeprefix("re2_")
+    assert config.data.name == named
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "line"),
+    [
+        ("def get_config(:\n", "syntax", 1),
+        ("import there_is_no_such_module\n", "ModuleNotFoundError", 1),
+        ("x = 1\n", "no get_config", None),
+        ("def get_config():\n    return {}\n", "returns a dict", None),
+        ("def get_config():\n    x = 1\n    return x.y\n", "AttributeError", 3),
+    ],
+)
+def test_a_broken_config_file_is_named_with_its_line(tmp_path, text, problem, line):
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_config(file)
+    assert problem in str(caught.value)
+    assert caught.value.path == file
+    assert caught.value.line == line
+
+
+def test_a_misspelt_setting_in_a_config_file_is_one_line(tmp_path):
+    file = tmp_path / "misspelt.py"
+    file.write_text(
+        "from jaxmatch.experiments.configuration import default_config\n"
+        "def get_config():\n    config = default_config()\n    config.model.block = 3\n    return config\n"
+    )
+    with pytest.raises(InputError, match='"blocks"') as caught:
+        load_config(file)
+    assert caught.value.line == 4
+
+
+def test_a_missing_file_and_one_of_another_kind_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        load_module(tmp_path / "missing.py")
+    (tmp_path / "notes.txt").write_text("x = 1\n")
+    with pytest.raises(InputError, match="not a Python file"):
+        load_module(tmp_path / "notes.txt")
+
+
+def test_flatten_names_every_leaf_once():
+    assert flatten(ConfigDict({"a": {"b": 1, "c": {"d": (2, 3)}}, "e": ""})) == {"a.b": 1, "a.c.d": (2, 3), "e": ""}

@@ -1,0 +1,288 @@
+"""Launchers, from a file to the table: the plan, what is trained, what the folder says afterwards."""
+
+import csv
+import io
+import json
+import re
+import shutil
+
+import pytest
+import small_sweep
+
+import jaxmatch
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import execution, launch
+from jaxmatch.experiments.display import duration_text, plan_text
+from jaxmatch.experiments.plan import make_plan
+from jaxmatch.experiments.workdir import CohortFolder, Workdir
+from jaxmatch.files import write_json
+
+
+@pytest.fixture(scope="module")
+def files(small_files):
+    return small_files
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs(files):
+    with small_sweep.compiled_programs_kept(files / "programs"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(finished_sweep):
+    return finished_sweep
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """A finished sweep that may be changed."""
+    return shutil.copytree(finished[0], tmp_path / "copy")
+
+
+def planned(files, **arguments):
+    arguments["overrides"] = small_sweep.overrides(files) | arguments.get("overrides", {})
+    return make_plan(launch.resolve(files / "small.py", **arguments))
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(files, tmp_path):
+    text, watcher = small_sweep.launched(files, tmp_path / "work", dry_run=True, seeds=3)
+    assert (text, watcher.trained) == ("", [])
+    assert "sweep small: 6 runs (0 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in watcher.text
+    assert "6 runs at once, 1 shape, 4 steps x 3 epochs" in watcher.text
+    assert "estimated training time" in watcher.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plan_counts_programs_and_cohorts(files):
+    plan = planned(
+        files,
+        seeds=3,
+        grid_overrides={"model.hidden_size": "8,12"},
+        overrides={"execution.maximum_replicas": "4"},
+    )
+    text = plan_text(plan, set())
+    assert "12 runs (0 on record); to go: 2 programs, 4 cohorts, 48 lockstep steps" in text
+    assert [line.split(":")[1].strip() for line in text.splitlines()[1:-1]] == [
+        "hidden_size=8", "learning_rate=1e+30 hidden_size=8", "hidden_size=12", "learning_rate=1e+30 hidden_size=12",
+    ]  # fmt: skip
+    assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
+
+
+def test_the_plan_counts_only_what_is_missing(files):
+    plan = planned(files, seeds=3, overrides={"execution.maximum_replicas": "2"})
+    names = list(plan.runs)
+    text = plan_text(plan, {name for name in names if not name.endswith("-seed2")})
+    assert "6 runs (4 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in text
+    assert "cohort 1: re2: 2 runs at once" in text
+    assert plan_text(plan, set(names)) == "sweep small: 6 runs, all on record"
+
+
+def test_the_plan_is_of_cohorts_as_they_are_then_claimed(files, tmp_path):
+    plan = planned(files, seeds=5, overrides={"execution.maximum_replicas": "4"})
+    claimed = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
+    assert [cohort.runs for cohort in claimed] == [cohort.names() for cohort in plan.missing(set())]
+
+
+def test_a_setting_twice_in_the_grid_is_refused(files):
+    with pytest.raises(InputError, match="is in the grid twice"):
+        planned(files, grid_overrides={"model.blocks": "1,1.0"})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        ({"training.selection": "mrr"}, '"mrr" is no score of a classification data set.*accuracy'),
+        ({"data.task": "regression"}, "not a number|number"),
+        ({"data.name": "owm"}, "own"),
+        ({"data.vectors": ""}, "vectors"),
+        ({"data.directory": "/no/such/folder"}, "/no/such/folder"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(files, tmp_path, overrides, problem):
+    with pytest.raises(InputError, match=problem):
+        small_sweep.launched(files, tmp_path / "work", overrides=overrides)
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(("split", "overrides"), [("dev", {}), ("test", {"training.best_on_test": "True"})])
+def test_a_split_that_is_needed_is_asked_for_before_training(files, tmp_path, split, overrides):
+    folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache"))
+    with pytest.raises(InputError, match=f'"own" has no {split} pairs'):
+        small_sweep.launched(folder, tmp_path / "work", overrides=overrides)
+
+
+def test_an_option_that_the_file_does_not_know_is_refused(files, tmp_path):
+    with pytest.raises(InputError, match="no option --dataset"):
+        launch.sweep(files / "small.py", workdir=tmp_path, options={"dataset": "snli"})
+
+
+def test_a_config_file_is_one_run_and_train_means_one_seed(files, tmp_path):
+    file = tmp_path / "tiny.py"
+    file.write_text((files / "small.py").read_text().replace("get_sweep() -> Sweep", "get_sweep()") + "\n\n"
+                    "def get_config():\n    return get_sweep().config\n")  # fmt: skip
+    watcher = small_sweep.Watcher()
+    arguments = {"workdir": tmp_path / "work", "dry_run": True, "display": watcher, "overrides": small_sweep.overrides(files)}
+    launch.train(file, **arguments, options={})
+    assert "sweep small: 2 runs (0 on record)" in watcher.text  # the grid of the file, one seed
+    file.write_text(file.read_text().replace("def get_sweep", "def _sweep").replace("get_sweep()", "_sweep()"))
+    watcher = arguments["display"] = small_sweep.Watcher()
+    launch.train(file, **arguments)
+    assert "sweep tiny: 1 run (0 on record)" in watcher.text
+    launch.train(file, **arguments, seeds=4)
+    assert "sweep tiny: 4 runs (0 on record)" in watcher.text
+    with pytest.raises(InputError, match="a training has no grid"):
+        launch.train(file, **arguments, grid_overrides={"model.blocks": "1,2"})
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")])
+def test_durations_are_for_people(seconds, text):
+    assert duration_text(seconds) == text
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_its_cohort_once_and_gives_the_table(finished):
+    _, text, watcher = finished
+    assert [len(runs) for runs in watcher.trained] == [2]
+    assert "**A small sweep.**" in text
+    assert "1 of 2 runs diverged and is in no mean" in text
+    (diverged,) = (line for line in text.splitlines() if line.startswith("| 1e+30"))
+    assert re.search(r"0 \+ 1 diverged", diverged)
+    assert not re.search(r"\d\.\d", diverged.removeprefix("| 1e+30"))
+
+
+@pytest.mark.slow
+def test_a_second_launch_trains_nothing(files, finished, copy):
+    before = {file: file.stat().st_mtime_ns for file in copy.rglob("record.json")}
+    text, watcher = small_sweep.launched(files, copy)
+    assert watcher.trained == []
+    assert text == finished[1]
+    assert "2 runs, all on record" in watcher.text
+    assert {file: file.stat().st_mtime_ns for file in copy.rglob("record.json")} == before
+
+
+@pytest.mark.slow
+def test_other_paths_and_execution_settings_train_nothing_either(files, copy, tmp_path):
+    moved = shutil.copytree(files, tmp_path / "moved", ignore=shutil.ignore_patterns("finished"))
+    changed = {"execution.checkpoint_seconds": "7", "execution.maximum_replicas": "1"}
+    assert small_sweep.launched(moved, copy, overrides=changed)[1].trained == []
+
+
+@pytest.mark.slow
+def test_adding_a_seed_trains_only_that_seed(files, finished, copy):
+    _, watcher = small_sweep.launched(files, copy, seeds=2, dry_run=True)
+    assert "4 runs (2 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in watcher.text
+    text, watcher = small_sweep.launched(files, copy, seeds=2)
+    assert [{run.rsplit("-", 1)[1] for run in runs} for runs in watcher.trained] == [{"seed1"}]
+    assert "±" in text
+    assert "2 of 4 runs diverged and are in no mean" in text
+    both = small_sweep.lasting(copy)
+    assert {run: both[run] for run in small_sweep.lasting(finished[0])} == small_sweep.lasting(finished[0])
+    # Back to fewer seeds: nothing to do, and the table is the old one.
+    again, watcher = small_sweep.launched(files, copy)
+    assert (again, watcher.trained) == (finished[1], [])
+
+
+@pytest.mark.slow
+def test_a_removed_run_comes_back_with_the_same_bits(files, finished, copy):
+    run = next(iter(small_sweep.records(copy)))
+    shutil.rmtree(copy / "runs" / run)
+    small_sweep.launched(files, copy)
+    assert small_sweep.lasting(copy) == small_sweep.lasting(finished[0])
+
+
+@pytest.mark.slow
+def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(files, copy, monkeypatch):
+    # It was somebody's when it was claimed, and that launcher died before its lock was tried again.
+    write_json(copy / "cohorts" / "other" / "cohort.json", {"signature": "s", "runs": ["planned-nowhere"]})
+    claims = iter([[CohortFolder(copy / "cohorts" / "other", "s", ("planned-nowhere",))], []])
+    monkeypatch.setattr(Workdir, "claim", lambda self, planned: next(claims))
+    monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
+    assert small_sweep.launched(files, copy)[1].trained == []
+
+
+@pytest.mark.slow
+def test_a_saved_run_answers_and_gives_the_score_of_its_record(files, finished, capsys):
+    workdir = finished[0]
+    run, record = next(item for item in small_sweep.records(workdir).items() if item[1]["status"] == "finished")
+    rows = [line.split("\t") for line in (files / "test.tsv").read_text().splitlines()[1:]]
+    predictions = jaxmatch.load(workdir / "runs" / run).predict([(a, b) for a, b, _ in rows])
+    right = sum(prediction.label == label for prediction, (_, _, label) in zip(predictions, rows, strict=True))
+    assert right / len(rows) == record["test"]["accuracy"]
+    assert main(["evaluate", str(workdir / "runs" / run), "--format", "json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    for name, value in scores.items():
+        assert value == pytest.approx(record["test"][name], abs=1e-6), name
+
+
+@pytest.mark.slow
+def test_a_diverged_run_has_no_model_to_load(finished):
+    run = next(run for run, record in small_sweep.records(finished[0]).items() if record["status"] == "diverged")
+    with pytest.raises(InputError, match="left a record but no model"):
+        jaxmatch.load(finished[0] / "runs" / run)
+
+
+@pytest.mark.slow
+def test_models_of_a_folder_share_their_vectors(finished):
+    (shared,) = (finished[0] / "vectors").glob("*.npy")
+    (model,) = (finished[0] / "runs").glob("[!.]*/model/vectors.npy")
+    assert model.stat().st_ino == shared.stat().st_ino
+
+
+# -- the table of a folder ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_table_of_a_folder_in_all_formats(finished):
+    workdir, text, _ = finished
+    assert launch.table(workdir) == text
+    assert r"\toprule" in launch.table(workdir, "latex")
+    assert json.loads(launch.table(workdir, "json"))
+    (record,) = (each for each in small_sweep.records(workdir).values() if each["status"] == "finished")
+    assert repr(record["test"]["accuracy"]) in launch.table(workdir, "csv")
+    assert len(list(csv.reader(io.StringIO(launch.table(workdir, "csv"))))) > 2
+    with pytest.raises(InputError, match='did you mean "markdown"'):
+        launch.table(workdir, "markdwon")
+
+
+@pytest.mark.slow
+def test_runs_that_have_not_finished_are_noted(copy):
+    run = next(run for run, record in small_sweep.records(copy).items() if record["status"] == "diverged")
+    shutil.rmtree(copy / "runs" / run)
+    assert "1 of 2 runs have not finished" in launch.table(copy)
+    shutil.rmtree(copy / "runs")
+    with pytest.raises(InputError, match="no run has finished yet"):
+        launch.table(copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ['{"format": 1}', '{"format": ', ""])
+def test_a_damaged_record_is_one_line(copy, capsys, damage):
+    run = next(iter(small_sweep.records(copy)))
+    (copy / "runs" / run / "record.json").write_text(damage)
+    assert main(["table", str(copy)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("jaxmatch: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"layout": {}, "runs": []}', '{"layout": {"published": []}}'])
+def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(files, copy, damage):
+    (copy / "sweep.json").write_text(damage)
+    with pytest.raises(InputError, match="sweep.json: the file is damaged"):
+        launch.table(copy)
+    small_sweep.launched(files, copy)
+    assert "A small sweep" in launch.table(copy)
+
+
+def test_a_folder_without_a_sweep_has_no_table(tmp_path):
+    with pytest.raises(InputError, match="no sweep was run in this folder"):
+        launch.table(tmp_path)

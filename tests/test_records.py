@@ -1,0 +1,112 @@
+"""Records: what a run leaves, and how what is damaged is told."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import small_sweep
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import table_records
+from jaxmatch.experiments.execution import plain
+from jaxmatch.experiments.records import FORMAT, commit, device_name, read_record, versions
+
+
+def test_numbers_that_json_does_not_know_become_null():
+    value = {"dev": {"auc": math.nan, "loss": math.inf}, "curve": [{"loss": -math.inf, "samples": 3}], "pair": (1.5, "x", None)}
+    kept = {"dev": {"auc": None, "loss": None}, "curve": [{"loss": None, "samples": 3}], "pair": [1.5, "x", None]}
+    assert plain(value) == kept
+    json.dumps(plain(value), allow_nan=False)
+
+
+@pytest.mark.slow
+def test_every_run_leaves_a_complete_record(finished_sweep):
+    workdir, _, watcher = finished_sweep
+    records = small_sweep.records(workdir)  # strict: NaN and Infinity are no JSON
+    assert set(records) == {run for runs in watcher.trained for run in runs}
+    for position, (run, record) in enumerate(records.items()):
+        table_records.check_record(record, position)
+        assert (record["run"], record["sweep"], record["seed"], record["variant"]) == (run, "small", 0, "")
+        assert record["config"]["optimizer"]["learning_rate"] == record["overrides"]["optimizer.learning_rate"]
+        assert {split: record["data"][split] for split in small_sweep.PAIRS} == small_sweep.PAIRS
+        assert record["parameters"] > 0
+        assert record["times"]["replicas"] == 2
+        assert set(record["times"]) == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | {"replicas"}
+        assert record["versions"] == versions()
+        assert record["device"].startswith("1 x cpu")
+
+
+@pytest.mark.slow
+def test_the_curve_leads_to_the_chosen_checkpoint(finished_sweep):
+    record = next(each for each in small_sweep.records(finished_sweep[0]).values() if each["status"] == "finished")
+    assert [entry["samples"] for entry in record["curve"]] == [64, 128, 192]
+    assert [entry["epoch"] for entry in record["curve"]] == [1.0, 2.0, 3.0]
+    best = max(record["curve"], key=lambda entry: entry["dev"]["accuracy"])  # the first of equals
+    assert (record["selected_on"], record["selected_at_samples"]) == ("dev.accuracy", best["samples"])
+    assert record["dev"] == best["dev"]
+    assert all(math.isfinite(entry["train_loss"]) and entry["learning_rate"] > 0 for entry in record["curve"])
+    assert set(record["test"]) == set(record["dev"])
+
+
+@pytest.mark.slow
+def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
+    workdir = finished_sweep[0]
+    record = next(each for each in small_sweep.records(workdir).values() if each["status"] == "diverged")
+    assert record["overrides"] == {"optimizer.learning_rate": small_sweep.DIVERGING}
+    assert record["diverged_at_samples"] == 16  # the first step leaves parameters that the second cannot bear
+    assert (record["dev"], record["test"], record["curve"], record["selected_at_samples"]) == (None, None, [], None)
+    assert not (workdir / "runs" / record["run"] / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "cannot be read"),
+        ('{"format": 1', "cannot be read"),
+        ("[]", "not a record of format 1"),
+        ('{"format": 99}', "not a record of format 1"),
+        ("\ufffd", "cannot be read"),
+    ],
+)
+def test_a_damaged_record_is_one_line_with_its_path(tmp_path, text, problem):
+    file = tmp_path / "record.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=problem) as caught:
+        read_record(file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_a_damaged_record(tmp_path):
+    (tmp_path / "record.json").write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_record(tmp_path / "record.json")
+
+
+def test_a_missing_record_is_told(tmp_path):
+    with pytest.raises(InputError, match="there is no record"):
+        read_record(tmp_path / "record.json")
+
+
+def test_the_table_reads_the_format_that_is_written():
+    assert table_records.FORMAT == FORMAT
+
+
+def test_versions_are_those_of_installed_packages():
+    import jax
+    import numpy as np
+
+    assert (versions()["jax"], versions()["numpy"]) == (jax.__version__, np.__version__)
+    assert "unknown" not in versions().values()
+
+
+def test_the_commit_is_a_commit_or_nothing():
+    inside = (Path(__file__).parent.parent / ".git").exists()
+    assert len(commit().removesuffix("+")) == (40 if inside else 0)
+
+
+def test_devices_are_counted_and_named():
+    import jax
+
+    assert device_name(jax.devices()[:1] * 3).startswith("3 x cpu (")

@@ -1,0 +1,200 @@
+"""Sweeps: which runs a grid stands for, and what makes two runs the same."""
+
+from pathlib import Path
+
+import pytest
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import launch
+from jaxmatch.experiments.configuration import default_config, flatten, with_overrides
+from jaxmatch.experiments.sweep import Run, Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+ROOT = Path(__file__).parent.parent
+LAYOUT = TableLayout(title="", rows=())
+
+
+def a_sweep(grid=None, seeds=(0,), variants=None, config=None) -> Sweep:
+    return Sweep("s", config or default_config(), grid or {}, seeds, LAYOUT, variants or {})
+
+
+def a_run(seed=0, **overrides) -> Run:
+    settings = {key.replace("__", "."): value for key, value in overrides.items()}
+    return Run(with_overrides(default_config(), settings), seed, {}, "")
+
+
+def test_the_last_axis_runs_fastest_and_seeds_faster_still():
+    runs = a_sweep({"model.blocks": (1, 2), "optimizer.learning_rate": (0.1, 0.2)}, seeds=(7, 3)).runs()
+    assert [(*run.overrides.values(), run.seed) for run in runs] == [
+        (1, 0.1, 7), (1, 0.1, 3), (1, 0.2, 7), (1, 0.2, 3), (2, 0.1, 7), (2, 0.1, 3), (2, 0.2, 7), (2, 0.2, 3),
+    ]  # fmt: skip
+    for run in runs:
+        assert {key: flatten(run.config)[key] for key in run.overrides} == run.overrides
+
+
+def test_no_axes_are_one_place():
+    (run,) = a_sweep().runs()
+    assert run.overrides == {}
+    assert run.config.to_dict() == default_config().to_dict()
+
+
+def test_every_variant_meets_the_whole_grid():
+    variants = {"full": {}, "w/o enc-in": {"model.encoder_input": False}}
+    runs = a_sweep({"model.blocks": (1, 2)}, variants=variants).runs()
+    assert [(run.variant, run.config.model.encoder_input, run.config.model.blocks) for run in runs] == [
+        ("full", True, 1), ("full", True, 2), ("w/o enc-in", False, 1), ("w/o enc-in", False, 2),
+    ]  # fmt: skip
+    assert all(list(run.overrides) == ["model.blocks"] for run in runs)
+
+
+def test_text_from_a_command_line_becomes_the_resolved_value():
+    (run,) = a_sweep({"model.encoder_input": ("false",)}).runs()
+    assert run.overrides == {"model.encoder_input": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"seeds": ()}, "no seeds"),
+        ({"seeds": (1, 2, 1)}, "seed twice"),
+        ({"seeds": (-1,)}, "seed -1 cannot"),
+        ({"seeds": (2**32,)}, "seed 4294967296 cannot"),
+        ({"seeds": (0.5,)}, "seed 0.5 cannot"),
+        ({"grid": {"model.blocks": ()}}, "no values"),
+        ({"grid": {"model.blocks": (1, 2, 1)}}, "value twice"),
+        ({"grid": {"model.block": (1, 2)}}, 'did you mean "model.blocks"'),
+        ({"grid": {"model.blocks": (1, "many")}}, "model.blocks = 'many'"),
+        ({"variants": {"odd": {"model.kernel_size": 2}}}, "kernel_size"),
+    ],
+)
+def test_grids_that_make_no_sense_are_refused(arguments, problem):
+    with pytest.raises(InputError, match=problem):
+        a_sweep(**arguments).runs()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "same_signature", "same_identity"),
+    [
+        ("data.directory", "/elsewhere", True, True),
+        ("data.vectors", "/elsewhere/vectors.txt", True, True),
+        ("execution.checkpoint_seconds", 1.0, True, True),
+        ("execution.maximum_replicas", 3, True, True),
+        ("execution.restack", False, True, True),
+        ("execution.cache_directory", "/elsewhere", True, True),
+        ("execution.evaluation_batch_size", 7, True, True),
+        ("optimizer.learning_rate", 0.5, True, False),
+        ("optimizer.learning_rate_floor", 0.5, True, False),
+        ("optimizer.warmup_samples", 5, True, False),
+        ("optimizer.decay_rate", 0.5, True, False),
+        ("optimizer.decay_samples", 5, True, False),
+        ("optimizer.dropout_rate", 0.5, True, False),
+        ("optimizer.weight_decay", 0.5, True, False),
+        ("optimizer.gradient_clip", 0.5, True, False),
+        ("model.blocks", 3, False, False),
+        ("model.precision", "bfloat16", False, False),
+        ("training.batch_size", 7, False, False),
+        ("training.epochs", 7, False, False),
+        ("training.patience_samples", 7, False, False),
+        ("training.selection", "f1", False, False),
+        ("data.lowercase", False, False, False),
+    ],
+)
+def test_what_makes_a_program_and_what_makes_a_run(key, value, same_signature, same_identity):
+    one, two = a_run(), a_run(**{key.replace(".", "__"): value})
+    assert (one.signature("data") == two.signature("data")) is same_signature
+    assert (one.identity("data") == two.identity("data")) is same_identity
+
+
+def test_every_optimizer_setting_is_covered_by_the_test_above():
+    assert len([key for key in flatten(default_config()) if key.startswith("optimizer.")]) == 8
+
+
+def test_a_seed_makes_a_run_but_no_program():
+    assert a_run(0).signature("data") == a_run(1).signature("data")
+    assert a_run(0).identity("data") != a_run(1).identity("data")
+
+
+def test_other_data_is_another_program_and_another_run():
+    assert a_run().signature("data") != a_run().signature("other")
+    assert a_run().identity("data") != a_run().identity("other")
+
+
+def test_names_do_not_depend_on_how_a_setting_came_about():
+    by_grid = a_sweep({"optimizer.learning_rate": (0.5,), "model.blocks": ("3",)}).runs()[0]
+    by_config = a_sweep(config=with_overrides(default_config(), {"model.blocks": 3, "optimizer.learning_rate": "0.5"})).runs()[0]
+    assert by_grid.identity("data") == by_config.identity("data")
+    assert by_grid.signature("data") == by_config.signature("data")
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "sweeps").glob("*.py")), ids=lambda file: file.stem)
+def test_sweeps_load_and_their_runs_resolve(file):
+    planned = launch.resolve(file)
+    runs = planned.runs()
+    assert len(runs) == len({run.identity("data") for run in runs})
+    assert set(planned.grid) <= {*planned.table.rows, planned.table.columns}
+    assert all(planned.table.scores)
+
+
+@pytest.mark.parametrize("dataset", sorted(file.stem.removeprefix("re2_") for file in (ROOT / "configs").glob("*.py")))
+def test_the_free_grid_takes_every_config(dataset):
+    planned = launch.resolve(ROOT / "sweeps" / "grid.py", options={"dataset": dataset})
+    assert planned.config.data.name == dataset
+    assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
+    assert len(planned.runs()) == 3 * 2 * 3 * 5
+
+
+def test_a_table_without_scores_shows_those_of_the_selection_after_overrides():
+    planned = launch.resolve(
+        ROOT / "configs" / "re2_own.py", overrides={"data.task": "regression", "training.selection": "pearson"}
+    )
+    assert planned.table.scores == ("dev.pearson", "test.pearson", "test.spearman")
+    named = launch.resolve(ROOT / "sweeps" / "re2_sick.py", overrides={"training.selection": "macro_f1"})
+    assert named.table.scores == ("dev.accuracy", "test.accuracy")
+
+
+@pytest.mark.parametrize(
+    ("file_seeds", "asked", "seeds"),
+    [((0, 1, 2), None, (0, 1, 2)), ((0, 1, 2), 2, (0, 1)), ((4, 2), 4, (4, 2, 5, 6)), ((), 2, (0, 1))],
+)
+def test_seeds_go_on_from_those_of_the_file(file_seeds, asked, seeds):
+    assert tuple(launch.changed(a_sweep(seeds=file_seeds), seeds=asked).seeds) == seeds
+
+
+def test_fewer_seeds_are_the_first_of_more():
+    runs = [{run.identity("d") for run in launch.changed(a_sweep(), seeds=number).runs()} for number in (1, 2, 5)]
+    assert runs[0] < runs[1] < runs[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,2,3", (1, 2, 3)),
+        ("0.001, 0.002", (0.001, 0.002)),
+        ("full,simple", ("full", "simple")),
+        ("3,(1,3)", (3, (1, 3))),
+        ("5", (5,)),
+        ("True,False", (True, False)),
+    ],
+)
+def test_a_grid_axis_is_read_from_a_command_line(text, values):
+    key = {"full,simple": "model.fusion", "True,False": "model.encoder_input"}.get(text, "model.blocks")
+    assert tuple(launch.changed(a_sweep(), grid_overrides={key: text}).grid[key]) == values
+
+
+def test_a_new_axis_becomes_a_row_label_in_the_order_given():
+    planned = launch.changed(a_sweep({"model.blocks": (1,)}), grid_overrides={"model.blocks": "3,1", "model.encoder_layers": "2,1"})
+    assert planned.table.rows == ("model.blocks", "model.encoder_layers")
+    assert planned.table.order == {"model.blocks": (3, 1), "model.encoder_layers": (2, 1)}
+    assert len(planned.runs()) == 4
+
+
+def test_an_unknown_axis_is_refused_with_the_nearest_known_name():
+    with pytest.raises(InputError, match='"config.model.block" to make a grid axis of.*did you mean "model.blocks"'):
+        launch.changed(a_sweep(), grid_overrides={"model.block": "1,2"})
+
+
+def test_an_override_of_a_grid_axis_is_refused():
+    with pytest.raises(InputError, match=r"config.model.blocks is an axis.*--grid.model.blocks="):
+        launch.changed(a_sweep({"model.blocks": (1, 2)}), overrides={"model.blocks": "3"})
+    with pytest.raises(InputError, match=r"config.model.blocks is an axis"):
+        launch.changed(a_sweep(), overrides={"model.blocks": "3"}, grid_overrides={"model.blocks": "1,2"})

@@ -1,0 +1,186 @@
+"""The folder of a sweep: which cohorts a launcher trains, and which it leaves alone."""
+
+import shutil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.workdir import Workdir, pack
+from jaxmatch.files import write_json
+
+A, B = "signature-a", "signature-b"
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    return Workdir(tmp_path / "work")
+
+
+def held(cohorts):
+    """Signature and runs of cohort folders, in no order."""
+    return sorted((cohort.signature, cohort.runs) for cohort in cohorts)
+
+
+def finish(workdir, cohort):
+    """Leaves what training a cohort leaves."""
+    for run in cohort.runs:
+        write_json(workdir.run_folder(run) / "record.json", {})
+    cohort.checkpoints.mkdir(exist_ok=True)
+    cohort.mark_done()
+
+
+def finished(workdir, *planned):
+    for cohort in workdir.claim(planned):
+        finish(workdir, cohort)
+
+
+def test_a_fresh_folder_gets_the_cohorts_as_planned(workdir):
+    claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))])
+    assert held(claimed) == [(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))]
+    assert held(workdir.cohorts()) == held(claimed)
+    assert workdir.finished() == set()
+
+
+def test_claiming_twice_is_claiming_once(workdir):
+    planned = [(A, ("a0", "a1")), (B, ("b0",))]
+    first = workdir.claim(planned)
+    assert {cohort.path for cohort in workdir.claim(planned)} == {cohort.path for cohort in first}
+    assert len(workdir.cohorts()) == 2
+
+
+def test_nothing_is_claimed_when_all_is_on_record(workdir):
+    finished(workdir, (A, ("a0", "a1")))
+    assert workdir.finished() == {"a0", "a1"}
+    assert workdir.claim([(A, ("a0", "a1"))]) == []
+    assert workdir.claim([(A, ("a1",))]) == []
+
+
+def test_records_count_only_when_their_cohort_is_done(workdir):
+    (cohort,) = workdir.claim([(A, ("a0", "a1"))])
+    write_json(workdir.run_folder("a0") / "record.json", {})
+    assert workdir.finished() == set()
+    assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    finish(workdir, cohort)
+    assert workdir.finished() == {"a0", "a1"}
+    assert not cohort.checkpoints.exists()
+
+
+def test_adding_a_seed_claims_only_the_new_runs_and_packs_them_together(workdir):
+    finished(workdir, (A, ("a0", "a1")), (A, ("b0", "b1")))
+    claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2", "b0")), (A, ("b1", "b2"))])
+    assert held(claimed) == [(A, ("a2", "b2"))]
+
+
+def test_an_unfinished_cohort_goes_on_as_it_is(workdir):
+    (begun,) = workdir.claim([(A, ("a0", "a1", "a2"))])
+    begun.checkpoints.mkdir()
+    claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2", "a3"))])
+    assert held(claimed) == [(A, ("a0", "a1", "a2")), (A, ("a3",))]
+    assert begun.checkpoints.exists()
+
+
+def test_a_begun_cohort_with_runs_that_nobody_wants_is_abandoned(workdir):
+    (begun,) = workdir.claim([(A, ("a0", "a1"))])
+    begun.checkpoints.mkdir()
+    claimed = workdir.claim([(A, ("a0",))])
+    assert held(claimed) == [(A, ("a0",))]
+    assert not begun.path.exists()
+
+
+def test_a_cohort_that_somebody_trains_is_left_alone(workdir):
+    (begun,) = workdir.claim([(A, ("a0", "a1"))])
+    with begun.lock():
+        claimed = workdir.claim([(A, ("a0", "a2"))])
+        # a0 is waited for, a2 is trained meanwhile.
+        assert held(claimed) == [(A, ("a0", "a1")), (A, ("a2",))]
+        assert begun.path.exists()
+    assert held(workdir.claim([(A, ("a0", "a2"))])) == [(A, ("a0",)), (A, ("a2",))]
+
+
+def test_cohorts_of_other_sweeps_in_the_folder_are_left_alone(workdir):
+    (other,) = workdir.claim([(B, ("b0", "b1"))])
+    assert held(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
+    assert other.path.exists()
+
+
+def test_removed_records_start_their_cohort_again(workdir):
+    finished(workdir, (A, ("a0", "a1")), (B, ("b0",)))
+    shutil.rmtree(workdir.run_folder("a1"))
+    assert workdir.finished() == {"a0", "b0"}
+    assert held(workdir.claim([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0", "a1"))]
+    assert workdir.finished() == {"b0"}
+
+
+def test_a_removed_record_does_not_bring_back_runs_that_nobody_wants(workdir):
+    finished(workdir, (A, ("a0", "a1", "a2")))
+    shutil.rmtree(workdir.run_folder("a0"))
+    assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0",))]
+    assert workdir.finished() == {"a1", "a2"}
+
+
+def test_a_run_in_two_cohorts_is_trained_by_one(workdir):
+    finished(workdir, (A, ("a0", "a1", "a2")))
+    shutil.rmtree(workdir.run_folder("a0"))
+    finished(workdir, (A, ("a0",)))
+    shutil.rmtree(workdir.run_folder("a0"))
+    claimed = workdir.claim([(A, ("a0", "a1", "a2"))])
+    assert sum("a0" in cohort.runs for cohort in claimed) == 1
+
+
+def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, monkeypatch):
+    planned = [(A, ("a0", "a1"))]
+    (cohort,) = workdir.claim(planned)
+    look = Workdir._recorded
+
+    def look_slowly(self, runs):
+        found = look(self, list(runs))
+        finish(self, cohort)  # by another launcher, right after we looked
+        return found
+
+    monkeypatch.setattr(Workdir, "_recorded", look_slowly)
+    workdir.claim(planned)
+    monkeypatch.undo()
+    assert cohort.done
+    assert workdir.claim(planned) == []
+
+
+def test_a_damaged_cohort_is_named(workdir):
+    (cohort,) = workdir.claim([(A, ("a0",))])
+    for text in ("{", "[]", '{"runs": []}', "\ufffd"):
+        (cohort.path / "cohort.json").write_text(text)
+        with pytest.raises(InputError, match="cohort.json: the file is damaged"):
+            workdir.cohorts()
+
+
+def test_what_a_killed_process_left_of_a_run_is_cleared(workdir):
+    (workdir.path / "runs" / ".a0.12.ab.partial" / "model").mkdir(parents=True)
+    (workdir.path / "runs" / ".a1.12.ab.partial").mkdir()
+    workdir.clear_remains(["a0"])
+    assert [folder.name for folder in (workdir.path / "runs").iterdir()] == [".a1.12.ab.partial"]
+
+
+def test_a_file_is_no_workdir(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="this is a file"):
+        Workdir(tmp_path / "file")
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([A, B]), st.integers(1, 5)), max_size=6),
+    st.sets(st.integers(0, 30)),
+)
+def test_packing_keeps_every_wanted_run_once_in_order_and_within_the_size(shape, unwanted):
+    numbers = iter(range(100))
+    planned = [(signature, tuple(f"{signature}{next(numbers)}" for _ in range(size))) for signature, size in shape]
+    dropped = {run for _, runs in planned for run in runs if int(run.removeprefix(A).removeprefix(B)) in unwanted}
+    packed = pack(planned, lambda run: run not in dropped)
+    for signature in (A, B):
+        runs = [run for each, runs in planned if each == signature for run in runs if run not in dropped]
+        cohorts = [runs for each, runs in packed if each == signature]
+        size = max((size for each, size in shape if each == signature), default=1)
+        assert [run for cohort in cohorts for run in cohort] == runs
+        assert all(0 < len(cohort) <= size for cohort in cohorts)
+        assert len(cohorts) == -(-len(runs) // size)
