@@ -16,6 +16,8 @@ from jaxmatch.training.progress import Listener
 
 # Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
 SHARE_OF_PEAK = 0.5
+# Where there is no terminal to draw a bar in, a line tells how far training is, this often.
+SECONDS_BETWEEN_LINES = 60.0
 
 
 def setting_text(overrides: dict, variant: str = "") -> str:
@@ -87,7 +89,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
 
 
 class Display(Listener):
-    """Live progress of a sweep: one bar with the time left, and a line for every evaluation.
+    """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
 
     Arguments:
       console: where to write; default: stderr.
@@ -96,7 +98,8 @@ class Display(Listener):
     def __init__(self, console: Console | None = None):
         self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
         self._bar: Progress | None = None
-        self._done_work = self._cohort_work = self._reached = 0.0
+        # Work is counted in multiplications; what this process did of it gives the speed.
+        self._done_work = self._cohort_work = self._here_work = self._reached = 0.0
         self._label, self._said_waiting = "", False
 
     def begin(self, plan: Plan, finished: set[str]) -> None:
@@ -116,7 +119,9 @@ class Display(Listener):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self._task = self._bar.add_task("training", total=sum(cohort.multiplications for cohort in missing))
+        self._total_work = sum(cohort.multiplications for cohort in missing)
+        self._began = self._line_at = time.monotonic()
+        self._task = self._bar.add_task("training", total=self._total_work)
         self._bar.start()
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> None:
@@ -128,9 +133,18 @@ class Display(Listener):
         self._say(f"{self._label}: {_count(len(runs), 'run')}, compiling")
 
     def stepped(self, done: int, total: int) -> None:
-        self._reached = done / total
-        if self._bar:
-            self._bar.update(self._task, completed=self._done_work + self._reached * self._cohort_work, description=self._label)
+        reached = done / total
+        self._here_work += (reached - self._reached) * self._cohort_work
+        self._reached = reached
+        if not self._bar:
+            return
+        self._bar.update(self._task, completed=self._done_work + reached * self._cohort_work, description=self._label)
+        now = time.monotonic()
+        if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
+            to_go = self._total_work - self._done_work - reached * self._cohort_work
+            left = duration_text((now - self._began) * to_go / self._here_work)
+            self._say(f"{self._label}: {done:,} of {total:,} steps, about {left} left for the whole sweep")
+            self._line_at = now
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         if scores:
@@ -138,6 +152,7 @@ class Display(Listener):
             self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {spread} of {len(scores)} runs")
 
     def resumed(self, done: int, total: int) -> None:
+        self._reached = done / total  # what was done before says nothing about the speed here
         self._say(f"{self._label}: goes on from a checkpoint, {done:,} of {total:,} steps in")
 
     def cohort_done(self, folder: CohortFolder) -> None:
