@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data.batches import BatchPlan, evaluation_batches
+from jaxmatch.data.batches import BatchPlan, evaluation_batches, evaluation_rows
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.errors import InputError
 
@@ -93,14 +93,34 @@ def test_uniform_over_places():
     assert np.all(abs(counts - 250) < 5 * np.sqrt(250))
 
 
-@given(st.lists(st.integers(1, 21), min_size=1, max_size=60), sizes, st.integers(1, 4))
+several_lengths = st.lists(st.lists(st.integers(1, 21), min_size=1, max_size=60), min_size=1, max_size=3)
+
+
+@given(several_lengths, sizes, st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
-def test_evaluation_visits_every_pair_once(pairs, batch_size, maximum):
-    lengths = np.array(pairs, np.int32)
-    buckets = plan_buckets(lengths, maximum_buckets=maximum)
-    batches = evaluation_batches(lengths, buckets, batch_size)
-    check_batches(assign(lengths, buckets), [(x.bucket, x.rows, x.weights) for x in batches], batch_size)
-    assert len({(x.bucket, len(x.rows)) for x in batches}) <= len(buckets)
+def test_evaluation_visits_every_pair_once_in_shapes_that_splits_share(pairs, batch_size, maximum):
+    splits = [np.array(lengths, np.int32) for lengths in pairs]
+    buckets = plan_buckets(np.concatenate(splits), maximum_buckets=maximum)
+    rows = evaluation_rows(splits, buckets, batch_size)
+    assert len(rows) == len(buckets) and max(rows) <= batch_size
+    for lengths in splits:
+        assignment = assign(lengths, buckets)
+        seen = []
+        for batch in evaluation_batches(lengths, buckets, rows):
+            assert batch.rows.shape == batch.weights.shape == (rows[batch.bucket],)
+            assert np.all(assignment[batch.rows] == batch.bucket)
+            assert np.all(batch.rows[batch.weights == 0] == batch.rows[0])
+            seen += batch.rows[batch.weights > 0].tolist()
+        assert sorted(seen) == list(range(len(lengths)))
+
+
+def test_evaluation_rows_by_hand():
+    # Seven pairs of the first bucket in batches of at most four: two of four rows. Five of the other split fit them.
+    splits = [np.array([3] * 7 + [9]), np.array([2] * 5)]
+    assert evaluation_rows(splits, (3, 9), 4) == (4, 1)
+    batches = evaluation_batches(splits[1], (3, 9), (4, 1))
+    assert [batch.rows.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 4, 4, 4]]
+    assert [batch.weights.tolist() for batch in batches] == [[1, 1, 1, 1], [1, 0, 0, 0]]
 
 
 def test_tokens_by_hand():
@@ -115,6 +135,6 @@ def test_wrong_requests():
     with pytest.raises(InputError, match="batch size of 0"):
         BatchPlan(np.zeros(3, np.int32), BUCKETS, 0)
     with pytest.raises(InputError, match="batch size of -2"):
-        evaluation_batches(np.array([1]), BUCKETS, -2)
+        evaluation_rows([np.array([1])], BUCKETS, -2)
     with pytest.raises(ValueError, match="other numbers than 0..2"):
         BatchPlan(np.array([0, 3]), BUCKETS, 2)

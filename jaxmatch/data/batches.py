@@ -99,20 +99,38 @@ class BatchPlan:
         return 1.0 - real / self.tokens() if self.steps_per_epoch else 0.0
 
 
-def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], batch_size: int) -> list[Batch]:
+def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_size: int) -> tuple[int, ...]:
+    """How many rows a batch of each bucket has, so that several splits are scored by the same compiled shapes.
+
+    Arguments:
+      splits: <int32>[pairs] of each split, tokens of both sentences together.
+      buckets: lengths, one of which holds every pair.
+      batch_size: the most rows in a batch.
+
+    Returns:
+      One number a bucket; 1 where no split has pairs.
+    """
+    _checked_batch_size(batch_size)
+    counts = [np.bincount(buckets_module.assign(lengths, tuple(buckets)), minlength=len(buckets)) for lengths in splits]
+    return tuple(_even_split(max(1, int(count)), batch_size)[1] for count in np.max(counts, axis=0))
+
+
+def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], rows: Sequence[int]) -> list[Batch]:
     """Batches that visit every pair of a split once, in a fixed order.
 
     Arguments:
       lengths: <int32>[pairs], tokens of both sentences together.
       buckets: lengths, one of which holds every pair.
-      batch_size: the most pairs in a batch.
+      rows: of a batch of each bucket; the last batch of a bucket is filled up.
     """
-    _checked_batch_size(batch_size)
     assignment = buckets_module.assign(lengths, tuple(buckets))
     batches = []
     for bucket, members in _members(assignment, len(buckets)).items():
-        rows, weights = _lay_out(members, *_even_split(len(members), batch_size))
-        batches.extend(Batch(bucket, *parts) for parts in zip(rows, weights, strict=True))
+        for start in range(0, len(members), rows[bucket]):
+            chosen = members[start : start + rows[bucket]]
+            weights = (np.arange(rows[bucket]) < len(chosen)).astype(np.float32)
+            filled = np.where(weights > 0, np.resize(chosen, rows[bucket]), chosen[0]).astype(np.int32)
+            batches.append(Batch(bucket, filled, weights))
     return batches
 
 

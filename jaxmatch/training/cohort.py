@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.data.batches import evaluation_rows
+from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training import schedule
@@ -188,13 +190,17 @@ class Cohort:
     def evaluator(self, split: str) -> Evaluator:
         """What scores a split."""
         if split not in self._evaluators:
+            # The shapes are those of dev and test together, so that what scores one is compiled for both.
+            lengths = [self._data.splits[name].lengths for name in ("dev", "test") if name in self._data.splits]
+            count = min(EVALUATION_BUCKETS, self._training["maximum_buckets"])
+            buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=count)
             self._evaluators[split] = Evaluator(
                 self._data.splits[split],
                 self.lockstep.programs.evaluate,
                 self.lockstep.everywhere,
                 self.lockstep.vectors,
-                batch_size=self._execution["evaluation_batch_size"],
-                maximum_buckets=min(EVALUATION_BUCKETS, self._training["maximum_buckets"]),
+                buckets=buckets,
+                rows=evaluation_rows(lengths, buckets, self._execution["evaluation_batch_size"]),
             )
         return self._evaluators[split]
 

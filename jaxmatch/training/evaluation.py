@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches
-from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.encoding import EncodedSplit
 from jaxmatch.training.programs import Program
 from jaxmatch.training.step import Flattening, take_batch
@@ -46,8 +45,8 @@ class Evaluator:
       program: the compiled `cohort_outputs`.
       place: puts a tree of arrays on the devices, a copy on each.
       vectors: the embedding table, on the devices.
-      batch_size: pairs a step.
-      maximum_buckets: how many lengths to compile for.
+      buckets: the lengths to pad to.
+      rows: of a batch of each bucket.
     """
 
     def __init__(
@@ -57,12 +56,11 @@ class Evaluator:
         place: Callable[[Any], Any],
         vectors: jax.Array,
         *,
-        batch_size: int,
-        maximum_buckets: int,
+        buckets: tuple[int, ...],
+        rows: tuple[int, ...],
     ):
-        self._pairs, self._program, self._vectors = split.pairs, program, vectors
-        self._buckets = plan_buckets(split.lengths, maximum_buckets=maximum_buckets)
-        batches = evaluation_batches(split.lengths, self._buckets, batch_size)
+        self._pairs, self._program, self._vectors, self._buckets = split.pairs, program, vectors, buckets
+        batches = evaluation_batches(split.lengths, buckets, rows)
         self._batches = [(batch.bucket, batch.rows[batch.weights > 0], place(batch.rows)) for batch in batches]
         self._split = place(device_split(split))
 

@@ -14,7 +14,7 @@ from jaxmatch.errors import InputError
 __all__ = ["DIMENSIONS", "KINDS", "VERSION", "generate", "word_vectors"]
 
 # To be raised with every change of what is generated: cached encodings depend on it.
-VERSION = "1"
+VERSION = "2"
 
 KINDS = {
     "embedded_inference": inference.generate,

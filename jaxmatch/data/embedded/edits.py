@@ -26,8 +26,8 @@ from jaxmatch.data.embedded.lexicon import ANIMAL, FITTING, LIVING, NEIGHBOURS, 
 _REALMS = (PERSON, PERSON, PERSON, ANIMAL, ANIMAL, ANIMAL, *THINGS)
 _LANDMARKS = tuple(noun for realm in LIVING + THINGS for noun in NOUNS_OF[realm] if noun.lowest)
 # How often which quantifier is drawn.
-_QUANTIFIERS = (*[THE] * 10, *[SOME] * 3, *[ALL] * 3, *[NONE] * 3, AT_LEAST, AT_MOST)
-_PARTS = ("verb", "verb", "adjective", "position", "deed")
+_QUANTIFIERS = (*[THE] * 16, *[SOME] * 3, *[ALL] * 3, *[NONE] * 3, AT_LEAST, AT_MOST)
+_PARTS = (*["verb"] * 3, *["adjective"] * 2, "position", "deed")
 
 
 def draw_adjective(draws: Draws, noun: Word, predicate: Word | None = None) -> Word | None:
@@ -139,7 +139,7 @@ def _other_quantifier(draws: Draws, clause: Clause) -> Clause:
 
 
 def _opposite_quantifier(draws: Draws, clause: Clause) -> Clause:
-    opposite = {ALL: (NOT_ALL, NONE), NONE: (SOME, ALL), SOME: (NONE,), NOT_ALL: (ALL,)}.get(clause.quantifier)
+    opposite = {ALL: (NOT_ALL, NONE, NONE), NONE: (SOME, ALL), SOME: (NONE,), NOT_ALL: (ALL,)}.get(clause.quantifier)
     return clause._replace(quantifier=draws.one_of(opposite), negated=False) if opposite else _negate(draws, clause)
 
 

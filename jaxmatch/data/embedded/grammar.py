@@ -1,6 +1,5 @@
 """Clauses: how they are said and what they claim."""
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -91,10 +90,9 @@ def well_formed(clause: Clause) -> bool:
 
 
 def _box(*words: Word | None) -> Box:
-    return tuple(sorted((word.dimension, word.mask) for word in words if word is not None))
+    return tuple([(word.dimension, word.mask) for word in words if word is not None])
 
 
-@functools.cache
 def meaning(clause: Clause) -> Meaning:
     """What the clause grants and says."""
     subject = _box(clause.adjective, clause.noun)
@@ -105,8 +103,7 @@ def meaning(clause: Clause) -> Meaning:
     rest = universe(dimension) & ~mask
     if clause.negated:
         mask, rest = rest, mask
-    yes = tuple(sorted((*subject, (dimension, mask))))
-    no = tuple(sorted((*subject, (dimension, rest))))
+    yes, no = (*subject, (dimension, mask)), (*subject, (dimension, rest))
     if clause.quantifier == THE:
         granted, said = (Claim(_box(clause.noun), 1, 1),), (Claim(yes, 1),)
     elif clause.quantifier in (ALL, NONE, NOT_ALL):

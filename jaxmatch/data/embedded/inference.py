@@ -27,11 +27,13 @@ _DISTRACTIONS = ("noun", "predicate", "swapped roles", "adjective", "opposite qu
 
 
 def _distraction(draws: Draws, clause: Clause) -> Clause:
+    if draws.chance(0.4):
+        return edits.draw_clause(draws)
     apart = edits.NEIGHBOURS[clause.noun].apart
     clause = clause._replace(noun=draws.one_of(apart)) if apart else clause
     if not grammar.well_formed(clause):
         clause = edits.draw_clause(draws)
-    for _ in range(draws.below(3)):
+    for _ in range(draws.below(2) + draws.below(2)):
         clause = edits.edited(draws, clause, _DISTRACTIONS)
     return clause
 
@@ -44,12 +46,12 @@ def _premise(draws: Draws, hypothesis: tuple[Clause, ...], aim: str) -> tuple[Cl
         clauses[position] = edits.edited(draws, clause, likely)
         if draws.chance(0.25):
             clauses[position] = edits.edited(draws, clauses[position], _MORE)
-    if len(clauses) == 1 and draws.chance(0.6):
+    if len(clauses) == 1 and draws.chance(0.35):
         clauses.append(_distraction(draws, hypothesis[0]))
     return tuple(draws.shuffled(clauses))
 
 
-def _candidates(draws: Draws, hypothesis: tuple[Clause, ...], text_b: str, used: set[str], wanted: int = 2, attempts: int = 5):
+def _candidates(draws: Draws, hypothesis: tuple[Clause, ...], text_b: str, used: set[str], wanted: int = 2, attempts: int = 3):
     """First sentences by label: text -> shallow features, at most `wanted` of each label."""
     meaning_b = grammar.joint_meaning(hypothesis)
     found = {label: {} for label in LABELS}
@@ -79,7 +81,7 @@ def generate() -> DataSet:
         pairs = []
         while len(pairs) < len(LABELS) * size:
             hypothesis = (edits.draw_clause(draws),)
-            if draws.chance(0.1):
+            if draws.chance(0.05):
                 hypothesis += (edits.draw_clause(draws),)
             text_b = grammar.say_all(hypothesis, _LONGEST)
             if text_b is None or text_b in used:

@@ -35,11 +35,12 @@ def _missed(draws: Draws, clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
     return (*clauses[:position], changed, *clauses[position + 1 :])
 
 
-def same(first: semantics.Meaning, second: semantics.Meaning) -> bool:
-    """Whether each sentence entails the other."""
-    return (
-        semantics.relation(first, second) == semantics.ENTAILMENT and semantics.relation(second, first) == semantics.ENTAILMENT
-    )
+def same(first: semantics.Meaning, second: semantics.Meaning) -> bool | None:
+    """Whether each sentence entails the other; None where one denies what the other takes for granted."""
+    relation = semantics.relation(first, second)
+    if relation != semantics.ENTAILMENT:
+        return None if relation is None else False
+    return semantics.relation(second, first) == semantics.ENTAILMENT
 
 
 def _base(draws: Draws) -> tuple[Clause, ...]:
@@ -66,8 +67,7 @@ def _candidates(draws: Draws, base: tuple[Clause, ...], text: str, wanted: int =
             said = grammar.say_all(other)
             if said is None or said == text:
                 continue
-            meant = grammar.joint_meaning(other)
-            if semantics.relation(meaning, meant) is not None and same(meaning, meant) == bool(kept):
+            if same(meaning, grammar.joint_meaning(other)) is bool(kept):
                 found[kept][said] = shallow_features(said, text)
         if not found[kept]:
             break

@@ -41,10 +41,15 @@ def ask(kind: int, clause: Clause) -> str:
 def answers(kind: int, clause: Clause, candidate: semantics.Meaning) -> bool | None:
     """Whether the candidate answers the question; None where it denies what the question takes for granted."""
     if kind == HOW_MANY:
-        counts = [clause._replace(quantifier=NONE)]
-        counts += [clause._replace(quantifier=EXACTLY, number=number) for number in range(2, 7)]
-        relations = [semantics.relation(candidate, grammar.meaning(count)) for count in counts]
-        return None if relations[0] is None else semantics.ENTAILMENT in relations
+        none = semantics.relation(candidate, grammar.meaning(clause._replace(quantifier=NONE)))
+        if none is None:
+            return None
+        # What leaves open whether there are any cannot fix their number.
+        counts = (clause._replace(quantifier=EXACTLY, number=number) for number in range(2, 7))
+        return none == semantics.ENTAILMENT or (
+            none == semantics.CONTRADICTION
+            and any(semantics.relation(candidate, grammar.meaning(count)) == semantics.ENTAILMENT for count in counts)
+        )
     relation = semantics.relation(candidate, grammar.meaning(clause))
     if relation is None:
         return None
@@ -90,8 +95,8 @@ def _statement(draws: Draws, kind: int, clause: Clause, right: bool) -> tuple[Cl
     return tuple(draws.shuffled((clause, other)))
 
 
-def _answers_found(draws: Draws, kind: int, clause: Clause, question: str) -> tuple[dict, dict]:
-    """Candidates by label: text -> shallow features."""
+def _answers_found(draws: Draws, kind: int, clause: Clause, question: str, rights: int) -> tuple[dict, dict]:
+    """Candidates by label: text -> shallow features; a few more than needed, to choose from."""
     found: tuple[dict, dict] = ({}, {})
     for attempt in range(24):
         statement = _statement(draws, kind, clause, bool(attempt & 1))
@@ -101,9 +106,9 @@ def _answers_found(draws: Draws, kind: int, clause: Clause, question: str) -> tu
         if text is None or text in found[0] or text in found[1]:
             continue
         right = answers(kind, clause, grammar.joint_meaning(statement))
-        if right is not None and len(found[right]) < CANDIDATES:
+        if right is not None:
             found[right][text] = shallow_features(text, question)
-        if len(found[0]) >= CANDIDATES and len(found[1]) >= 3:
+        if len(found[0]) > CANDIDATES - rights and len(found[1]) > rights:
             break
     return found
 
@@ -123,7 +128,7 @@ def generate() -> DataSet:
                 if question in asked or not 4 <= question.count(" ") + 1 <= _LONGEST:
                     continue
                 rights = 1 + draws.below(3)
-                found = _answers_found(draws, kind, clause, question)
+                found = _answers_found(draws, kind, clause, question, rights)
                 if len(found[1]) >= rights and len(found[0]) >= CANDIDATES - rights:
                     break
             asked.add(question)

@@ -18,7 +18,7 @@ from jaxmatch.data.embedded.lexicon import UNIVERSES
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 UNBOUNDED = 99
 
-Box = tuple[tuple[str, int], ...]  # (dimension, allowed values), sorted by dimension; other dimensions are free
+Box = tuple[tuple[str, int], ...]  # (dimension, allowed values); dimensions not named are free
 
 
 class Claim(NamedTuple):
@@ -47,9 +47,7 @@ def _cells(boxes: Sequence[Box]) -> tuple[int, ...]:
     masks: dict[str, list[int]] = {}
     for number, box in enumerate(boxes):
         for dimension, mask in box:
-            if dimension not in masks:
-                masks[dimension] = [universe(dimension)] * len(boxes)
-            masks[dimension][number] = mask
+            masks.setdefault(dimension, [universe(dimension)] * len(boxes))[number] = mask
     cells = {(1 << len(boxes)) - 1}
     for dimension, of_boxes in masks.items():
         patterns = _patterns(universe(dimension), tuple(of_boxes))
@@ -126,8 +124,9 @@ def relation(first: Meaning, second: Meaning) -> str | None:
       "entailment", "neutral" or "contradiction"; None where one sentence denies itself or what the other takes for granted.
     """
     numbers: dict[Box, int] = {}
-    ground, said_first, said_second = (
-        tuple((numbers.setdefault(box, len(numbers)), low, high) for box, low, high in claims)
-        for claims in (first.granted + second.granted, first.said, second.said)
-    )
+
+    def numbered(claims: Sequence[Claim]) -> tuple[tuple[int, int, int], ...]:
+        return tuple([(numbers.setdefault(box, len(numbers)), low, high) for box, low, high in claims])
+
+    ground, said_first, said_second = numbered(first.granted + second.granted), numbered(first.said), numbered(second.said)
     return _relation(_cells(tuple(numbers)), len(numbers), ground, said_first, said_second)
