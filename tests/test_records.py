@@ -10,7 +10,7 @@ import small_sweep
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import table_records
 from jaxmatch.experiments.execution import plain
-from jaxmatch.experiments.records import FORMAT, commit, device_name, read_record, versions
+from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, read_record, versions
 
 
 def test_numbers_that_json_does_not_know_become_null():
@@ -110,3 +110,14 @@ def test_devices_are_counted_and_named():
     import jax
 
     assert device_name(jax.devices()[:1] * 3).startswith("3 x cpu (")
+
+
+def test_the_best_run_is_chosen_on_dev():
+    def one(run, accuracy, status="finished", selected_on="dev.accuracy"):
+        dev = None if accuracy is None else {"accuracy": accuracy, "loss": accuracy}
+        return {"run": run, "selected_on": selected_on, "dev": dev, "status": status, "test": {"accuracy": 1 - (accuracy or 0)}}
+
+    records = [one("a", 0.6), one("b", 0.8), one("c", 0.8), one("d", 0.9, "diverged"), one("e", None)]
+    assert best_record(records)["run"] == "b"
+    assert best_record([one("a", 0.6, selected_on="dev.loss"), one("b", 0.2, selected_on="dev.loss")])["run"] == "b"
+    assert best_record([one("d", 0.9, "diverged"), one("e", None)]) is None

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_cohort import OPTIMIZER
 
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.schedule import learning_rate
-from small_cohort import OPTIMIZER
 
 
 def rate(samples, **changes):

@@ -26,7 +26,7 @@ from jaxmatch.cli.pairs import FORMATS, read_pairs
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxmatch.matcher import Matcher, Prediction
+    from jaxmatch.matcher import Prediction
 
 HELP = "answer new pairs: labels and probabilities"
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"

@@ -2,7 +2,9 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -166,6 +168,11 @@ class Display(Listener):
         if not self._said_waiting:
             self._say(f"waiting for another launcher that trains {cohorts} cohorts of this folder")
         self._said_waiting = True
+
+    def best(self, record: Mapping[str, Any], folder: Path) -> None:
+        """Everything is on record: which trained model to take."""
+        score = record["dev"][record["selected_on"].removeprefix("dev.")]
+        self._say(f"best on dev: {folder} ({record['selected_on']} {score:.4f}, seed {record['seed']})")
 
     def end(self) -> None:
         """Everything is trained."""

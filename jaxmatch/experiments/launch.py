@@ -17,7 +17,7 @@ from jaxmatch.experiments.display import Display, plan_text
 from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.plan import make_plan
 from jaxmatch.experiments.preparation import cache_folder
-from jaxmatch.experiments.records import read_record
+from jaxmatch.experiments.records import best_record, read_record
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import Published, TableLayout, make_table
 from jaxmatch.experiments.workdir import Workdir
@@ -79,6 +79,8 @@ def sweep(
         records = execute(plan, folder, display)
     finally:
         display.end()
+    if best := best_record(records):
+        display.best(best, folder.run_folder(best["run"]))
     return make_table(records, planned.table).markdown()
 
 

@@ -19,6 +19,7 @@ from jaxmatch.experiments.sweep import Run
 from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.models import count_parameters
 from jaxmatch.training.cohort import RunResult
+from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FORMAT = 1
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
@@ -122,6 +123,20 @@ def make_record(
         },
         "parameters": count_parameters(result.parameters),
     }
+
+
+def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The finished run with the best dev score, or None if none has one; the first of equals."""
+
+    def merit(record: Mapping[str, Any]) -> float:
+        score = record["selected_on"].removeprefix("dev.")
+        return record["dev"][score] * (1 if HIGHER_IS_BETTER[score] else -1)
+
+    def has_score(record: Mapping[str, Any]) -> bool:
+        dev = record["dev"] or {}
+        return record["status"] == "finished" and dev.get(record["selected_on"].removeprefix("dev.")) is not None
+
+    return max(filter(has_score, records), key=merit, default=None)
 
 
 def read_record(path: Path) -> dict[str, Any]:

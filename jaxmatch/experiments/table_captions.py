@@ -5,7 +5,6 @@ from typing import Any
 
 from jaxmatch.experiments import table_numbers
 
-
 OWN_VECTORS = "the data set's own"
 
 

@@ -11,7 +11,6 @@ from jaxmatch.data.embedded.grammar import (
     AT_LEAST,
     AT_MOST,
     COUNTING,
-    EXACTLY,
     NONE,
     NOT_ALL,
     SOME,
