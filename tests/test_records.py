@@ -8,9 +8,9 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import table_records
 from jaxmatch.experiments.execution import plain
 from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, read_record, versions
+from jaxmatch.experiments.tables import fields
 
 
 def test_numbers_that_json_does_not_know_become_null():
@@ -26,7 +26,7 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
     records = small_sweep.records(workdir)  # strict: NaN and Infinity are no JSON
     assert set(records) == {run for runs in watcher.trained for run in runs}
     for position, (run, record) in enumerate(records.items()):
-        table_records.check_record(record, position)
+        fields.check_record(record, position)
         assert (record["run"], record["sweep"], record["seed"], record["variant"]) == (run, "small", 0, "")
         assert record["config"]["optimizer"]["learning_rate"] == record["overrides"]["optimizer.learning_rate"]
         assert {split: record["data"][split] for split in small_sweep.PAIRS} == small_sweep.PAIRS
@@ -90,7 +90,7 @@ def test_a_missing_record_is_told(tmp_path):
 
 
 def test_the_table_reads_the_format_that_is_written():
-    assert table_records.FORMAT == FORMAT
+    assert fields.FORMAT == FORMAT
 
 
 def test_versions_are_those_of_installed_packages():

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import table_formats, table_numbers
-from jaxmatch.experiments.tables import Published, TableLayout, make_table
+from jaxmatch.experiments.tables import Published, TableLayout, formats, make_table, numbers
 
 ACCURACY = {1: 0.81, 2: 0.84, 3: 0.86}
 
@@ -141,15 +140,15 @@ def test_missing_and_undefined_scores_are_not_averaged():
 
 
 def test_numbers_are_printed_as_readers_expect_them():
-    assert table_numbers.print_number("dev.accuracy", 0.85349) == "85.3"
-    assert table_numbers.print_number("test.macro_f1", 1.0) == "100.0"
-    assert table_numbers.print_number("test.map", 0.74521) == "0.7452"
-    assert table_numbers.print_number("test.pearson", -0.00001) == "0.0000"
-    assert table_numbers.print_number("times.train_seconds", 12.34) == "12.3"
-    assert table_numbers.score_heading("dev.mrr") == "dev MRR"
-    assert table_numbers.score_heading("best_on_test.f1") == "best on test (selected on test): F1 (%)"
-    assert table_numbers.print_ranges([5, 1, 2, 3, 9, 8, 3]) == "1–3, 5, 8, 9"
-    assert table_numbers.setting_headings(["model.blocks", "a.rate", "b.rate"]) == {
+    assert numbers.print_number("dev.accuracy", 0.85349) == "85.3"
+    assert numbers.print_number("test.macro_f1", 1.0) == "100.0"
+    assert numbers.print_number("test.map", 0.74521) == "0.7452"
+    assert numbers.print_number("test.pearson", -0.00001) == "0.0000"
+    assert numbers.print_number("times.train_seconds", 12.34) == "12.3"
+    assert numbers.score_heading("dev.mrr") == "dev MRR"
+    assert numbers.score_heading("best_on_test.f1") == "best on test (selected on test): F1 (%)"
+    assert numbers.print_ranges([5, 1, 2, 3, 9, 8, 3]) == "1–3, 5, 8, 9"
+    assert numbers.setting_headings(["model.blocks", "a.rate", "b.rate"]) == {
         "model.blocks": "blocks",
         "a.rate": "a rate",
         "b.rate": "b rate",
@@ -311,7 +310,7 @@ def test_json_has_what_a_run_left():
 
 def unescape(latex):
     """Undoes the escapes of LaTeX that this project makes, longest first."""
-    table = table_formats._LATEX
+    table = formats._LATEX
     names = sorted(table.values(), key=len, reverse=True) + ["{}"]
     back = {escape: character for character, escape in table.items()} | {"{}": ""}
     return re.sub("|".join(map(re.escape, names)), lambda match: back[match[0]], latex)
@@ -321,7 +320,7 @@ def unescape(latex):
 @given(st.text(alphabet="ab \\&%$#_{}~^<>|`\"[]*±×–“”,-'", max_size=20))
 def test_latex_escapes_can_be_undone_and_leave_nothing_special(text):
     text = " ".join(text.split())
-    escaped = table_formats.escape_latex(text)
+    escaped = formats.escape_latex(text)
     assert unescape(escaped) == text
     bare = re.sub(r"\\[a-z]+\{\}|\$\\[a-z]+\$|\$-\$|\\[&%$#_{}]|\{\[\}|\{\*\}|\{\}", "", escaped)
     assert not set(bare) & set("\\&%$#_{}~^<>|\"[*")

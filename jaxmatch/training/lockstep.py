@@ -107,6 +107,7 @@ class Lockstep:
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
         self.vectors = self.everywhere(data.vectors)
         self._split = self.everywhere(device_split(train))
+        self._placed_for: tuple[bytes, bytes] | None = None
         self.active = np.ones(len(seeds), bool)
         self.slots = np.full(self._whole(len(seeds)), -1)
         self.slots[: len(seeds)] = np.arange(len(seeds))
@@ -166,7 +167,7 @@ class Lockstep:
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
         """Seeds, hyperparameters and active marks of the slots, on the devices; placed anew only when they change."""
         key = (self.slots.tobytes(), self.active.tobytes())
-        if getattr(self, "_placed_for", None) != key:
+        if self._placed_for != key:
             active = (self.slots >= 0) & self.active[self._slot_runs()]
             self._placed = self.by_replica((*self._slot_settings(), active))
             self._placed_for = key

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxmatch.experiments import table_records
-from jaxmatch.experiments.table_parts import Cell, Content
+from jaxmatch.experiments.tables import fields
+from jaxmatch.experiments.tables.parts import Cell, Content
 
 _RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
 _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
@@ -75,9 +75,9 @@ def _cell_as_json(cell: Cell) -> dict[str, Any]:
     }
     runs = []
     for record in sorted((*cell.finished, *cell.diverged), key=lambda each: each["seed"]):
-        parts = {part: table_records.scores_of(record, part) for part in ("dev", "test", "best_on_test")}
-        fields = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
-        runs.append(fields | {"scores": parts})
+        parts = {part: fields.scores_of(record, part) for part in ("dev", "test", "best_on_test")}
+        details = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
+        runs.append(details | {"scores": parts})
     return {"finished": len(cell.finished), "diverged": len(cell.diverged), "scores": scores, "runs": runs}
 
 

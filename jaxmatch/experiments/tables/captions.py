@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.experiments import table_numbers
+from jaxmatch.experiments.tables import numbers
 
 OWN_VECTORS = "the data set's own"
 
@@ -18,12 +18,12 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
         return "No run finished."
     seeds = {record["seed"] for record in finished}
     if all(len(cell) <= 1 for cell in cells):
-        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {table_numbers.print_ranges(seeds)}."
+        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.print_ranges(seeds)}."
     if len(set(cells)) == 1:
-        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({table_numbers.print_ranges(seeds)})."
+        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.print_ranges(seeds)})."
     return (
         "Mean ± sample standard deviation over as many of the seeds"
-        f" {table_numbers.print_ranges(seeds)} as the row says."
+        f" {numbers.print_ranges(seeds)} as the row says."
     )
 
 
@@ -60,7 +60,7 @@ def caption(
         verb = "is" if diverged == 1 else "are"
         sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
     parts = {score.partition(".")[0] for score in scores}
-    chosen = " or ".join(table_numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
+    chosen = " or ".join(numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
     choice = f"Checkpoint chosen on {chosen}"
     sentences.append(f"{choice}; test scored once, with that checkpoint." if "test" in parts else f"{choice}.")
     if "best_on_test" in parts:

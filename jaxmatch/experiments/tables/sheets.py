@@ -2,10 +2,10 @@
 
 import itertools
 
-from jaxmatch.experiments import table_numbers
-from jaxmatch.experiments.table_formats import Sheet, Text
-from jaxmatch.experiments.table_parts import Cell, Content, Published, Row
-from jaxmatch.experiments.table_records import identity
+from jaxmatch.experiments.tables import numbers
+from jaxmatch.experiments.tables.fields import identity
+from jaxmatch.experiments.tables.formats import Sheet, Text
+from jaxmatch.experiments.tables.parts import Cell, Content, Published, Row
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 OWN = "this work"
@@ -32,7 +32,7 @@ def _best_means(table: Content) -> dict[tuple[str, str], str]:
     for (score, data), found in means.items():
         if len(found) > 1:
             winner = max(found) if HIGHER_IS_BETTER[score.partition(".")[2]] else min(found)
-            best[score, data] = table_numbers.print_number(score, winner)
+            best[score, data] = numbers.print_number(score, winner)
     return best
 
 
@@ -42,8 +42,8 @@ def _score_text(cell: Cell | None, score: str, best: dict[tuple[str, str], str])
     summary = cell.scores[score]
     if summary.mean is None:
         return Text("diverged" if cell.diverged and not cell.finished else NOTHING)
-    mean = table_numbers.print_number(score, summary.mean)
-    spread = "" if summary.deviation is None else f" ± {table_numbers.print_number(score, summary.deviation)}"
+    mean = numbers.print_number(score, summary.mean)
+    spread = "" if summary.deviation is None else f" ± {numbers.print_number(score, summary.deviation)}"
     fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
     return Text(mean + spread + fewer, bold=mean == best.get((score, _data_name(cell))))
 
@@ -58,8 +58,8 @@ def _own_row(table: Content, row: Row, best: dict[tuple[str, str], str], named: 
     records = [record for cell in row.cells if cell is not None for record in (*cell.finished, *cell.diverged)]
     seeds = [_seeds(cell) for cell in row.cells]
     texts = [Text(OWN)] if named else []
-    texts += [Text(table_numbers.print_setting(key, value)) for key, value in row.settings.items()]
-    texts.append(Text(table_numbers.print_whole_numbers(record["parameters"] for record in records)))
+    texts += [Text(numbers.print_setting(key, value)) for key, value in row.settings.items()]
+    texts.append(Text(numbers.print_whole_numbers(record["parameters"] for record in records)))
     # One number where all cells of the row have as many, else one a cell, from left to right.
     texts.append(Text(seeds[0] if len(set(seeds)) == 1 else " / ".join(seeds)))
     texts += [_score_text(cell, score, best) for cell in row.cells for score in table.layout.scores]
@@ -78,7 +78,7 @@ def _published_place(table: Content, published: Published) -> int | None:
 
 def _published_row(table: Content, published: Published) -> tuple[Text, ...]:
     def setting(key: str) -> Text:
-        return Text(table_numbers.print_setting(key, published.settings[key]) if key in published.settings else "")
+        return Text(numbers.print_setting(key, published.settings[key]) if key in published.settings else "")
 
     texts = [Text(published.label), *map(setting, table.keys), setting("parameters"), setting("seeds")]
     place = _published_place(table, published)
@@ -95,7 +95,7 @@ def _published_note(table: Content, published: Published) -> str:
     """Where a published row is from, and those of its scores that have no column."""
     shown = table.layout.scores if _has_row(table, published) else ()
     rest = [(name, text) for name, text in published.scores.items() if name not in shown]
-    told = (f"{table_numbers.score_heading(name)} {text}" for name, text in rest)
+    told = (f"{numbers.score_heading(name)} {text}" for name, text in rest)
     return "; ".join([f"{published.label}: {published.source}", *told]) + "."
 
 
@@ -121,14 +121,14 @@ def sheet(table: Content) -> Sheet:
     """
     layout, best = table.layout, _best_means(table)
     published = tuple(_published_row(table, each) for each in layout.published if _has_row(table, each))
-    headings = table_numbers.setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
+    headings = numbers.setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
     labels = [*(["model"] if published else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
     spans: list[tuple[str, int]] = []
     if layout.columns:
-        values = [table_numbers.print_setting(layout.columns, value) for value in table.pivot]
+        values = [numbers.print_setting(layout.columns, value) for value in table.pivot]
         spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(layout.scores)) for value in values)]
     own = tuple(_own_row(table, row, best, named=bool(published)) for row in table.rows)
-    scores = [table_numbers.score_heading(score) for score in layout.scores] * len(table.pivot)
+    scores = [numbers.score_heading(score) for score in layout.scores] * len(table.pivot)
     return Sheet(
         title=layout.title,
         caption=(*table.caption, *_signs(table)),

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import (
-    table_captions,
-    table_exports,
-    table_formats,
-    table_numbers,
-    table_records,
-    table_sheets,
+from jaxmatch.experiments.tables import (
+    captions,
+    exports,
+    fields,
+    formats,
+    numbers,
+    sheets,
 )
-from jaxmatch.experiments.table_parts import Cell, Content, Published, Row, Summary, TableLayout
+from jaxmatch.experiments.tables.parts import Cell, Content, Published, Row, Summary, TableLayout
 
 __all__ = ["Published", "Table", "TableLayout", "make_table"]
 
@@ -23,23 +23,23 @@ class Table(Content):
 
     def markdown(self) -> str:
         """GitHub's Markdown, readable in a terminal too."""
-        return table_formats.markdown(table_sheets.sheet(self))
+        return formats.markdown(sheets.sheet(self))
 
     def latex(self) -> str:
         """A LaTeX table with booktabs' rules."""
-        return table_formats.latex(table_sheets.sheet(self))
+        return formats.latex(sheets.sheet(self))
 
     def csv(self) -> str:
-        """One line a cell, numbers unrounded; see `table_exports.as_csv`."""
-        return table_exports.as_csv(self)
+        """One line a cell, numbers unrounded; see `exports.as_csv`."""
+        return exports.as_csv(self)
 
     def json(self) -> str:
-        """Everything, down to the scores of each run; see `table_exports.as_json`."""
-        return table_exports.as_json(self)
+        """Everything, down to the scores of each run; see `exports.as_json`."""
+        return exports.as_json(self)
 
 
 def _summary(finished: Sequence[Mapping], score: str) -> Summary:
-    values = {record["seed"]: table_records.score_of(record, score) for record in finished}
+    values = {record["seed"]: fields.score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
     return Summary(
         values=known,
@@ -49,7 +49,7 @@ def _summary(finished: Sequence[Mapping], score: str) -> Summary:
 
 
 def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(table_records.identity(table_records.setting_of(record, key)) for key in keys)
+    return tuple(fields.identity(fields.setting_of(record, key)) for key in keys)
 
 
 def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str, ...], list[Mapping]]:
@@ -76,8 +76,8 @@ def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...
 
 def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The values of a key, as identity -> value, in the order they are shown."""
-    values = {_place(record, [key])[0]: table_records.setting_of(record, key) for record in records}
-    asked = [table_records.identity(value) for value in order.get(key, ())]
+    values = {_place(record, [key])[0]: fields.setting_of(record, key) for record in records}
+    asked = [fields.identity(value) for value in order.get(key, ())]
 
     def rank(name: str) -> tuple:
         value = values[name]
@@ -95,7 +95,7 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
     for record in sorted(records, key=lambda each: (each["seed"], each["run"])):
         other = by_seed.setdefault(record["seed"], record)
         if other is not record:
-            differing = table_records.differing_settings(other, record)
+            differing = fields.differing_settings(other, record)
             raise InputError(
                 f"records {other['run']} and {record['run']} have one place in the table and one seed, "
                 + (f"but differ in {', '.join(differing[:4])}" if differing else "and the same settings"),
@@ -116,17 +116,17 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
 def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
     for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
         for record in records:
-            if not table_records.has_setting(record, key):
+            if not fields.has_setting(record, key):
                 raise InputError(
                     f"record {record['run']} has no setting {key!r}, which the table shows",
                     remedy="check the layout's rows and columns, or move the run away",
                 )
     for score in layout.scores:
         part, _, name = score.partition(".")
-        if part not in table_numbers.PARTS or not name:
-            known = ", ".join(f"{each}.NAME" for each in table_numbers.PARTS)
+        if part not in numbers.PARTS or not name:
+            known = ", ".join(f"{each}.NAME" for each in numbers.PARTS)
             raise InputError(f"the table asks for {score!r}, which is no score", remedy=f"use one of {known}")
-        known_names = {known for record in records for known in table_records.scores_of(record, part)}
+        known_names = {known for record in records for known in fields.scores_of(record, part)}
         if known_names and name not in known_names:
             raise InputError(
                 f"the table asks for {score!r}, which no record has",
@@ -141,7 +141,7 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
     does not name become row labels where runs of one cell differ in them.
 
     Arguments:
-      records: as written by the runs (see `table_records.check_record`), in any order.
+      records: as written by the runs (see `fields.check_record`), in any order.
       layout: what to show.
 
     Raises:
@@ -151,7 +151,7 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
     if not records:
         raise InputError("there are no records to make a table of", remedy="run the sweep first")
     for position, record in enumerate(records):
-        table_records.check_record(record, position)
+        fields.check_record(record, position)
     _check_layout(records, layout)
     keys = _row_keys(records, layout)
     pivot = _sorted_values(records, layout.columns, layout.order) if layout.columns else {"": None}
@@ -169,5 +169,5 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
         )
     filled = [cell for row in rows for cell in row.cells if cell is not None]
     seeds = [frozenset(record["seed"] for record in cell.finished) for cell in filled]
-    caption = table_captions.caption(records, layout.scores, seeds)
+    caption = captions.caption(records, layout.scores, seeds)
     return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption)
