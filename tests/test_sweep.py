@@ -198,3 +198,10 @@ def test_an_override_of_a_grid_axis_is_refused():
         launch.changed(a_sweep({"model.blocks": (1, 2)}), overrides={"model.blocks": "3"})
     with pytest.raises(InputError, match=r"config.model.blocks is an axis"):
         launch.changed(a_sweep(), overrides={"model.blocks": "3"}, grid_overrides={"model.blocks": "1,2"})
+
+
+def test_the_table_says_which_settings_are_not_the_file_s():
+    overrides = {"training.epochs": "3", "training.batch_size": "128", "data.vectors": "some.txt", "execution.restack": "False"}
+    planned = launch.changed(a_sweep(), overrides=overrides)
+    assert planned.table.notes == ("Settings changed from the sweep file's: training.epochs=3",)  # 128 is what the file has
+    assert launch.changed(a_sweep()).table.notes == ()

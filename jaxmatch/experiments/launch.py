@@ -18,7 +18,7 @@ from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.plan import make_plan
 from jaxmatch.experiments.preparation import cache_folder
 from jaxmatch.experiments.records import best_record, read_record
-from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
 from jaxmatch.experiments.tables import Published, TableLayout, make_table
 from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import write_json
@@ -187,7 +187,11 @@ def changed(
     order = {**planned.table.order, **grid}
     selection = config.training.selection
     scores = planned.table.scores or SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
-    layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores)
+    now = flatten(config)
+    # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a result.
+    different = [f"{key}={now[key]}" for key in overrides if now[key] != known[key] and not key.startswith(NOT_IDENTITY)]
+    notes = planned.table.notes + ((f"Settings changed from the sweep file's: {', '.join(different)}",) if different else ())
+    layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores, notes=notes)
     if seeds is not None:
         first = tuple(planned.seeds)[:seeds]
         following = max(first, default=-1) + 1
