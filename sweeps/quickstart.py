@@ -2,7 +2,7 @@
 
     jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
 
-Two block counts x two learning rates x three seeds: twelve runs in two programs, about three minutes on two cores.
+Two block counts x two learning rates x three seeds: twelve runs in two programs, a few minutes on two cores.
 """
 
 from pathlib import Path
