@@ -1,0 +1,1 @@
+"""Speed and memory, measured: `python -m benchmarks --help`. Not part of the installed package."""

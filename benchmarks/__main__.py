@@ -1,0 +1,102 @@
+"""Measures speed and memory, and writes what it measured as JSON and as tables.
+
+    python -m benchmarks                          every item that can run with what was given
+    python -m benchmarks training inference       these alone
+    python -m benchmarks --tables                 measures nothing, makes the tables again
+"""
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks import reports
+from benchmarks.items import ITEMS
+from benchmarks.settings import Settings
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.preparation import DATA_VARIABLE
+from jaxmatch.files import write_atomically
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    listing = "\n".join(f"{name:12} {item.title}" for name, item in ITEMS.items())
+    parser.add_argument("items", nargs="*", metavar="ITEM", help=f"default: all\n{listing}")
+    parser.add_argument("--data-directory", default=os.environ.get(DATA_VARIABLE, ""), help=f"default: ${DATA_VARIABLE}")
+    parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
+    parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: 9")
+    parser.add_argument("--quick", action="store_true", help="a size at which only running can be seen; keeps no results")
+    parser.add_argument("--results", type=Path, default=reports.RESULTS, help="default: benchmarks/results")
+    parser.add_argument("--tables", action="store_true", help="only make the tables again")
+    return parser
+
+
+def _spoken(arguments: list[str]) -> str:
+    """The command with the user's folders named, not shown."""
+    named = {"--data-directory": "DATA", "--peer": "PEER", "--peer-python": "PEER_PYTHON", "--results": "RESULTS"}
+    words, previous = [], ""
+    for word in arguments:
+        words.append(named.get(previous, Path(word).name if previous == "--vectors" else word))
+        previous = word
+    return shlex.join(["python", "-m", "benchmarks", *words])
+
+
+def _measure(name: str, settings: Settings, results: Path, command: str) -> None:
+    item = ITEMS[name]
+    print(f"\n{name}: {item.title}", flush=True)
+    began = time.perf_counter()
+    rows, notes = item.run(settings)
+    seconds = round(time.perf_counter() - began, 1)
+    if not settings.quick:
+        reports.write_result(results, name, item, rows, notes, command, seconds=seconds)
+    shown = {"title": item.title, "device": "", "versions": {"jax": ""}, "rows": rows, "notes": notes, "command": command}
+    print(reports.markdown(shown, item))
+
+
+def write_tables(results: Path) -> None:
+    """All results of a folder as one README.md, a section a device."""
+    sections = ["# Benchmarks: what was measured", "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`."]
+    for found in reports.read_results(results).values():
+        sections.append(f"## {next(iter(found.values()))['device']}")
+        sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
+    write_atomically(results / "README.md", ("\n\n".join(section.rstrip() for section in sections) + "\n").encode())
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    names = arguments.items or list(ITEMS)
+    for name in names:
+        if name not in ITEMS:
+            print(f"benchmarks: there is no item {name!r}; known: {', '.join(ITEMS)}", file=sys.stderr)
+            return 2
+    if not arguments.tables:
+        with tempfile.TemporaryDirectory(prefix="jaxmatch-benchmarks-") as scratch:
+            settings = Settings(
+                data_directory=arguments.data_directory,
+                vectors=arguments.vectors,
+                peer=arguments.peer,
+                peer_python=arguments.peer_python,
+                rounds=2 if arguments.quick else arguments.rounds,
+                quick=arguments.quick,
+                scratch=Path(scratch),
+            )
+            for name in names:
+                try:
+                    ITEMS[name].check(settings)
+                    _measure(name, settings, arguments.results, _spoken(sys.argv[1:]))
+                except InputError as error:
+                    print(f"benchmarks: {name}: {error}", file=sys.stderr)
+                    if arguments.items:
+                        return 2
+    if not arguments.quick:
+        write_tables(arguments.results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

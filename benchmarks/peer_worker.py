@@ -1,0 +1,103 @@
+"""Runs the public PyTorch RE2 from its checkout; started by `peer.py`, with the checkout on the path and a Python that has torch.
+
+It reads a JSON object a line and answers with one. Whatever the checkout prints goes to standard error.
+
+  build   {settings, folder}     a model of its own settings; with a folder of train.txt, its own reading and batching of it
+  train   {steps}                updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included)
+  ids     {text1, text2, times}  lists of ids to probabilities, several times -> seconds of each
+  texts   {file}                 a file of tokenised pairs to labels, all its steps -> seconds, pairs
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+import torch
+
+# Settings of its default.json5 that its code reads outside of its command line.
+DEFAULTS = dict(
+    alignment="linear", fusion="full", connection="aug", prediction="full", blocks=2, enc_layers=2, hidden_size=150,
+    embedding_dim=300, kernel_sizes=[3], dropout=0.2, fix_embeddings=True, multi_gpu=False, lr=1e-3, beta1=0.9, beta2=0.999,
+    weight_decay=0, grad_clipping=5, min_lr=6e-5, lr_decay_rate=0.95, lr_decay_steps=1000, lr_warmup_steps=0, batch_size=128,
+    max_len=999, min_len=1, min_df=5, max_vocab=999999, lower_case=True, sort_by_len=False, pretrained_embeddings="",
+    padding=0, num_classes=3, num_vocab=10000, eval_subset=None, watch_metrics=[], metric="acc",
+)  # fmt: skip
+
+
+class Worker:
+    def __init__(self):
+        self.cuda = torch.cuda.is_available()
+        self.model = self.interface = self.samples = None
+        self.batches = []
+
+    def about(self):
+        device = torch.cuda.get_device_name() if self.cuda else f"cpu, {torch.get_num_threads()} threads"
+        return {"torch": torch.__version__, "device": device}
+
+    def build(self, settings, folder=""):
+        from src.interface import Interface
+        from src.model import Model
+        from src.utils.loader import load_data
+
+        arguments = argparse.Namespace(**{**DEFAULTS, **settings, "cuda": self.cuda})
+        if folder:
+            arguments.data_dir, arguments.output_dir = folder, os.path.join(folder, "output")
+            os.makedirs(arguments.output_dir, exist_ok=True)
+            self.interface = Interface(arguments)
+            self.samples = self.interface.pre_process(load_data(folder, "train"))
+        self.batches = []
+        self.model = Model(arguments)
+        return {"parameters": self.model.num_parameters(exclude_embed=True)}
+
+    def wait(self):
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def train(self, steps):
+        seconds = pairs = tokens = 0
+        for _ in range(steps):
+            if not self.batches:  # making an epoch's batches is part of training
+                start = time.perf_counter()
+                self.batches = self.interface.shuffle_batch(self.samples)
+                self.share = (time.perf_counter() - start) / len(self.batches)
+            batch = self.batches.pop()
+            start = time.perf_counter()
+            self.model.update(batch)
+            self.wait()
+            seconds += time.perf_counter() - start + self.share
+            pairs += len(batch["text1"])
+            tokens += len(batch["text1"]) * (len(batch["text1"][0]) + len(batch["text2"][0]))
+        return {"seconds": seconds, "pairs": pairs, "tokens": tokens}
+
+    def ids(self, text1, text2, times):
+        seconds = []
+        for _ in range(times):
+            start = time.perf_counter()
+            self.model.predict({"text1": text1, "text2": text2})
+            seconds.append(time.perf_counter() - start)
+        return {"seconds": seconds}
+
+    def texts(self, file):
+        # As its evaluator does: all samples to ids, batches in the order of the file, the likeliest label of each.
+        with open(file) as lines:
+            samples = [dict(zip(("text1", "text2", "target"), line.rstrip("\n").split("\t"))) for line in lines]
+        start = time.perf_counter()
+        labels = []
+        for batch in self.interface.pre_process(samples, training=False):
+            labels += self.interface.post_process(self.model.predict(batch))
+        return {"seconds": time.perf_counter() - start, "pairs": len(labels)}
+
+
+def main():
+    answers, sys.stdout = sys.stdout, sys.stderr
+    worker = Worker()
+    print(json.dumps(worker.about()), file=answers, flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        print(json.dumps(getattr(worker, asked.pop("command"))(**asked)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What was measured as JSON, one file an item and device, and the tables made from it."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from benchmarks.settings import Column, Item
+from jaxmatch.experiments.records import commit, device_name, versions
+from jaxmatch.files import write_json
+
+RESULTS = Path(__file__).with_name("results")
+NOT_MEASURED = "not measured"
+
+
+def device_folder() -> str:
+    """The name of the folder that holds this device's results: "1-x-nvidia-h200"."""
+    return re.sub(r"[^a-z0-9]+", "-", device_name(jax.devices()).lower()).strip("-")
+
+
+def write_result(folder: Path, name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> Path:
+    """Keeps what an item measured, with all that is needed to measure it again.
+
+    Arguments:
+      folder: of all results.
+      name: the item's.
+      item, rows, notes: what was measured.
+      command: the whole command line.
+      more: anything else worth keeping, like the seconds it took.
+    """
+    path = folder / device_folder() / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(
+        path,
+        {
+            "item": name,
+            "title": item.title,
+            "command": command,
+            "device": device_name(jax.devices()),
+            "versions": versions(),
+            "commit": commit(),
+            "load_before": round(os.getloadavg()[0], 1),
+            **more,
+            "rows": rows,
+            "notes": notes,
+        },
+    )
+    return path
+
+
+def _cell(value: Any, column: Column) -> str:
+    if value is None:
+        return NOT_MEASURED
+    if isinstance(value, Mapping):  # a spread
+        written = [format(value[part], column.style) for part in ("median", "lower", "upper")]
+        return f"{written[0]} ({written[1]}–{written[2]})"
+    return format(value, column.style) if column.style and not isinstance(value, str) else str(value)
+
+
+def markdown(result: Mapping[str, Any], item: Item) -> str:
+    """The table of one result: medians, quartiles in brackets."""
+    lines = [f"**{result['title']}** {result['device']}; jax {result['versions']['jax']}.", ""]
+    lines.append("| " + " | ".join(column.heading for column in item.columns) + " |")
+    lines.append("|" + "|".join(" ---: " if column.style else " --- " for column in item.columns) + "|")
+    for row in result["rows"]:
+        lines.append("| " + " | ".join(_cell(row.get(column.key), column) for column in item.columns) + " |")
+    lines += ["", *(f"- {note}" for note in result["notes"])]
+    return "\n".join(lines).rstrip() + f"\n\n    {result['command']}\n"
+
+
+def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Device folder -> item -> its result."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*/*.json")):
+        found.setdefault(path.parent.name, {})[path.stem] = json.loads(path.read_text())
+    return found
