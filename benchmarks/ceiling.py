@@ -1,0 +1,135 @@
+"""What a device can do at most, measured, and what a program asks of it, counted."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import timing
+
+# Products one after another in a timed program, so that starting it does not count.
+PRODUCTS = 8
+# Sides of the square matrices that are tried; the fastest says what the device can do.
+SIDES = {"cpu": (512, 1024)}
+SIDES_OF_AN_ACCELERATOR = (4096, 8192)
+
+
+class Work(NamedTuple):
+    """What a program computes in matrix products.
+
+    Attributes:
+      multiply_adds: of all products; twice as many floating-point operations.
+      products: how many there are.
+    """
+
+    multiply_adds: int
+    products: int
+
+
+def count(function: Callable, *arguments: Any) -> Work:
+    """The matrix products of a function, counted exactly in what JAX traces it to; nothing is compiled or run.
+
+    Arguments:
+      function: of arrays.
+      arguments: arrays or `jax.ShapeDtypeStruct`s.
+
+    Raises:
+      ValueError: there is a product in a loop of unknown length, or a convolution.
+    """
+    return _count(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _count(program: Any) -> Work:
+    multiply_adds = products = 0
+    for equation in program.eqns:
+        name, parts = equation.primitive.name, [_count(part) for part in _programs(equation.params.values())]
+        if name == "conv_general_dilated":
+            raise ValueError("a convolution is not counted")
+        if name == "while" and any(part.products for part in parts):
+            raise ValueError("how often a while loop computes its products is not known")
+        if name == "dot_general":
+            parts, times = [Work(_dot_general(equation), 1)], 1
+        elif name == "cond":  # one of its branches runs
+            parts, times = [max(parts)], 1
+        else:
+            times = equation.params["length"] if name == "scan" else 1
+            times *= equation.params["mesh"].size if name == "shard_map" else 1
+        multiply_adds += times * sum(part.multiply_adds for part in parts)
+        products += times * sum(part.products for part in parts)
+    return Work(multiply_adds, products)
+
+
+def _programs(values: Any) -> Iterator[Any]:
+    """The programs among an equation's parameters."""
+    for value in values:
+        if hasattr(value, "eqns"):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _programs(value)
+
+
+def _dot_general(equation: Any) -> int:
+    (contracted, _), _ = equation.params["dimension_numbers"]
+    left = equation.invars[0].aval.shape
+    return math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
+
+
+def default_products() -> str:
+    """In which precision the device multiplies float32 matrices unless told otherwise: "float32", "TF32" or "bfloat16".
+
+    JAX leaves it to the device: an NVIDIA GPU since Ampere rounds the factors to TF32 (10 bits after the point), a TPU to
+    bfloat16 (7), a CPU not at all. It is seen here from numbers that need 9 and 12 bits.
+    """
+    one = jnp.eye(512, dtype=jnp.float32)
+    product = jax.jit(jnp.matmul)
+    needs_nine, needs_twelve = (float(product(one * np.float32(1 + 2.0**-bits), one)[0, 0]) != 1.0 for bits in (9, 12))
+    return "float32" if needs_twelve else "TF32" if needs_nine else "bfloat16"
+
+
+def measure(rounds: int, sides: tuple[int, ...] | None = None) -> dict[str, float]:
+    """The device's fastest matrix products, in operations a second: two for a multiply-add.
+
+    Arguments:
+      rounds: how often each is timed.
+      sides: of the square matrices; default: `SIDES` of the device.
+
+    Returns:
+      {"float32": ..., and on an accelerator "TF32" (where it has it) and "bfloat16"}: the best median of the sizes.
+    """
+    accelerator = jax.default_backend() != "cpu"
+    sides = sides or SIDES.get(jax.default_backend(), SIDES_OF_AN_ACCELERATOR)
+    precisions = {"float32": (jnp.float32, "highest")}
+    if accelerator:
+        precisions["bfloat16"] = (jnp.bfloat16, "default")
+        if default_products() == "TF32":
+            precisions["TF32"] = (jnp.float32, "tensorfloat32")
+    best = dict.fromkeys(precisions, 0.0)
+    for side in sides:
+        candidates = {name: _chain(side, dtype, how) for name, (dtype, how) in precisions.items()}
+        for name, seconds in timing.in_turn(candidates, rounds).items():
+            speed = 2 * PRODUCTS * side**3 / timing.spread(seconds)["median"]
+            best[name] = max(best[name], speed)
+    return best
+
+
+def _chain(side: int, dtype: Any, precision: str) -> Callable[[], None]:
+    """A program of `PRODUCTS` products, each of the one before."""
+    with jax.default_matmul_precision(precision):
+        matrices = np.random.default_rng(0).normal(size=(2, side, side)).astype(np.float32) / math.sqrt(side)
+        left, right = (jax.device_put(matrix.astype(dtype)) for matrix in matrices)
+
+        def products(left: jax.Array, right: jax.Array) -> jax.Array:
+            for _ in itertools.repeat(None, PRODUCTS):
+                left = left @ right
+            return left
+
+        compiled = jax.jit(products).lower(left, right).compile()
+
+    def work() -> None:
+        jax.block_until_ready(compiled(left, right))
+
+    return work

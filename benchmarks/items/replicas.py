@@ -1,0 +1,159 @@
+"""Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and the device."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from benchmarks import ceiling, steps, timing
+from benchmarks.peer import Peer
+from benchmarks.peer_data import write_peer_data
+from benchmarks.peer_settings import peer_settings
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch import models
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.experiments import memory, preparation
+from jaxmatch.training.lockstep import outputs_of
+
+REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
+BATCHES = (64, 128, 512)
+# A point whose step would last longer is left out, unless it is the first beside a single run's.
+LONGEST_STEP_SECONDS = 4.0
+# A run's cost beside others, of its cost alone, at most.
+CPU_GOAL = 1.05
+# (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
+ACCELERATOR_GOALS = {(10, 128): 0.2}
+# (replicas, batch) -> how many times the peer's pairs per second, on an accelerator.
+PEER_GOALS = {(10, 512): 10.0, (10, 64): 30.0}
+# (replicas, batch) -> the share of the measured ceiling, on an accelerator.
+CEILING_GOALS = {(10, 512): 0.35}
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows for every number of replicas at every batch size, and precision where the device has several."""
+    name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
+    base = settings.config(name, **small)
+    data = preparation.prepare(base)
+    length = steps.typical_length(base, data)
+    accelerator = jax.default_backend() != "cpu"
+    operations = ceiling.measure(settings.rounds, sides=(128,) if settings.quick else None)
+    rows = []
+    with contextlib.ExitStack() as stack:
+        peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
+        folder = str(write_peer_data(data, settings.scratch / "replicas")) if peer else ""
+        for batch in (16,) if settings.quick else BATCHES:
+            replicas = (1, 2) if settings.quick else REPLICAS
+            config = settings.config(name, **{**small, "training__batch_size": batch})
+            rows += _series(config, data, length, replicas, settings.rounds, operations, (peer, folder))
+            if accelerator and batch == max(BATCHES):
+                config = settings.config(name, training__batch_size=batch, model__precision="bfloat16")
+                rows += _series(config, data, length, (1, 10), settings.rounds, operations, (peer, folder))
+        notes = _notes(data, length, operations)
+        if peer:
+            notes.append(
+                f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; one run after another, its own "
+                "batches, padded to their longest sentences."
+            )
+    return rows, notes
+
+
+def _series(
+    config: Any,
+    data: EncodedData,
+    length: int,
+    replicas: tuple[int, ...],
+    rounds: int,
+    operations: Mapping[str, float],
+    peer: tuple[Peer | None, str],
+) -> list[dict[str, Any]]:
+    """The rows of one batch size and precision, all timed in turn."""
+    batch = config.training.batch_size
+    points, reasons = {1: steps.Steps(config, data, replicas=1, length=length)}, {}
+    alone = points[1].seconds()
+    for count in replicas[1:]:
+        reasons[count] = _left_out(config, data, length, count, alone, first=count == replicas[1])
+        if not reasons[count]:
+            points[count] = steps.Steps(config, data, replicas=count, length=length)
+    candidates = {str(count): point.seconds for count, point in points.items()}
+    process, folder = peer
+    if process:
+        process.ask("build", folder=folder, settings=peer_settings(config, data))
+
+        def pair_seconds() -> float:
+            answer = process.ask("train", steps=max(1, 512 // batch))
+            return answer["seconds"] / answer["pairs"]
+
+        candidates["peer"] = pair_seconds
+    seconds = timing.in_turn(candidates, rounds)
+    precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
+    asked = 2 * steps.work(config, data, length).multiply_adds
+    rows = []
+    for count in replicas:
+        row: dict[str, Any] = {"precision": precision, "batch": batch, "replicas": count, "goal": _goal(count, batch)}
+        rows.append(row)
+        if count not in points:
+            row["remark"] = reasons[count]
+            continue
+        own = seconds[str(count)]
+        row["milliseconds"] = timing.spread([1e3 * one for one in own])
+        row["ratio"] = timing.ratio(own, [count * one for one in seconds["1"]])
+        row["pairs"] = timing.spread([count * batch / one for one in own])
+        if process:
+            row["peer"] = timing.ratio([count * batch * one for one in seconds["peer"]], own)
+        row["share"] = timing.spread([asked * count / one / operations[precision] for one in own])
+        row["remark"] = ""
+    return rows
+
+
+def _left_out(config: Any, data: EncodedData, length: int, replicas: int, alone: float, *, first: bool) -> str:
+    """Why a point is not measured, or ""."""
+    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    needed = memory.replica_bytes(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
+    if replicas > memory.replicas_that_fit(needed, (jax.devices()[0],)):
+        return f"needs {replicas * needed / 2**30:.0f} GiB"
+    if not first and replicas * alone > LONGEST_STEP_SECONDS:
+        return f"a step of about {replicas * alone:.0f} s"
+    return ""
+
+
+def _goal(replicas: int, batch: int) -> str:
+    """What is aimed at, in words, where anything is."""
+    if jax.default_backend() == "cpu":
+        return f"a run ≤ {CPU_GOAL:.2f}" if replicas > 1 else ""
+    goals = (
+        ("a run ≤ {:.2f}", ACCELERATOR_GOALS),
+        ("peer ≥ {:.0f}", PEER_GOALS),
+        ("ceiling ≥ {:.0%}", CEILING_GOALS),
+    )
+    return "; ".join(words.format(goal[replicas, batch]) for words, goal in goals if (replicas, batch) in goal)
+
+
+def _notes(data: EncodedData, length: int, operations: Mapping[str, float]) -> list[str]:
+    measured = ", ".join(f"{speed / 1e12:.3g} TFLOP/s in {name}" for name, speed in operations.items())
+    return [
+        f"{data.name}: pairs of {length} tokens, the mean over an epoch with padding; one device.",
+        f"Ceiling: the fastest product of large square matrices in the same run, {measured}. Counted for a share of it: the "
+        "multiply-adds of all matrix products of a step, forward and backward, nothing else.",
+        f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
+        "A run's cost: its part of a step, of the step of one run alone, timed in turn with it.",
+    ]
+
+
+ITEM = Item(
+    title="Training many runs at once, the released SNLI setting (3 blocks, hidden 150).",
+    needs=("vectors",),
+    columns=(
+        Column("precision", "products in"),
+        Column("batch", "batch", "d"),
+        Column("replicas", "runs", "d"),
+        Column("milliseconds", "step of all, ms", ",.1f"),
+        Column("ratio", "a run's cost, alone = 1", ".3f"),
+        Column("pairs", "pairs/s", ",.0f"),
+        Column("peer", "times the peer", ".1f"),
+        Column("share", "of the ceiling", ".1%"),
+        Column("goal", "goal"),
+        Column("remark", "left out because"),
+    ),
+    run=run,
+)

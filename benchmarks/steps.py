@@ -1,0 +1,152 @@
+"""Training steps of one shape, ready to be timed."""
+
+import dataclasses
+import functools
+import math
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import ceiling
+from jaxmatch import models
+from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
+from jaxmatch.training import hyperparameters
+from jaxmatch.training.lockstep import Lockstep, outputs_of
+from jaxmatch.training.step import flattening, initial_state, train_step
+
+# Steps are timed in rows at least this long, as training dispatches them: it does not wait for each.
+SECONDS_OF_A_ROW = 0.1
+# Changes that make a config compile in seconds, for `--quick`.
+SMALL = {
+    "model__blocks": 1,
+    "model__encoder_layers": 1,
+    "model__hidden_size": 8,
+    "model__alignment": "identity",
+    "model__fusion": "simple",
+    "model__prediction": "simple",
+    "training__batch_size": 16,
+}
+
+
+class Steps:
+    """Training steps of some replicas at one length, on one device.
+
+    Arguments:
+      config: model, batch size and hyperparameters.
+      data: its data, prepared.
+      replicas: how many train together.
+      length: tokens of a pair, padding included; the batches are of pairs of that length or little less.
+
+    Attributes:
+      length: of the program: `length`, or less where no pair is so long.
+      pairs: in a step of all replicas.
+      compile_seconds: that the training program took; 0 if it was there.
+    """
+
+    def __init__(self, config: Any, data: EncodedData, *, replicas: int, length: int):
+        batch = config.training.batch_size
+        self.lockstep = Lockstep(
+            model=config.model.to_dict(),
+            data=of_length(data, length, 2 * batch),
+            batch_size=batch,
+            maximum_buckets=1,
+            seeds=range(replicas),
+            optimizer=[config.optimizer.to_dict()] * replicas,
+            devices=(jax.devices()[0],),
+        )
+        (self.length,) = self.lockstep.buckets
+        self.pairs = replicas * batch
+        self.state = self.lockstep.initial()
+        self._epoch, self._taken, self._row = self.lockstep.epoch(0), 0, 1
+        before = self.lockstep.programs.train.compile_seconds
+        self.seconds(1)
+        self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
+        once = self.seconds(1)
+        self._row = max(1, math.ceil(SECONDS_OF_A_ROW / once))
+
+    def seconds(self, steps: int = 0) -> float:
+        """Of a step: a row of them is started, and the end of the last waited for.
+
+        Arguments:
+          steps: in the row; 0: as many as last long enough.
+        """
+        steps = steps or self._row
+        jax.block_until_ready(self.state)
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.state = self.lockstep.step(self.state, self._epoch, self._taken % len(self._epoch.sequence))
+            self._taken += 1
+        jax.block_until_ready(self.state)
+        return (time.perf_counter() - start) / steps
+
+
+def of_length(data: EncodedData, length: int, pairs: int) -> EncodedData:
+    """Data whose training split holds only pairs of `length` tokens, or little less where those do not suffice.
+
+    Arguments:
+      data: where they are taken from; the longest that fit, again and again if there are too few.
+      length: tokens of both sentences together, at most.
+      pairs: how many.
+    """
+    train = data.splits["train"]
+    order = np.argsort(-train.lengths, kind="stable")
+    fitting = order[train.lengths[order] <= length]
+    if not len(fitting):  # shorter than every pair: the shortest have to do
+        fitting = order[-1:]
+    rows = np.resize(fitting[:pairs], pairs)
+    return dataclasses.replace(data, splits={**data.splits, "train": _rows(train, rows)})
+
+
+def _rows(split: EncodedSplit, rows: np.ndarray) -> EncodedSplit:
+    """The given pairs of a split, in the given order."""
+    sides = []
+    for tokens, offsets in ((split.tokens_a, split.offsets_a), (split.tokens_b, split.offsets_b)):
+        texts = [tokens[offsets[row] : offsets[row + 1]] for row in rows]
+        sides += [np.concatenate(texts), np.concatenate([[0], np.cumsum([len(text) for text in texts])])]
+    return EncodedSplit(*sides, split.labels[rows])
+
+
+def bucket_shares(config: Any, data: EncodedData) -> dict[int, float]:
+    """Length of a bucket -> the share of the training pairs that it holds."""
+    lengths = data.splits["train"].lengths
+    buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
+    counts = np.bincount(assign(lengths, buckets), minlength=len(buckets))
+    return {length: count / len(lengths) for length, count in zip(buckets, counts.tolist(), strict=True)}
+
+
+def typical_length(config: Any, data: EncodedData) -> int:
+    """Tokens of a pair in the mean over an epoch, padding to the buckets' lengths included."""
+    lengths = data.splits["train"].lengths
+    buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
+    plan = BatchPlan(assign(lengths, buckets), buckets, config.training.batch_size)
+    return round(plan.tokens() / len(lengths))
+
+
+def work(config: Any, data: EncodedData, length: int) -> ceiling.Work:
+    """The matrix products of one training step of one run, forward and backward, counted in its program."""
+    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    return _work(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
+
+
+@functools.lru_cache(maxsize=1024)
+def _work(module: Any, task: str, dimensions: int, batch: int, length: int) -> ceiling.Work:
+    def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+    flat = flattening(module, dimensions)
+    number = array((), np.float32)
+    settings = hyperparameters.Hyperparameters(*(number for _ in hyperparameters.Hyperparameters._fields))
+    seed, vectors = array((), np.uint32), array((2, dimensions), np.float32)
+    state = jax.eval_shape(functools.partial(initial_state, flat), seed, settings, vectors)
+    split = {
+        "tokens": {"ids": array((batch, length), np.int32)},
+        "sentences": array((batch, length), np.int8),
+        "labels": array((batch,), np.float32 if task == "regression" else np.int32),
+    }
+    rows, weights = array((batch,), np.int32), array((batch,), np.float32)
+    step = functools.partial(train_step, flat, task, length)
+    return ceiling.count(step, state, settings, seed, array((), bool), rows, weights, split, vectors)

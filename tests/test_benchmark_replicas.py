@@ -1,0 +1,110 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import ceiling, steps
+from benchmarks.items import replicas
+from benchmarks.settings import Settings
+from jaxmatch.experiments import preparation
+
+
+@pytest.fixture
+def quick(tmp_path):
+    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
+
+
+def shape(*sizes):
+    return jax.ShapeDtypeStruct(sizes, np.float32)
+
+
+def test_products_are_counted_where_they_stand():
+    def function(a, b):
+        def body(carry, _):
+            return carry @ b, None
+
+        looped, _ = jax.lax.scan(body, a, None, length=3)
+        return jax.jit(jnp.matmul)(looped, b) + jax.lax.cond(a[0, 0] > 0, lambda: a @ b, lambda: a)
+
+    once = 5 * 4 * 4  # [5, 4] @ [4, 4]
+    assert ceiling.count(function, shape(5, 4), shape(4, 4)) == (5 * once, 5)
+    # A batch of products counts as one, and both products of the backward pass count.
+    assert ceiling.count(jnp.matmul, shape(7, 2, 3), shape(7, 3, 5)) == (7 * 2 * 3 * 5, 1)
+    gradients = jax.grad(lambda a, b: (a @ b).sum(), argnums=(0, 1))
+    assert ceiling.count(gradients, shape(5, 4), shape(4, 4)) == (3 * once, 3)
+
+
+def test_what_cannot_be_counted_is_refused():
+    def forever(a):
+        return jax.lax.while_loop(lambda carry: carry[0, 0] > 0, lambda carry: carry @ carry, a)
+
+    with pytest.raises(ValueError, match="while"):
+        ceiling.count(forever, shape(3, 3))
+    convolution = functools.partial(jax.lax.conv, window_strides=(1,), padding="SAME")
+    with pytest.raises(ValueError, match="convolution"):
+        ceiling.count(convolution, shape(1, 2, 8), shape(4, 2, 3))
+
+
+def test_a_training_step_is_counted_as_by_hand(quick):
+    """Identity alignment, simple fusion, simple prediction, one block of one layer: every product written out."""
+    config = quick.config("re2_embedded_inference", **steps.SMALL)
+    data = preparation.prepare(config)
+    batch, length, words, hidden, classes = 16, 10, data.vectors.shape[1], 8, len(data.labels)
+    tokens, size = batch * length, words + hidden
+    convolution = tokens * words * 3 * hidden
+    attention = batch * length * length * size
+    fusion = tokens * 2 * size * hidden
+    hidden_layer, output = batch * 2 * hidden * hidden, batch * hidden * classes
+    forward = convolution + 2 * attention + fusion + hidden_layer + output
+    # Backward, twice the forward products; but nothing flows back into the embeddings under the convolution.
+    expected = 3 * forward - convolution
+    assert steps.work(config, data, length).multiply_adds == expected
+
+
+def test_a_length_is_filled_with_the_longest_pairs_that_fit(quick):
+    data = preparation.prepare(quick.config("re2_embedded_inference"))
+    lengths = data.splits["train"].lengths
+    length = int(np.median(lengths))
+    train = steps.of_length(data, length, 50).splits["train"]
+    assert train.lengths.max() == length
+    assert sorted(train.lengths) == sorted(lengths[lengths <= length])[-50:]
+    assert len(steps.of_length(data, int(lengths.min()), 10_000).splits["train"].labels) == 10_000
+    # Texts stay with their labels.
+    order = np.argsort(-lengths, kind="stable")
+    row = order[lengths[order] <= length][7]
+    whole = data.splits["train"]
+    assert train.labels[7] == whole.labels[row]
+    ids, sentences = train.side_by_side()
+    whole_ids, whole_sentences = whole.side_by_side()
+    np.testing.assert_array_equal(ids[7], whole_ids[row, : ids.shape[1]])
+    np.testing.assert_array_equal(sentences[7], whole_sentences[row, : ids.shape[1]])
+
+
+def test_a_cpu_multiplies_float32_in_float32():
+    if jax.default_backend() != "cpu":
+        pytest.skip("of a CPU")
+    assert ceiling.default_products() == "float32"
+
+
+def test_points_are_left_out_for_a_reason(quick, monkeypatch):
+    config = quick.config("re2_embedded_inference", **steps.SMALL)
+    data = preparation.prepare(config)
+    left_out = functools.partial(replicas._left_out, config, data, 10)
+    assert left_out(4, 0.1, first=False) == ""
+    assert left_out(64, 0.1, first=False) == "a step of about 6 s"
+    assert left_out(64, 0.1, first=True) == ""
+    monkeypatch.setattr(replicas.memory, "device_bytes", lambda device: 2**20)
+    assert "GiB" in left_out(64, 0.0, first=True)
+
+
+@pytest.mark.slow
+def test_the_item_runs(quick):
+    rows, notes = replicas.run(quick)
+    assert [row["replicas"] for row in rows] == [1, 2]
+    one, two = rows
+    assert one["ratio"]["median"] == 1.0
+    assert two["ratio"]["median"] == pytest.approx(two["milliseconds"]["median"] / 2 / one["milliseconds"]["median"])
+    assert two["pairs"]["median"] == pytest.approx(2 * 16 * 1e3 / two["milliseconds"]["median"])
+    assert any("TFLOP/s" in note for note in notes)
