@@ -30,7 +30,7 @@ class Peer:
         # Idle threads of OpenMP must not spin beside our work.
         environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(Path(checkout).resolve())}
         self._process = subprocess.Popen(
-            [python, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            [python, "-P", str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         self.about = self._answer()
 

@@ -45,7 +45,7 @@ class Worker:
         if folder:
             arguments.data_dir, arguments.output_dir = folder, os.path.join(folder, "output")
             os.makedirs(arguments.output_dir, exist_ok=True)
-            self.interface = Interface(arguments)
+            self.interface = Interface(arguments, log=lambda *_: None)
             self.samples = self.interface.pre_process(load_data(folder, "train"))
         self.batches = []
         self.model = Model(arguments)

@@ -1,0 +1,117 @@
+"""One run's training: pairs per second on real text, ours against the public PyTorch RE2, which trains as it would."""
+
+import contextlib
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.peer import Peer
+from benchmarks.peer_data import write_peer_data
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.experiments import preparation
+from jaxmatch.training.cohort import Cohort
+
+# Batch size -> how many times the peer's pairs per second are aimed at on a CPU.
+GOALS = {512: 3.0, 64: 2.5}
+
+
+class Epochs:
+    """An epoch's time from one step of each of its lengths, which is the same work a hundred times over.
+
+    Arguments:
+      config: what to train.
+      data: its data, prepared.
+    """
+
+    def __init__(self, config: Any, data: EncodedData):
+        self._lockstep = Cohort(
+            model=config.model.to_dict(),
+            training=config.training.to_dict(),
+            execution=config.execution.to_dict(),
+            data=data,
+            seeds=[0],
+            optimizer=[config.optimizer.to_dict()],
+        ).lockstep
+        self._state, self._epoch = self._lockstep.initial(), self._lockstep.epoch(0)
+        self._steps = {int(bucket): index for index, (bucket, _) in enumerate(self._epoch.sequence)}
+        self._counts = np.bincount(self._epoch.sequence[:, 0])
+        self.pairs = data.splits["train"].pairs
+        self.padding = self._lockstep.batches.padding_share(data.splits["train"].lengths)
+
+    def seconds(self) -> float:
+        """Of an epoch: every length's step is taken once and counted as often as the epoch has it."""
+        total = 0.0
+        for bucket, index in self._steps.items():
+            jax.block_until_ready(self._state)
+            start = time.perf_counter()
+            self._state = jax.block_until_ready(self._lockstep.step(self._state, self._epoch, index))
+            total += self._counts[bucket] * (time.perf_counter() - start)
+        return total
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows for the released SNLI setting at each batch size."""
+    rows, notes = [], []
+    base = settings.config("re2_embedded_inference" if settings.quick else "re2_snli")
+    data = preparation.prepare(base)
+    with contextlib.ExitStack() as stack:
+        peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
+        folder = str(write_peer_data(data, settings.scratch / "peer")) if peer else ""
+        for batch_size, goal in GOALS.items():
+            config = base.copy_and_resolve_references()
+            config.training.batch_size = batch_size
+            ours = Epochs(config, data)
+            candidates = {"ours": ours.seconds}
+            if peer:
+                built = peer.ask("build", folder=folder, settings=_peer_settings(config, data))
+                steps = max(1, 1024 // batch_size)
+
+                def theirs() -> float:
+                    answer = peer.ask("train", steps=steps)
+                    return answer["seconds"] / answer["pairs"] * ours.pairs
+
+                candidates["peer"] = theirs
+            seconds = timing.in_turn(candidates, settings.rounds)
+            row = {"batch": batch_size, "goal": goal, "padding": ours.padding}
+            row["ours"] = timing.spread([ours.pairs / one for one in seconds["ours"]])
+            if peer:
+                row["parameters"] = built["parameters"]
+                row["peer"] = timing.spread([ours.pairs / one for one in seconds["peer"]])
+                row["ratio"] = timing.ratio(seconds["peer"], seconds["ours"])
+            rows.append(row)
+        if peer:
+            notes.append(f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; its own batches.")
+    notes.append(f"{data.name}: {data.splits['train'].pairs:,} training pairs; every length of an epoch, weighted by its batches.")
+    return rows, notes
+
+
+def _peer_settings(config: Any, data: EncodedData) -> dict[str, Any]:
+    """The same model in the peer's words."""
+    return {
+        "blocks": config.model.blocks,
+        "enc_layers": config.model.encoder_layers,
+        "hidden_size": config.model.hidden_size,
+        "embedding_dim": int(data.vectors.shape[1]),
+        "dropout": config.optimizer.dropout_rate,
+        "batch_size": config.training.batch_size,
+        "lr": config.optimizer.learning_rate,
+    }
+
+
+ITEM = Item(
+    title="Training one run, the released SNLI setting (3 blocks, hidden 150).",
+    needs=("vectors",),
+    columns=(
+        Column("batch", "batch", "d"),
+        Column("ours", "ours, pairs/s", ",.0f"),
+        Column("peer", "peer, pairs/s", ",.0f"),
+        Column("ratio", "ours / peer", ".2f"),
+        Column("goal", "goal (CPU), at least", ".1f"),
+        Column("padding", "padding, ours", ".1%"),
+    ),
+    run=run,
+)

@@ -1,0 +1,24 @@
+"""Our encoded text written the way the public PyTorch RE2 reads it, so that both train on the same tokens."""
+
+from pathlib import Path
+
+from jaxmatch.data.encoding import EncodedData
+
+
+def write_peer_data(data: EncodedData, folder: Path) -> Path:
+    """Writes `SPLIT.txt` for every split: both texts with a space between tokens, and the label, between tabs.
+
+    Arguments:
+      data: what we train on; a token that our vocabulary lacks stands as "<unknown>".
+      folder: is made if it is not there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    words = data.vocabulary.words
+    for name, split in data.splits.items():
+        ends = zip(split.offsets_a, split.offsets_a[1:], split.offsets_b, split.offsets_b[1:], split.labels, strict=False)
+        with open(folder / f"{name}.txt", "w", encoding="utf-8") as file:
+            for start_a, end_a, start_b, end_b, label in ends:
+                text_a = " ".join(words[token] for token in split.tokens_a[start_a:end_a])
+                text_b = " ".join(words[token] for token in split.tokens_b[start_b:end_b])
+                file.write(f"{text_a}\t{text_b}\t{data.labels[label]}\n")
+    return folder
