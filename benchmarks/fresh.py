@@ -1,0 +1,50 @@
+"""Work in a process of its own, as a user would start it: interpreter, imports and all."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(module: str, asked: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Starts `python -m module`, which answers with `answer`, and waits for its end.
+
+    Arguments:
+      module: calls `asked` and `answer` of this file.
+      asked: plain values for it.
+      environment: variables to set beside those there are.
+
+    Returns:
+      What it answered, and "process_seconds", from before its start to after its end.
+
+    Raises:
+      RuntimeError: the process failed; the message ends with what it said.
+    """
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    told = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
+    began = time.time()
+    done = subprocess.run(
+        [sys.executable, "-m", module, json.dumps({**asked, "asked_at": began})],
+        env=told, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    seconds = time.time() - began
+    if done.returncode:
+        raise RuntimeError(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
+    return {**json.loads(done.stdout.splitlines()[-1]), "process_seconds": seconds}
+
+
+def asked() -> dict[str, Any]:
+    """In the process: what it was asked, and "import_seconds", from before its start to this call."""
+    values = json.loads(sys.argv[1])
+    return {**values, "import_seconds": time.time() - values["asked_at"]}
+
+
+def answer(values: Mapping[str, Any]) -> None:
+    """In the process: its answer."""
+    print(json.dumps(values), flush=True)

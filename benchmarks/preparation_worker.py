@@ -1,0 +1,66 @@
+"""Prepares data, or reads a vector file, in a fresh process; started by `items/preparation.py`."""
+
+import time
+
+from benchmarks import fresh
+from benchmarks.watch import Watch, rest
+from jaxmatch.data import cache, catalog, encoding, vectors, vocabulary
+from jaxmatch.experiments import preparation
+
+PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "other")
+
+
+def _memory(field: str) -> int | None:
+    """Bytes of VmRSS (now) or VmHWM (the most so far); None where the system does not tell."""
+    try:
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def prepare(config: dict) -> dict:
+    """What a launcher does before it plans: the arrays of a config, from files or from the cache."""
+    watch = Watch()
+    for owner, function, part in (
+        (cache, "file_digest", "hash"),
+        (catalog, "load", "read"),
+        (encoding, "Corpus", "tokenise"),
+        (encoding, "read_word_vectors", "vectors"),
+        (vocabulary, "build", "vocabulary"),
+        (cache, "store", "write"),
+        (cache, "load", "load"),
+    ):
+        watch.on(owner, function, part)
+    start = time.perf_counter()
+    data = preparation.prepare(config)
+    seconds = time.perf_counter() - start
+    return {
+        "seconds": seconds,
+        "parts": {**watch.seconds, "other": rest(seconds, watch.seconds)},
+        "pairs": {name: split.pairs for name, split in data.splits.items()},
+        "words": len(data.vocabulary),
+    }
+
+
+def read(path: str, words_file: str) -> dict:
+    """The rows of the words of a file, one a line, and the memory that took beyond the rows themselves."""
+    with open(words_file, encoding="utf-8") as lines:
+        words = dict.fromkeys(lines.read().split())
+    before = _memory("VmRSS")
+    start = time.perf_counter()
+    found, report = vectors.read_vectors(path, words)
+    seconds = time.perf_counter() - start
+    peak = _memory("VmHWM")
+    beyond = None if peak is None or before is None else peak - before - found.matrix.nbytes
+    return {"seconds": seconds, "lines": report.lines, "kept": report.kept, "kept_bytes": found.matrix.nbytes, "beyond_bytes": beyond}
+
+
+def main() -> None:
+    asked = fresh.asked()
+    done = prepare(asked["config"]) if "config" in asked else read(asked["path"], asked["words_file"])
+    fresh.answer({**done, "import_seconds": asked["import_seconds"]})
+
+
+if __name__ == "__main__":
+    main()
