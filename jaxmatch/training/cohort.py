@@ -1,9 +1,10 @@
 """Training a cohort: all runs of one signature in lockstep, each with its own best checkpoint and its own end."""
 
+import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -65,7 +66,8 @@ class Cohort:
 
     Attributes:
       lockstep: the replicas on the devices.
-      seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions.
+      seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an evaluation
+        had to wait for its compilation counts as "compile".
 
     Raises:
       InputError: the data has no train or no dev split.
@@ -114,7 +116,8 @@ class Cohort:
           One result a run, in the order of the seeds given.
         """
         listener = listener or Listener()
-        state = self.lockstep.initial()
+        with self._timed("train"):
+            state = self.lockstep.initial()
         best = jnp.zeros_like(state.parameters)
         if checkpoints is not None:
             state, best = self._restore(checkpoints, state, best, listener)
@@ -125,6 +128,15 @@ class Cohort:
             state, best = self._train_epoch(state, best, checkpoints, listener, total)
         listener.stepped(total, total)
         return self._results(best)
+
+    @contextlib.contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        """Adds the seconds of the block to a part of `seconds`, less those in which it compiled."""
+        start, compiled = time.perf_counter(), self.lockstep.compile_seconds
+        yield
+        compiled = self.lockstep.compile_seconds - compiled
+        self.seconds["compile"] += compiled
+        self.seconds[part] += time.perf_counter() - start - compiled
 
     def _all_done(self) -> bool:
         return all(progress.done for progress in self._progress)
@@ -219,7 +231,14 @@ class Cohort:
 
     def _evaluate(self, state, best, samples: int, listener: Listener) -> tuple[ReplicaState, jax.Array]:
         """Scores dev, keeps what improved, marks what stopped or diverged."""
-        start = time.perf_counter()
+        with self._timed("evaluate"):
+            best, shown = self._keep_improved(state, best, samples)
+        listener.evaluated(int(np.ceil(samples / self.lockstep.pairs)), samples, self._training["selection"], shown)
+        zero = jnp.zeros_like(state.loss_sum)
+        return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best
+
+    def _keep_improved(self, state, best, samples: int) -> tuple[jax.Array, list[float]]:
+        """The best parameters so far and the dev scores of all runs still training."""
         losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
         diverged_at = np.asarray(state.diverged_at)
         dev_outputs = self.evaluator("dev").outputs(state.parameters)
@@ -243,10 +262,7 @@ class Cohort:
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
         self._update_active()
-        self.seconds["evaluate"] += time.perf_counter() - start
-        listener.evaluated(int(np.ceil(samples / self.lockstep.pairs)), samples, self._training["selection"], shown)
-        zero = jnp.zeros_like(state.loss_sum)
-        return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best
+        return best, shown
 
     def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
         """Adds an evaluation to a run's curve; whether it is its best."""
@@ -307,12 +323,11 @@ class Cohort:
     def _results(self, best) -> list[RunResult]:
         tests: list[dict | None] = [None] * len(self._progress)
         if "test" in self._data.splits:
-            start = time.perf_counter()
-            outputs = self.evaluator("test").outputs(self.lockstep.by_replica(best))
-            for run, progress in enumerate(self._progress):
-                if progress.best is not None:
-                    tests[run] = self._scores("test", outputs[run])
-            self.seconds["evaluate"] += time.perf_counter() - start
+            with self._timed("evaluate"):
+                outputs = self.evaluator("test").outputs(self.lockstep.by_replica(best))
+                for run, progress in enumerate(self._progress):
+                    if progress.best is not None:
+                        tests[run] = self._scores("test", outputs[run])
         host = np.asarray(best)
         to_tree = self.lockstep.programs.flat.to_tree
         return [

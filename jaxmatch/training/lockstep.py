@@ -116,6 +116,12 @@ class Lockstep:
         """The least number of slots, `count` or more, that the devices share evenly."""
         return -(-count // self._mesh.size) * self._mesh.size
 
+    @property
+    def compile_seconds(self) -> float:
+        """What compiling the programs of this signature has taken so far, for this cohort and others."""
+        _, *compiled = self.programs
+        return sum(program.compile_seconds for program in compiled)
+
     def everywhere(self, tree: Any) -> Any:
         """Puts a copy of the arrays on every device."""
         return place(tree, self._mesh, by_replica=False)
