@@ -21,14 +21,15 @@ def run(module: str, asked: Mapping[str, Any], environment: Mapping[str, str] | 
       environment: variables to set beside those there are.
 
     Returns:
-      What it answered, and "process_seconds", from before its start to after its end.
+      What it answered, with "process_seconds", from before its start to after its end, and "cpu_seconds", which a machine that
+      does other things as well leaves as they are.
 
     Raises:
       RuntimeError: the process failed; the message ends with what it said.
     """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     told = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
-    began = time.time()
+    began, busy = time.time(), _childrens_cpu()
     done = subprocess.run(
         [sys.executable, "-m", module, json.dumps({**asked, "asked_at": began})],
         env=told, capture_output=True, text=True, check=False,
@@ -36,7 +37,12 @@ def run(module: str, asked: Mapping[str, Any], environment: Mapping[str, str] | 
     seconds = time.time() - began
     if done.returncode:
         raise RuntimeError(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
-    return {**json.loads(done.stdout.splitlines()[-1]), "process_seconds": seconds}
+    return {**json.loads(done.stdout.splitlines()[-1]), "process_seconds": seconds, "cpu_seconds": _childrens_cpu() - busy}
+
+
+def _childrens_cpu() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def asked() -> dict[str, Any]:

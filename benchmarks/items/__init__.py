@@ -1,9 +1,10 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import preparation, training
+from benchmarks.items import preparation, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
     "training": training.ITEM,
     "preparation": preparation.ITEM,
+    "sweep": sweep.ITEM,
 }

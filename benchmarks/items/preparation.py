@@ -109,6 +109,7 @@ def _row(what: str, answers: list[dict], of: str, goal: float, parts: tuple[str,
     """A row of the table: `of` of some answers against its goal, and the medians of its parts."""
     seconds = spread([done[of] for done in answers])
     row = {"what": what, "seconds": seconds, "goal": goal, "met": "yes" if seconds["median"] < goal else "no", "megabytes": NONE, "megabytes_goal": NONE}
+    row["cpu"] = NONE if of == "seconds" else spread([done["cpu_seconds"] for done in answers])["median"]
     for part in (*parts, "import"):
         measured = [done["import_seconds"] if part == "import" else done["parts"].get(part, 0.0) for done in answers]
         row[part] = spread(measured)["median"] if part != "import" or of == "process_seconds" else NONE
@@ -122,6 +123,7 @@ ITEM = Item(
         Column("what", "what"),
         Column("seconds", "seconds", ".2f"),
         Column("goal", "goal, under", ".0f"),
+        Column("cpu", "CPU seconds", ".2f"),
         Column("megabytes", "MB beyond the kept rows", ".0f"),
         Column("megabytes_goal", "goal, under", ".0f"),
         Column("met", "met"),

@@ -1,0 +1,118 @@
+"""A whole sweep: where the time goes between the command and the table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import fresh
+from benchmarks.settings import CONFIGS, Column, Item, Settings
+
+WORKER = "benchmarks.sweep_worker"
+SWEEPS = CONFIGS.parent / "sweeps"
+PARTS = ("import", "data", "plan", "compile", "train", "evaluate", "checkpoint", "models", "tables", "other")
+GOAL_SHARE = 0.10
+# Of SNLI as it is released; the text at hand may be a part of it, and how often dev is scored depends on it.
+SNLI_TRAIN_PAIRS = 549_367
+QUICK = {"training.epochs": 1, "training.maximum_buckets": 1, "model.hidden_size": 4, "model.encoder_layers": 1}
+
+
+def launches(quick: bool) -> dict[str, dict[str, Any]]:
+    """Name -> what to launch: a sweep file, seeds, overrides, the grid's axes."""
+    quickstart = {"file": str(SWEEPS / "quickstart.py"), "overrides": {}}
+    if quick:
+        return {"quickstart": {**quickstart, "overrides": QUICK, "grid": {"model.blocks": "1"}, "seeds": 1}}
+    grid = {"model.blocks": "1,2,3", "model.encoder_layers": "1,2,3", "optimizer.learning_rate": "0.001,0.003"}
+    # A grid's runs are shorter than a paper's; here so short that what is not training can be seen.
+    nine = {"file": str(SWEEPS / "grid.py"), "overrides": {"training.epochs": 4}, "grid": grid, "seeds": 2}
+    return {"quickstart": quickstart, "9 programs": nine}
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    rows, notes = [], []
+    for name, asked in launches(settings.quick).items():
+        folder = settings.scratch / name.replace(" ", "-")
+        for number, launch in enumerate(("first launch", "again, programs kept")):
+            rows.append(_launch_row(f"{name}, {launch}", _launched(asked, folder, folder / f"workdir{number}")))
+        rows.append(_launch_row(f"{name}, all on record", _launched(asked, folder, folder / "workdir0")))
+    if settings.data_directory and not settings.quick:
+        row, note = _snli(settings)
+        rows.append(row)
+        notes.append(note)
+    notes += [
+        "A launch is a fresh process, import and all; what is compiled is kept in a folder of the launches of one name. "
+        "Compiled: requests to the compiler that the kept programs did not answer, of training, evaluation and small helpers together.",
+        "Share: evaluation and checkpoints of training. Writing the models of all runs (models) is part of neither.",
+    ]
+    return rows, notes
+
+
+def _launched(asked: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str, Any]:
+    overrides = {**asked["overrides"], "execution.cache_directory": str(folder / "cache")}
+    # An empty name is none: programs are kept in the folder that the launcher chooses.
+    return fresh.run(WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, {"JAX_COMPILATION_CACHE_DIR": ""})
+
+
+def _launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
+    parts = {part: done["parts"].get(part, 0.0) for part in PARTS}
+    parts["import"] = done["import_seconds"]
+    row = {"what": what, "runs": done["runs"], "seconds": done["process_seconds"], "cpu": done["cpu_seconds"], **parts}
+    row["programs"] = f"{done['executables']} of {done['shapes']}, {done['signatures']} signatures"
+    row["compiled"] = done["compiled"]
+    return {**row, **_share(parts["evaluate"] + parts["checkpoint"], parts["train"])}
+
+
+def _share(beside: float, training: float) -> dict[str, Any]:
+    """What is spent beside training, of training; nothing to say where nothing was trained."""
+    if not training:
+        return {"share": "", "met": ""}
+    return {"share": beside / training, "met": "yes" if beside / training <= GOAL_SHARE else "no"}
+
+
+def epoch_share(measured: Mapping[str, Any], train_pairs: int) -> dict[str, float]:
+    """Seconds of an epoch of `train_pairs` pairs, from some steps, an evaluation and a checkpoint that were measured.
+
+    Returns:
+      "train", "evaluate", "checkpoint": seconds.
+    """
+    train = measured["step_seconds"] * train_pairs / measured["pairs"]
+    evaluations = train_pairs / measured["evaluate_every"] if measured["evaluate_every"] else 1.0
+    saves = train / measured["checkpoint_every"]
+    return {
+        "train": train,
+        "evaluate": evaluations * measured["evaluate_seconds"],
+        "checkpoint": saves * measured["checkpoint_seconds"],
+    }
+
+
+def _snli(settings: Settings) -> tuple[dict[str, Any], str]:
+    said = {"data.directory": settings.data_directory, "data.vectors": settings.vectors}
+    overrides = {**said, "execution.cache_directory": str(settings.scratch / "snli-cache")}
+    asked = {"file": str(CONFIGS / "re2_snli.py"), "overrides": overrides, "replicas": 1, "steps": 24}
+    done = fresh.run(WORKER, {**asked, "workdir": str(settings.scratch / "snli-checkpoints")})
+    parts = epoch_share(done, SNLI_TRAIN_PAIRS)
+    row = {"what": "re2_snli, an epoch of the whole set, estimated", "runs": 1, "programs": "", "compiled": "", "cpu": ""}
+    row |= {**dict.fromkeys(PARTS, ""), **parts, "seconds": sum(parts.values()), "compile": done["compile_seconds"]}
+    note = (
+        f"re2_snli: {asked['steps']} steps of {done['pairs']:,} pairs took {done['step_seconds']:.1f} s, scoring {done['dev']:,} dev "
+        f"pairs {done['evaluate_seconds']:.1f} s, a checkpoint {done['checkpoint_seconds']:.2f} s; its epoch of {SNLI_TRAIN_PAIRS:,} "
+        f"pairs, dev scored once, a checkpoint every {done['checkpoint_every']:.0f} s, follows from these."
+    )
+    return {**row, **_share(parts["evaluate"] + parts["checkpoint"], parts["train"])}, note
+
+
+ITEM = Item(
+    title="A whole sweep: seconds from the command to the table, by what they went into.",
+    needs=(),
+    columns=(
+        Column("what", "launch"),
+        Column("runs", "runs", "d"),
+        Column("seconds", "seconds", ".1f"),
+        Column("cpu", "CPU seconds", ".1f"),
+        *(Column(part, part, ".2f") for part in PARTS),
+        Column("share", f"share, at most {GOAL_SHARE:.2f}", ".3f"),
+        Column("met", "met"),
+        Column("programs", "training programs of shapes"),
+        Column("compiled", "compiled", "d"),
+    ),
+    run=run,
+)

@@ -1,0 +1,133 @@
+"""Launches a sweep, or trains a few steps of one cohort, in a fresh process; started by `items/sweep.py`."""
+
+import collections
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from benchmarks import fresh
+from benchmarks.watch import Watch, rest
+from jaxmatch.experiments import execution, launch, preparation
+from jaxmatch.experiments.configuration import load_config, with_overrides
+from jaxmatch.experiments.records import read_record
+from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.cohort import Cohort
+
+TRAINING = ("compile", "train", "evaluate", "checkpoint")
+# Asked of the persistent cache, found there; each of the first without the second was compiled.
+REQUEST, HIT = "/jax/compilation_cache/compile_requests_use_cache", "/jax/compilation_cache/cache_hits"
+
+
+def sweep(asked: dict) -> dict:
+    """A launch from the sweep file to the table."""
+    watch, events, cohorts = Watch(), collections.Counter(), []
+    watch.on(preparation, "prepare", "data")
+    watch.on(launch, "make_table", "tables")
+    watch.on(launch, "make_plan", "plan")
+    watch.on(execution, "_save_model", "models")
+    jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))
+    made = execution.Cohort
+
+    def kept(**arguments) -> Cohort:
+        cohorts.append(made(**arguments))
+        return cohorts[-1]
+
+    execution.Cohort = kept
+    start = time.perf_counter()
+    launch.sweep(
+        Path(asked["file"]),
+        workdir=Path(asked["workdir"]),
+        seeds=asked.get("seeds"),
+        overrides=asked["overrides"],
+        grid_overrides=asked.get("grid"),
+    )
+    seconds = time.perf_counter() - start
+    times = {}  # a cohort's times stand in the record of each of its runs
+    for path in Path(asked["workdir"]).glob("runs/*/record.json"):
+        record = read_record(path)
+        times[record["cohort"]] = record["times"]
+    parts = dict(watch.seconds)
+    for part in TRAINING:
+        parts[part] = sum(each[f"{part}_seconds"] for each in times.values())
+    if not cohorts:  # all was on record: those times were spent by another launch
+        parts |= dict.fromkeys(TRAINING, 0.0)
+    return {
+        "seconds": seconds,
+        "parts": {**parts, "other": rest(seconds, parts)},
+        "runs": sum(each["replicas"] for each in times.values()),
+        **_counted(cohorts),
+        "compiled": events[REQUEST] - events[HIT],
+    }
+
+
+def _counted(cohorts: list[Cohort]) -> dict:
+    """Signatures, executables of their training programs, and the shapes those had to be made for."""
+    programs = {id(cohort.lockstep.programs): cohort for cohort in cohorts}
+    shapes: dict[int, set] = {name: set() for name in programs}
+    for cohort in cohorts:
+        slots = cohort.lockstep.seeds.shape[0]
+        lengths = {cohort.lockstep.buckets[bucket] for bucket in cohort.lockstep.batches.batch_rows}
+        shapes[id(cohort.lockstep.programs)] |= {(length, slots) for length in lengths}
+    return {
+        "signatures": len(programs),
+        "executables": sum(len(cohort.lockstep.programs.train.executables) for cohort in programs.values()),
+        "shapes": sum(map(len, shapes.values())),
+    }
+
+
+def steps(asked: dict) -> dict:
+    """Some steps, two evaluations and two checkpoints of a config; of each pair the second is timed."""
+    config = with_overrides(load_config(Path(asked["file"])), asked["overrides"])
+    data = preparation.prepare(config)
+    cohort = Cohort(
+        model=config.model.to_dict(),
+        training=config.training.to_dict(),
+        execution=config.execution.to_dict(),
+        data=data,
+        seeds=range(asked["replicas"]),
+        optimizer=[config.optimizer.to_dict()] * asked["replicas"],
+    )
+    lockstep = cohort.lockstep
+    state, epoch = lockstep.initial(), lockstep.epoch(0)
+    before, seconds = 0, []
+    for index in range(min(asked["steps"], len(epoch.sequence))):
+        compiled = lockstep.compile_seconds
+        jax.block_until_ready(state)
+        start = time.perf_counter()
+        state = jax.block_until_ready(lockstep.step(state, epoch, index))
+        seconds.append(time.perf_counter() - start - (lockstep.compile_seconds - compiled))
+        before = index
+    evaluations, saves = [], []
+    checkpoints = Checkpoints(Path(asked["workdir"]))
+    for number in range(2):
+        start = time.perf_counter()
+        outputs = cohort.evaluator("dev").outputs(state.parameters)
+        for replica in outputs:
+            cohort._scores("dev", replica)
+        evaluations.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        checkpoints.save(number, {"state": state, "best": state.parameters}, {})
+        saves.append(time.perf_counter() - start)
+    checkpoints.close()
+    return {
+        "pairs": int(epoch.samples[before]),
+        "step_seconds": float(np.sum(seconds)),
+        "evaluate_seconds": evaluations[-1],
+        "checkpoint_seconds": saves[-1],
+        "checkpoint_every": config.execution.checkpoint_seconds,
+        "evaluate_every": config.training.evaluate_every_samples,
+        "dev": data.splits["dev"].pairs,
+        "compile_seconds": lockstep.compile_seconds,
+    }
+
+
+def main() -> None:
+    asked = fresh.asked()
+    done = steps(asked) if "steps" in asked else sweep(asked)
+    fresh.answer({**done, "import_seconds": asked["import_seconds"]})
+
+
+if __name__ == "__main__":
+    main()
