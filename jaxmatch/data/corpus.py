@@ -1,5 +1,6 @@
 """The distinct texts and words of a data set."""
 
+import itertools
 from array import array
 from collections.abc import Container, Iterable, Mapping
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.data.vocabulary import UNKNOWN_WORD, Vocabulary
 
 
 class Corpus:
@@ -30,11 +31,14 @@ class Corpus:
             for name, split in data.splits.items()
         }
         self.words: dict[str, int] = {}
-        number, flat, lengths = self.words.setdefault, array("i"), array("q")
+        numbers, flat, lengths = _Numbers(self.words, preprocessing), array("i"), array("q")
+        longest = preprocessing.maximum_length or None
         for text in texts:
-            tokens = preprocessing.tokens(text)
-            lengths.append(len(tokens))
-            flat.extend(number(token, len(self.words)) for token in tokens)
+            # Taken one by one: a word that stands only behind the longest length is none of this data.
+            kept = (number for piece in preprocessing.pieces(text) if (number := numbers[piece]) is not None)
+            found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
+            lengths.append(len(found))
+            flat.extend(found)
         self._flat = np.frombuffer(flat, np.int32) if flat else np.zeros(0, np.int32)
         self._offsets = np.concatenate([[0], np.cumsum(np.frombuffer(lengths, np.int64) if lengths else [])])
         self._offsets = self._offsets.astype(np.int64)
@@ -60,6 +64,24 @@ class Corpus:
         places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
         tokens = self._flat[places]
         return (tokens if ids is None else ids[tokens]), offsets
+
+
+class _Numbers(dict[str, int | None]):
+    """Piece of a text -> number of the word it becomes, or None; a text has many pieces and few different ones.
+
+    Arguments:
+      words: word -> number; new words are added.
+      preprocessing: what makes words of pieces.
+    """
+
+    def __init__(self, words: dict[str, int], preprocessing: Preprocessing):
+        super().__init__()
+        self._words, self._token = words, preprocessing.token
+
+    def __missing__(self, piece: str) -> int | None:
+        token = self._token(piece)
+        self[piece] = None if token is None else self._words.setdefault(token, len(self._words))
+        return self[piece]
 
 
 def number_keys(keys: Iterable[str], numbers: dict[str, int]) -> np.ndarray:

@@ -31,10 +31,11 @@ _PLAIN = re.compile(
 )
 _PLAIN_MARKS = str.maketrans({mark: f" {mark} " for mark in "?!();&%$#@,"})
 _PLAIN_CLITIC = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?= )")
-_CONTRACTED = re.compile(r"(?i:cannot|gimme|gonna|gotta|lemme|wanna)")
+_CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
 
 # An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
-_SENTENCE_END = re.compile(r"(?<=[a-z]{2})\.(?=\s+[A-Z])")
+# The full stop is looked for first, which text has few of.
+_SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
 
 # SciTail's preparation in RE2's released code: marks that become spaces, apostrophes that are no clitic's, clitics.
 _MARKS = re.compile(r"[-.#\"/]")
@@ -59,10 +60,23 @@ def _plain_words(text: str) -> list[str] | None:
     # A full stop is set apart at the very end, behind which brackets may stand: an end that is clear is asked for.
     if not stem or not (stem[-1].isalnum() or stem[-1] in "?!,"):
         return None
-    if text.endswith("..") or not _PLAIN.fullmatch(stem) or _CONTRACTED.search(stem):
+    if text.endswith("..") or _has_contraction(stem):
         return None
-    tokens = _PLAIN_CLITIC.sub(r" \g<0>", f" {stem.translate(_PLAIN_MARKS)} ").split()
+    # Most of plain text is plainer still: words and commas.
+    apart = stem.replace(", ", " , ")
+    letters = apart.replace(" , ", "").replace(" ", "")
+    if letters.isascii() and letters.isalnum():
+        tokens = apart.split()
+    elif _PLAIN.fullmatch(stem):
+        tokens = _PLAIN_CLITIC.sub(r" \g<0>", f" {stem.translate(_PLAIN_MARKS)} ").split()
+    else:
+        return None
     return [*tokens, "."] if text.endswith(".") else tokens
+
+
+def _has_contraction(text: str) -> bool:
+    text = text.lower()
+    return any(contraction in text for contraction in _CONTRACTED)
 
 
 def _tweet(text: str) -> list[str]:
@@ -116,11 +130,17 @@ class Preprocessing:
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a text; one '<unknown>' if nothing is left, so that no sentence is empty."""
-        tokens = TOKENIZERS[self.tokenizer](text)
-        if self.remove_punctuation:
-            tokens = [token for token in tokens if not is_punctuation(token)]
-        if self.lowercase:
-            tokens = [token.lower() for token in tokens]
+        tokens = [token for piece in self.pieces(text) if (token := self.token(piece)) is not None]
         if self.maximum_length:
             tokens = tokens[: self.maximum_length]
         return tokens or [UNKNOWN_WORD]
+
+    def pieces(self, text: str) -> list[str]:
+        """What the tokeniser makes of a text."""
+        return TOKENIZERS[self.tokenizer](text)
+
+    def token(self, piece: str) -> str | None:
+        """The token that a piece of a text becomes, or None where it is dropped; the same for the same piece."""
+        if self.remove_punctuation and is_punctuation(piece):
+            return None
+        return piece.lower() if self.lowercase else piece
