@@ -59,12 +59,14 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
 
 
 def write_tables(results: Path) -> None:
-    """All results of a folder as one README.md, a section a device."""
+    """All results of a folder as one README.md, a section a device, and the figures that go with them."""
     sections = ["# Benchmarks: what was measured", "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`."]
     for found in reports.read_results(results).values():
         sections.append(f"## {next(iter(found.values()))['device']}")
         sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
     write_atomically(results / "README.md", ("\n\n".join(section.rstrip() for section in sections) + "\n").encode())
+    if problem := reports.write_figures(results, ITEMS):
+        print(f"benchmarks: {problem}", file=sys.stderr)
 
 
 def main() -> int:

@@ -40,13 +40,14 @@ def count(function: Callable, *arguments: Any) -> Work:
     Raises:
       ValueError: there is a product in a loop of unknown length, or a convolution.
     """
-    return _count(jax.make_jaxpr(function)(*arguments).jaxpr)
+    return count_program(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def _count(program: Any) -> Work:
+def count_program(program: Any) -> Work:
+    """As `count`, of a `jaxpr`."""
     multiply_adds = products = 0
     for equation in program.eqns:
-        name, parts = equation.primitive.name, [_count(part) for part in _programs(equation.params.values())]
+        name, parts = equation.primitive.name, [count_program(part) for part in _programs(equation.params.values())]
         if name == "conv_general_dilated":
             raise ValueError("a convolution is not counted")
         if name == "while" and any(part.products for part in parts):

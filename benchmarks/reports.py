@@ -72,6 +72,27 @@ def markdown(result: Mapping[str, Any], item: Item) -> str:
     return "\n".join(lines).rstrip() + f"\n\n    {result['command']}\n"
 
 
+def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
+    """The figures of all results that have one, as PNG and SVG beside the JSON.
+
+    Returns:
+      What to tell the user: "", or why there are none.
+    """
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return "no figures without matplotlib: pip install 'jaxmatch[benchmark]'"
+    # No clock and no random names in the files: the same rows give the same bytes.
+    matplotlib.rcParams.update({"svg.hashsalt": "jaxmatch", "backend": "agg"})
+    for device, results in read_results(folder).items():
+        for name, result in results.items():
+            if name in items and items[name].figure:
+                figure = items[name].figure(result["rows"])
+                figure.savefig(folder / device / f"{name}.svg", metadata={"Date": None})
+                figure.savefig(folder / device / f"{name}.png", metadata={"Software": None}, dpi=120)
+    return ""
+
+
 def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """Device folder -> item -> its result."""
     found: dict[str, dict[str, dict[str, Any]]] = {}

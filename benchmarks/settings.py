@@ -66,12 +66,14 @@ class Item:
       needs: fields of `Settings` without which it cannot run.
       columns: its table.
       run: measures; gives the rows, plain values by the columns' keys, and notes to stand below the table.
+      figure: draws rows that were kept, a function of them alone; needs matplotlib.
     """
 
     title: str
     needs: Sequence[str]
     columns: Sequence[Column]
     run: Callable[[Settings], tuple[list[dict[str, Any]], list[str]]]
+    figure: Callable[[list[dict[str, Any]]], Any] | None = None
 
     def check(self, settings: Settings) -> None:
         """Refuses to begin what could not end.

@@ -14,9 +14,8 @@ from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoding import EncodedData, EncodedSplit
-from jaxmatch.training import hyperparameters
+from jaxmatch.experiments import memory
 from jaxmatch.training.lockstep import Lockstep, outputs_of
-from jaxmatch.training.step import flattening, initial_state, train_step
 
 # Steps are timed in rows at least this long, as training dispatches them: it does not wait for each.
 SECONDS_OF_A_ROW = 0.1
@@ -134,19 +133,4 @@ def work(config: Any, data: EncodedData, length: int) -> ceiling.Work:
 
 @functools.lru_cache(maxsize=1024)
 def _work(module: Any, task: str, dimensions: int, batch: int, length: int) -> ceiling.Work:
-    def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype)
-
-    flat = flattening(module, dimensions)
-    number = array((), np.float32)
-    settings = hyperparameters.Hyperparameters(*(number for _ in hyperparameters.Hyperparameters._fields))
-    seed, vectors = array((), np.uint32), array((2, dimensions), np.float32)
-    state = jax.eval_shape(functools.partial(initial_state, flat), seed, settings, vectors)
-    split = {
-        "tokens": {"ids": array((batch, length), np.int32)},
-        "sentences": array((batch, length), np.int8),
-        "labels": array((batch,), np.float32 if task == "regression" else np.int32),
-    }
-    rows, weights = array((batch,), np.int32), array((batch,), np.float32)
-    step = functools.partial(train_step, flat, task, length)
-    return ceiling.count(step, state, settings, seed, array((), bool), rows, weights, split, vectors)
+    return ceiling.count_program(memory.step_program(module, task, dimensions, batch, length))

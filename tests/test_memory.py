@@ -1,6 +1,8 @@
 import jax
-from small_cohort import DIMENSIONS, MODEL
+import pytest
+from small_cohort import DIMENSIONS, MODEL, OPTIMIZER
 
+from benchmarks import memory_worker
 from jaxmatch import models
 from jaxmatch.experiments import memory
 
@@ -26,3 +28,14 @@ def test_every_device_holds_a_replica_at_least():
     assert available > 2**28
     assert memory.replicas_that_fit(10 * available, devices) == len(devices)
     assert memory.replicas_that_fit(available // 10, devices) == 7 * len(devices)
+
+
+@pytest.mark.slow
+def test_the_estimate_is_near_what_the_compiler_takes():
+    """A model small enough to compile in a test; `python -m benchmarks memory` does the same at full size, within 20 %."""
+    model = dict(name="re2", blocks=2, encoder_layers=1, hidden_size=48)
+    settings = {"replicas": 2, "batch": 64, "length": 16, "words": 50, "dimensions": 96, "classes": 3}
+    answer = memory_worker.measure(model, OPTIMIZER, **settings)
+    if answer["compiled"] is None:
+        pytest.skip("the compiler does not tell")
+    assert answer["compiled"] / 2 == pytest.approx(answer["estimate"], rel=0.25)

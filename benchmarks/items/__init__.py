@@ -1,10 +1,12 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import preparation, sweep, training
+from benchmarks.items import memory, preparation, replicas, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
     "training": training.ITEM,
+    "replicas": replicas.ITEM,
     "preparation": preparation.ITEM,
     "sweep": sweep.ITEM,
+    "memory": memory.ITEM,
 }

@@ -1,7 +1,6 @@
 """How many replicas fit."""
 
 import functools
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -9,21 +8,39 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmatch import models
-from jaxmatch.training.losses import LOSSES
+from jaxmatch.experiments.liveness import peak_bytes
+from jaxmatch.training.hyperparameters import Hyperparameters
+from jaxmatch.training.step import flattening, initial_state, train_step
 
-# Parameters, gradients, Adam's two moments, the best so far, and the copy an update makes before the old one is freed.
-COPIES_OF_PARAMETERS = 6
+# Parameters, Adam's two moments and the best so far, which stay from step to step.
+COPIES_OF_PARAMETERS = 4
+# What a compiled step holds beside that, of what it must: copies in another layout and what is scheduled early come on top.
+# Measured with `memory_analysis()` of the training program on a CPU, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to
+# 1.6. `python -m benchmarks memory` measures it anew.
+SHARE_HELD = 1.5
 # Kept free for the runtime, the data and everything an estimate leaves out.
 SHARE_TO_USE = 0.7
 
 
-@functools.lru_cache(maxsize=256)
-def replica_bytes(module: Any, task: str, dimensions: int, batch: int, length: int) -> int:
-    """An estimate of the device memory one replica needs in a step at the largest shape; nothing is compiled or run.
+def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
 
-    What the backward pass keeps from the forward pass is read off the shapes of the linearised loss, which a compiler can
-    only make smaller.
+
+def parameter_count(module: Any, dimensions: int) -> int:
+    """How many numbers a model over `dimensions`-dimensional word vectors trains."""
+    return _state(module, dimensions)[0].parameters.size
+
+
+def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+    """The shapes of a run's state, settings and seed, and of the word vectors; of those as few as do."""
+    settings = Hyperparameters(*(_array((), np.float32) for _ in Hyperparameters._fields))
+    seed, vectors = _array((), np.uint32), _array((2, dimensions), np.float32)
+    initial = functools.partial(initial_state, flattening(module, dimensions))
+    return jax.eval_shape(initial, seed, settings, vectors), settings, seed, vectors
+
+
+def step_program(module: Any, task: str, dimensions: int, batch: int, length: int) -> Any:
+    """The `jaxpr` of one training step of one run.
 
     Arguments:
       module: the model.
@@ -32,31 +49,25 @@ def replica_bytes(module: Any, task: str, dimensions: int, batch: int, length: i
       batch: pairs a step.
       length: tokens of a pair, padding included.
     """
-    tokens = {"ids": jax.ShapeDtypeStruct((batch, length), np.int32)}
-    sentences = jax.ShapeDtypeStruct((batch, length), np.int8)
-    vectors = jax.ShapeDtypeStruct((2, dimensions), np.float32)
-    labels = jax.ShapeDtypeStruct((batch,), np.float32 if task == "regression" else np.int32)
-    initialize = functools.partial(module.init, method="match")
-    parameters = jax.eval_shape(initialize, jax.random.key(0), tokens, sentences, vectors)["params"]
+    state, settings, seed, vectors = _state(module, dimensions)
+    split = {
+        "tokens": {"ids": _array((batch, length), np.int32)},
+        "sentences": _array((batch, length), np.int8),
+        "labels": _array((batch,), np.float32 if task == "regression" else np.int32),
+    }
+    rows, weights, active = _array((batch,), np.int32), _array((batch,), np.float32), _array((), bool)
+    step = functools.partial(train_step, flattening(module, dimensions), task, length)
+    return jax.make_jaxpr(step)(state, settings, seed, active, rows, weights, split, vectors).jaxpr
 
-    def backward(parameters, tokens, sentences, vectors, labels):
-        def loss(parameters):
-            outputs = module.apply(
-                {"params": parameters},
-                tokens,
-                sentences,
-                vectors,
-                dropout_rate=0.1,
-                rngs={"dropout": jax.random.key(0)},
-                method="match",
-            )
-            return LOSSES[task](outputs, labels).sum()
 
-        return jax.vjp(loss, parameters)[1]
+@functools.lru_cache(maxsize=256)
+def replica_bytes(module: Any, task: str, dimensions: int, batch: int, length: int) -> int:
+    """An estimate of the device memory one replica needs in a step at the largest shape; nothing is compiled or run.
 
-    residuals = jax.eval_shape(backward, parameters, tokens, sentences, vectors, labels)
-    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(residuals))
-    return size + COPIES_OF_PARAMETERS * 4 * models.count_parameters(parameters)
+    Arguments: as of `step_program`.
+    """
+    held = peak_bytes(step_program(module, task, dimensions, batch, length))
+    return int(SHARE_HELD * held) + COPIES_OF_PARAMETERS * 4 * parameter_count(module, dimensions)
 
 
 def device_bytes(device: jax.Device) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
@@ -121,7 +120,7 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
         for bucket, rows in batches.batch_rows.items()
     )
     fit = config.execution.maximum_replicas or memory.replicas_that_fit(needed, devices)
-    parameters = _parameters(module, data.vectors.shape[1])
+    parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
     # Forward, and two products of the same size backward, for every token and parameter.
     work = 3.0 * parameters * batches.tokens() * config.training.epochs
@@ -151,9 +150,3 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
             f'config.training.selection = "{training["selection"]}" is no score of a {data.task} data set',
             remedy=f"use one of {', '.join(known)}",
         )
-
-
-def _parameters(module, dimensions: int) -> int:
-    side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
-    vectors = jax.ShapeDtypeStruct((2, dimensions), np.float32)
-    return models.count_parameters(jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"])

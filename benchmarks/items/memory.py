@@ -1,0 +1,114 @@
+"""Memory of a training step: what the plan estimates, what the compiled program says, what is really used."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks import fresh, steps
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch.experiments import memory
+
+# (replicas, batch, length): one of the three grows at a time.
+BASE = (1, 64, 24)
+GROWTH = {
+    "runs": [(2, 64, 24), (4, 64, 24)],
+    "batch": [(1, 128, 24), (1, 512, 24)],
+    "length": [(1, 64, 48), (1, 64, 96)],
+}
+# Beside those on an accelerator, where a program of many runs does not take minutes.
+GROWTH_ON_AN_ACCELERATOR = {"runs": [(10, 64, 24), (32, 64, 24)], "batch": [(1, 2048, 24)], "length": []}
+WORDS, DIMENSIONS, CLASSES = 20_000, 300, 3
+GOAL = 0.2
+# Large blocks of memory go back to the system as soon as they are freed, so that its figures mean something; an accelerator's
+# memory is taken as it is needed, so that two processes can share one.
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows for a growing number of runs, pairs a batch, and tokens a pair."""
+    name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
+    config = settings.config(name, **small)
+
+    def measured(point: tuple[int, int, int]) -> dict[str, Any]:
+        shape = dict(zip(("replicas", "batch", "length"), point, strict=True))
+        more = {"words": WORDS, "dimensions": DIMENSIONS, "classes": CLASSES}
+        asked = {"model": config.model.to_dict(), "optimizer": config.optimizer.to_dict(), **shape, **more}
+        try:
+            return {**shape, **_row(fresh.run("benchmarks.memory_worker", asked, ENVIRONMENT), shape["replicas"])}
+        except RuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            return {**shape, "remark": "out of memory"}
+
+    rows = [{"grows": "", **measured(BASE)}]
+    if not settings.quick:
+        device = rows[0]["device"]
+        for what, points in GROWTH.items():
+            points = points + (GROWTH_ON_AN_ACCELERATOR[what] if device != "cpu" else [])
+            rows += [{"grows": what, **measured(point)} for point in points]
+    return rows, _notes(rows)
+
+
+def _row(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
+    """A row from the bytes that the worker answered; in MiB."""
+    sizes = {name: None if answer[name] is None else answer[name] / 2**20 for name in ("compiled", "measured", "shared", "limit")}
+    row = {**sizes, "device": answer["device"], "estimate": replicas * answer["estimate"] / 2**20, "remark": ""}
+    row["planned"] = math.floor(memory.SHARE_TO_USE * answer["limit"] / answer["estimate"])
+    most = sizes["compiled"] if sizes["measured"] is None else sizes["measured"]
+    if most:
+        row |= {"replica": most / replicas, "ratio": most / row["estimate"]}
+        row["fit"] = math.floor((sizes["limit"] - sizes["shared"]) / row["replica"])
+    return row
+
+
+def _notes(rows: list[dict[str, Any]]) -> list[str]:
+    ratios = [row["ratio"] for row in rows if row.get("ratio")]
+    notes = [
+        "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a fresh process.",
+        "Used: on an accelerator the peak its allocator tells, on a CPU the growth of the process during a step plus the arrays that "
+        "stay; compiled: what the compiled step's own account says. Without the data and word vectors, which all runs share.",
+        f"Planned: the largest cohort that a plan trains at once; it fills {memory.SHARE_TO_USE:.0%} of the memory by its estimate. Would fit: by "
+        "what was measured, with nothing kept free.",
+    ]
+    if ratios:
+        notes.insert(0, f"Used, of what the plan estimates: {min(ratios):.2f} to {max(ratios):.2f}; goal: within {GOAL:.0%}.")
+    return notes
+
+
+def figure(rows: list[dict[str, Any]]) -> Any:
+    """What grows with what: a panel each for runs, batch and length, estimate against measurement."""
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(9, 3), layout="constrained")
+    panels = (("runs", "replicas", "runs"), ("batch", "batch", "pairs a batch"), ("length", "length", "tokens a pair"))
+    for axes, (grows, key, label) in zip(drawn.subplots(1, len(panels)), panels, strict=True):
+        points = sorted((row for row in rows if row["grows"] in ("", grows)), key=lambda row: row[key])
+        for name, marker in (("measured", "o"), ("compiled", "s"), ("estimate", "")):
+            known = [(row[key], row[name] / 1024) for row in points if row.get(name)]
+            if known:
+                axes.plot(*zip(*known, strict=True), marker=marker, markersize=4, linestyle="-" if marker else "--", label=name)
+        axes.set(xlabel=label, ylabel="GiB", xlim=(0, None), ylim=(0, None))
+    axes.legend(frameon=False)
+    return drawn
+
+
+ITEM = Item(
+    title="Memory of a training step, the released SNLI setting (3 blocks, hidden 150).",
+    needs=(),
+    columns=(
+        Column("grows", "grows"),
+        Column("replicas", "runs", "d"),
+        Column("batch", "batch", "d"),
+        Column("length", "length", "d"),
+        Column("estimate", "estimate, MiB", ",.0f"),
+        Column("compiled", "compiled, MiB", ",.0f"),
+        Column("measured", "used, MiB", ",.0f"),
+        Column("ratio", "used / estimate", ".2f"),
+        Column("replica", "a run, MiB", ",.0f"),
+        Column("planned", "planned at once", ",d"),
+        Column("fit", "would fit", ",d"),
+        Column("remark", "remark"),
+    ),
+    run=run,
+    figure=figure,
+)

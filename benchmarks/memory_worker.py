@@ -1,0 +1,127 @@
+"""Measures the memory of a training step in a fresh process; started by `items/memory.py`.
+
+Asked {"model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes"} it answers with bytes:
+
+  estimate   of one run, as a plan has it        live      of the arrays that stay from step to step
+  shared     of data and vectors, for all runs   compiled  most at once, as the compiled program tells
+  measured   most at once, as the device tells; on a CPU the growth of the process; None where nobody tells
+  limit      what the device has                 and the kind of device as "device": "cpu", "gpu", ...
+"""
+
+import ctypes
+import gc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import fresh
+from jaxmatch import models
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.experiments import memory
+from jaxmatch.training.evaluation import device_split
+from jaxmatch.training.lockstep import Lockstep
+
+
+def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int) -> EncodedData:
+    """Random pairs that are all `length` tokens long, half of them in each sentence."""
+    random = np.random.default_rng(0)
+    first = length // 2
+    sides = [
+        (random.integers(2, words, pairs * size).astype(np.int32), np.arange(pairs + 1, dtype=np.int64) * size)
+        for size in (first, length - first)
+    ]
+    split = EncodedSplit(*sides[0], *sides[1], random.integers(0, classes, pairs).astype(np.int32))
+    return EncodedData(
+        name="random",
+        task="classification",
+        labels=tuple(str(number) for number in range(classes)),
+        splits={"train": split},
+        vocabulary=Vocabulary(["<padding>", "<unknown>"] + [f"w{number}" for number in range(2, words)]),
+        vectors=random.normal(size=(words, dimensions)).astype(np.float32),
+        preprocessing=Preprocessing(),
+        report={},
+        fingerprint="random",
+    )
+
+
+def resident(field: str) -> int | None:
+    """Bytes of this process: "VmRSS" now, "VmHWM" the most since it began or was told to forget; None where nobody tells."""
+    try:
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def forget_peak() -> bool:
+    """Lets "VmHWM" begin anew, and gives freed memory back first; whether the system does that."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def size(tree: Any) -> int:
+    """Bytes of a tree's arrays."""
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+def measure(model: dict, optimizer: dict, replicas: int, batch: int, length: int, words: int, dimensions: int, classes: int) -> dict:
+    """What the head of this file says; the arguments are those it is asked."""
+    device = jax.devices()[0]
+    data = pairs_of(length, 2 * batch, words, dimensions, classes)
+    lockstep = Lockstep(
+        model=model, data=data, batch_size=batch, maximum_buckets=1, seeds=range(replicas), optimizer=[optimizer] * replicas,
+        devices=(device,),
+    )  # fmt: skip
+    state, epoch = lockstep.initial(), lockstep.epoch(0)
+    best = jax.block_until_ready(jnp.zeros_like(state.parameters))  # a cohort keeps it
+    live = size((state, best))
+    program = lockstep.programs.train
+    state = jax.block_until_ready(lockstep.step(state, epoch, 0))  # compiles
+
+    forgot = device.platform == "cpu" and forget_peak()
+    before = resident("VmRSS") if forgot else None
+    state = jax.block_until_ready(lockstep.step(state, epoch, 1))
+    if device.platform == "cpu":
+        measured = resident("VmHWM") - before + live if before is not None else None
+    else:
+        measured = (device.memory_stats() or {}).get("peak_bytes_in_use")
+
+    (executable,) = program.executables.values()
+    told = executable.memory_analysis()
+    shared = size(lockstep.vectors) + size(device_split(data.splits["train"]))
+    compiled = None
+    if told is not None:
+        held = told.argument_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
+        compiled = held + told.temp_size_in_bytes + size(best) - shared
+    if measured is not None and device.platform != "cpu":
+        measured -= shared
+    module = models.build(model, outputs=classes)
+    return {
+        "estimate": memory.replica_bytes(module, data.task, dimensions, batch, length),
+        "live": live,
+        "shared": shared,
+        "compiled": compiled,
+        "measured": measured,
+        "limit": memory.device_bytes(device),
+        "device": device.platform,
+    }
+
+
+def main() -> None:
+    values = fresh.asked()
+    names = ("model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes")
+    fresh.answer(measure(**{name: values[name] for name in names}))
+
+
+if __name__ == "__main__":
+    main()

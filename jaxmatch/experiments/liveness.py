@@ -1,0 +1,99 @@
+"""What a program must hold in memory at once, read off its trace: nothing is compiled or run.
+
+Element-wise work is fused into what uses it, so only some values are ever written down: results and factors of matrix products,
+gathered rows, reductions, concatenations, and what the program returns. Such a value stays until its last use, by itself or by
+way of what is computed from it element by element.
+"""
+
+from typing import Any
+
+_WRITTEN = frozenset(
+    "dot_general gather scatter scatter-add concatenate reduce_sum reduce_max reduce_min argmax argmin cumsum sort scan while cond".split()
+)
+_VIEWS = frozenset({"transpose", "reshape", "squeeze"})
+# Equations that only wrap a program.
+_WRAPPERS = frozenset("pjit jit closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat checkpoint".split())
+_LEAST_ITEM_BYTES = 4
+
+
+class _Trace:
+    """The equations of a program, those of the programs inside it in their places.
+
+    Attributes:
+      equations: (name, values used, values made), in order; a value is a number.
+      size: value -> bytes. Half floats count as float32, to which a CPU widens them.
+    """
+
+    def __init__(self, program: Any):
+        self.equations: list[tuple[str, list[int], list[int]]] = []
+        self.size: dict[int, int] = {}
+        values = {id(variable): self._new(variable) for variable in program.invars}
+        self.inputs = frozenset(values.values())
+        self._add(program, values)
+        self.outputs = frozenset(values[id(variable)] for variable in program.outvars if id(variable) in values)
+
+    def _new(self, variable: Any) -> int:
+        number, shaped = len(self.size), variable.aval
+        item = max(getattr(shaped.dtype, "itemsize", 0), _LEAST_ITEM_BYTES) if shaped.size > 1 else 0
+        self.size[number] = shaped.size * item
+        return number
+
+    def _add(self, program: Any, values: dict[int, int]) -> None:
+        """Appends a program whose variables have the given values so far; literals have none."""
+        for equation in program.eqns:
+            name = equation.primitive.name
+            used = [values.get(id(variable)) for variable in equation.invars]
+            inner = [part for part in equation.params.values() if hasattr(part, "eqns")] if name in _WRAPPERS else []
+            if inner:
+                wrapped = getattr(inner[0], "jaxpr", inner[0])
+                known = {id(variable): value for variable, value in zip(wrapped.invars, used, strict=True) if value is not None}
+                self._add(wrapped, known)
+                made = [known.get(id(variable)) for variable in wrapped.outvars]
+                values.update({id(var): value for var, value in zip(equation.outvars, made, strict=True) if value is not None})
+            else:
+                values.update({id(variable): self._new(variable) for variable in equation.outvars})
+                made = [values[id(variable)] for variable in equation.outvars]
+                self.equations.append((name, [value for value in used if value is not None], made))
+
+
+def peak_bytes(program: Any) -> int:
+    """The most bytes of written values that a program holds at once, its arguments not counted.
+
+    Arguments:
+      program: the `jaxpr` of `jax.make_jaxpr`.
+    """
+    trace = _Trace(program)
+    written = _written(trace) - trace.inputs
+    # value -> the written values it is computed from element by element; a written value is its own.
+    origins: dict[int, frozenset[int]] = {}
+    born, last = {}, dict.fromkeys(trace.outputs, len(trace.equations))
+    for time, (_, used, made) in enumerate(trace.equations):
+        needed = frozenset().union(*(origins.get(value, frozenset()) for value in used))
+        last.update({value: max(time, last.get(value, 0)) for value in needed})
+        for value in made:
+            origins[value] = frozenset({value}) if value in written else needed
+            if value in written:
+                born[value] = time
+    change = [0] * (len(trace.equations) + 2)
+    for value, time in born.items():
+        change[time] += trace.size[value]
+        change[max(last.get(value, time), time) + 1] -= trace.size[value]
+    held = most = 0
+    for difference in change:
+        held += difference
+        most = max(most, held)
+    return most
+
+
+def _written(trace: _Trace) -> frozenset[int]:
+    """The values that are written to memory."""
+    maker = {value: (name, used) for name, used, made in trace.equations for value in made}
+    found = set(trace.outputs)
+    for name, used, made in trace.equations:
+        if name in _WRITTEN:
+            found.update(made)
+        for value in used if name == "dot_general" else ():
+            while value in maker and maker[value][0] in _VIEWS and maker[value][1]:
+                value = maker[value][1][0]  # a product reads a transposed matrix where it lies
+            found.add(value)
+    return frozenset(found)

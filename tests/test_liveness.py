@@ -1,0 +1,54 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch.experiments.liveness import peak_bytes
+
+
+def peak(function, *shapes):
+    arrays = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+    return peak_bytes(jax.make_jaxpr(function)(*arrays).jaxpr)
+
+
+def test_a_chain_of_products_holds_two_at_a_time():
+    a, b = (10, 10), (10, 10)
+    assert peak(lambda a, b: a @ b, a, b) == 400
+    assert peak(lambda a, b: ((a @ b) @ b) @ b, a, b) == 800
+
+
+def test_element_wise_work_is_not_written_but_keeps_what_it_is_made_of():
+    a, b = (10, 10), (10, 10)
+    assert peak(lambda a, b: jnp.exp(jnp.sin(a @ b)) + 1, a, b) == 800  # the product, and what is returned
+
+    def late(a, b):
+        first = a @ b
+        wave = jnp.sin(first)  # not written, so `first` stays until it is used
+        second = (a @ a) @ (b @ b)
+        return (second @ wave).sum()
+
+    # `first`, the three products of `second`: then `second`, `first`, the wave as a factor and the last product.
+    assert peak(late, a, b) == 1600
+
+
+def test_what_a_gradient_needs_of_the_forward_pass_is_held():
+    def loss(weights, inputs):
+        for _ in range(5):
+            inputs = jnp.tanh(inputs @ weights)
+        return inputs.sum()
+
+    shapes = (10, 10), (100, 10)
+    forward, backward = peak(loss, *shapes), peak(jax.grad(loss), *shapes)
+    layer = 4 * 100 * 10
+    assert forward <= 3 * layer
+    assert backward >= 5 * layer
+    # Twice the rows, twice the activations; the gradient of the weights stays.
+    assert peak(jax.grad(loss), (10, 10), (200, 10)) - backward >= 5 * layer
+
+
+def test_wrapped_programs_count_where_they_stand():
+    def inner(a, b):
+        return (a @ b) @ b
+
+    assert peak(jax.jit(inner), (10, 10), (10, 10)) == peak(inner, (10, 10), (10, 10)) == 800
+    # A factor that is made is written, here within a wrapper.
+    assert peak(lambda a, b: jax.nn.relu(a) @ b, (10, 10), (10, 10)) == 800
