@@ -221,5 +221,6 @@ def _keep_compiled_programs(planned: Sweep) -> None:
         return
     folder = cache_folder(planned.config.execution.cache_directory) / "programs"
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # The small helpers too: there are dozens, and together they take a second.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 

@@ -8,21 +8,21 @@ import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches
 from jaxmatch.data.encoding import EncodedSplit
+from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training.programs import Program
-from jaxmatch.training.step import Flattening, take_batch
+from jaxmatch.training.step import Flattening
 
 
 def cohort_outputs(flat: Flattening) -> Callable:
     """Evaluation of a batch by every replica; dropout is off.
 
     Returns:
-      A function of (length, parameters, rows, split, vectors) that gives `<float32>[replica, batch, outputs]`;
-      `parameters` is `<float32>[replica, parameters]`, `rows` is `<int32>[batch]`.
+      A function of (parameters, tokens, sentences, vectors) that gives `<float32>[replica, batch, outputs]`; `parameters` is
+      `<float32>[replica, parameters]`, `tokens` and `sentences` as `match` of a model takes them. No split is among its
+      arguments, whose size would make it another program.
     """
 
-    def outputs(length, parameters, rows, split, vectors):
-        tokens, sentences = take_batch(split, rows, length)
-
+    def outputs(parameters, tokens, sentences, vectors):
         def one(parameters):
             return flat.module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
 
@@ -59,21 +59,29 @@ class Evaluator:
         buckets: tuple[int, ...],
         rows: tuple[int, ...],
     ):
-        self._pairs, self._program, self._vectors, self._buckets = split.pairs, program, vectors, buckets
-        batches = evaluation_batches(split.lengths, buckets, rows)
-        self._batches = [(batch.bucket, batch.rows[batch.weights > 0], place(batch.rows)) for batch in batches]
-        self._split = place(device_split(split))
+        self._pairs, self._program, self._vectors = split.pairs, program, vectors
+        whole = device_split(split)
+        self._batches = []
+        for batch in evaluation_batches(split.lengths, buckets, rows):
+            cut = jax.tree.map(
+                lambda values: _of_length(values[batch.rows], buckets[batch.bucket]), (whole["tokens"], whole["sentences"])
+            )
+            self._batches.append((batch.rows[batch.weights > 0], place(cut)))
 
     def outputs(self, parameters: jax.Array) -> np.ndarray:
         """`<float32>[replica, pairs, outputs]` for `<float32>[replica, parameters]`, in the order of the split."""
-        parts = []
-        for bucket, _, rows in self._batches:
-            parts.append(self._program((self._buckets[bucket],), parameters, rows, self._split, self._vectors))
+        parts = [self._program((), parameters, tokens, sentences, self._vectors) for _, (tokens, sentences) in self._batches]
         parts = [np.asarray(part, np.float32) for part in parts]
         result = np.empty((parts[0].shape[0], self._pairs, parts[0].shape[2]), np.float32)
-        for (_, kept, _), part in zip(self._batches, parts, strict=True):
+        for (kept, _), part in zip(self._batches, parts, strict=True):
             result[:, kept] = part[:, : len(kept)]
         return result
+
+
+def _of_length(values: np.ndarray, length: int) -> np.ndarray:
+    """Rows `[batch, longest]` as `[batch, length]`, cut or padded; nothing but padding is cut."""
+    cut = values[:, :length]
+    return np.pad(cut, [(0, 0), (0, length - cut.shape[1])], constant_values=PADDING)
 
 
 def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> float:

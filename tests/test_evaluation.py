@@ -1,0 +1,34 @@
+"""Evaluation asks for the same compiled shapes whatever the split, and puts its outputs in the split's order."""
+
+import numpy as np
+import small_cohort
+
+from jaxmatch.data.batches import evaluation_rows
+from jaxmatch.data.buckets import plan_buckets
+from jaxmatch.training.evaluation import Evaluator
+
+
+def first_words(static, parameters, tokens, sentences, vectors):
+    """In the place of a compiled program: each pair's first id, and what the row holds of padding."""
+    assert (tokens["ids"].shape == sentences.shape) and ((tokens["ids"] > 0) == (sentences > 0)).all()
+    asked.append(tokens["ids"].shape)
+    return np.stack([tokens["ids"][:, 0], (sentences > 0).sum(axis=1)], axis=1)[None].astype(np.float32)
+
+
+asked: list[tuple[int, int]] = []
+
+
+def test_splits_of_other_sizes_and_lengths_share_their_shapes():
+    long, short = small_cohort.make_split(30, 2), small_cohort.make_split(9, 3)
+    lengths = [long.lengths, short.lengths]
+    assert long.lengths.max() != short.lengths.max()
+    buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=2)
+    rows = evaluation_rows(lengths, buckets, 8)
+    shapes = []
+    for split in (long, short):
+        asked.clear()
+        outputs = Evaluator(split, first_words, lambda tree: tree, None, buckets=buckets, rows=rows).outputs(None)
+        np.testing.assert_array_equal(outputs[0, :, 0], split.tokens_a[split.offsets_a[:-1]])
+        np.testing.assert_array_equal(outputs[0, :, 1], split.lengths)
+        shapes.append(set(asked))
+    assert shapes[1] <= shapes[0] == set(zip(rows, buckets, strict=True))
