@@ -49,6 +49,8 @@ class Worker:
             self.samples = self.interface.pre_process(load_data(folder, "train"))
         self.batches = []
         self.model = Model(arguments)
+        # Its trainer sets the vectors last, which freezes them; what they are does not change a time.
+        self.model.set_embeddings(torch.randn(arguments.num_vocab, arguments.embedding_dim).numpy())
         return {"parameters": self.model.num_parameters(exclude_embed=True)}
 
     def wait(self):

@@ -19,7 +19,7 @@ def dense(features, params, *parts, activated=True):
 
 
 def test_full_fusion_compares_in_three_perspectives():
-    fused, variables = FullFusion(5).init_with_output(jax.random.key(2), OWN, ALIGNED, None)
+    fused, variables = FullFusion(5).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
     params = variables["params"]
     compared = [
         dense(5, params["concatenation"], OWN, ALIGNED),
@@ -30,24 +30,31 @@ def test_full_fusion_compares_in_three_perspectives():
 
 
 def test_simple_fusion_is_one_network():
-    fused, variables = SimpleFusion(5).init_with_output(jax.random.key(2), OWN, ALIGNED, None)
+    fused, variables = SimpleFusion(5).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
     np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
+
+
+def test_parts_are_as_if_concatenated():
+    cut = [(values[..., :1], values[..., 1:]) for values in (OWN, ALIGNED)]
+    for kind in (FullFusion, SimpleFusion):
+        fused, variables = kind(5).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
+        np.testing.assert_allclose(kind(5).apply(variables, *cut, None), fused, atol=1e-6)
 
 
 def connected(kind, previous_input, outputs):
     embedded = jnp.full((1, 1, 3), 9.0)
-    return np.asarray(CONNECTIONS[kind](2).apply({}, embedded, previous_input, outputs))[0, 0]
+    return np.concatenate(CONNECTIONS[kind](2).apply({}, embedded, previous_input, outputs), axis=-1)[0, 0]
 
 
 def test_connections_by_hand():
     first, second, third = (jnp.full((1, 1, 2), value) for value in (1.0, 2.0, 4.0))
     embedded, root = jnp.full((1, 1, 3), 9.0), np.sqrt(2)
     for kind in ("augmented", "augmented_running_sum"):
-        np.testing.assert_allclose(connected(kind, embedded, [first]), [1, 1, 9, 9, 9])
-        into_third = connected(kind, jnp.concatenate([first, embedded], axis=-1), [first, second])
+        np.testing.assert_allclose(connected(kind, (embedded,), [first]), [1, 1, 9, 9, 9])
+        into_third = connected(kind, (first, embedded), [first, second])
         np.testing.assert_allclose(into_third, [3 / root, 3 / root, 9, 9, 9], rtol=1e-6)
     # From the fourth block on they part: Eq. 1 adds the last two outputs, the running sum all.
-    before = jnp.asarray(into_third)[None, None]
+    before = (jnp.asarray(into_third[:2])[None, None], embedded)
     np.testing.assert_allclose(connected("augmented", before, [first, second, third])[:2], 6 / root, rtol=1e-6)
     running = connected("augmented_running_sum", before, [first, second, third])
     np.testing.assert_allclose(running[:2], (3 / root + 4) / root, rtol=1e-6)
@@ -57,11 +64,11 @@ def test_connections_by_hand():
 def test_residual_maps_the_embedding_once():
     module, outputs = CONNECTIONS["residual"](2), jnp.full((1, 1, 2), 2.0)
     embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
-    connected, variables = module.init_with_output(jax.random.key(1), embedded, embedded, [outputs])
+    connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
     mapped = dense(2, variables["params"]["projection"], embedded, activated=False)
-    np.testing.assert_allclose(connected, (outputs + mapped) / np.sqrt(2), rtol=1e-5)
-    third = module.apply(variables, embedded, connected, [outputs, 3 * outputs])
-    np.testing.assert_allclose(third, (3 * outputs + connected) / np.sqrt(2), rtol=1e-6)
+    np.testing.assert_allclose(connected[0], (outputs + mapped) / np.sqrt(2), rtol=1e-5)
+    third = module.apply(variables, embedded, connected, [outputs, 3 * outputs])[0]
+    np.testing.assert_allclose(third, (3 * outputs + connected[0]) / np.sqrt(2), rtol=1e-6)
 
 
 def test_pooling_takes_the_largest_of_the_tokens():

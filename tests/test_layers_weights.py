@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmatch.layers.dense import Dense, gelu
+from jaxmatch.layers.dense import Dense
+from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.weights import column_norms, normalized_kernel
 

@@ -10,6 +10,7 @@ from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.masking import lowest
 from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.parts import Parts
 
 ALIGNMENTS = ("linear", "identity")
 
@@ -37,27 +38,29 @@ class Alignment(nn.Module):
             )
         self.dropout = Dropout()
 
-    def _project(self, sequence: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+    def _project(self, sequence: Parts, dropout_rate: jax.Array | None) -> Parts:
         """F of Eq. 2."""
         if self.kind == "identity":
             return sequence
-        return self.projection(self.dropout(sequence, dropout_rate))
+        return (self.projection(*self.dropout.in_parts(sequence, dropout_rate)),)
 
-    def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> Parts:
         """Aligns the two sentences of a row, in both directions at once.
 
         Arguments:
-          sequence: <float32>[batch, length, size], the tokens a_i of sentence 1 and b_j of sentence 2.
+          sequence: parts of <float32>[batch, length, size], the tokens a_i of sentence 1 and b_j of sentence 2.
           sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
           dropout_rate: <float32>[] or None in evaluation.
 
         Returns:
-          <float32>[batch, length, size], what each token finds in the other sentence: a'_i and b'_j.
+          parts as `sequence` has them, what each token finds in the other sentence: a'_i and b'_j.
         """
         projected = self._project(sequence, dropout_rate)
-        scores = matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision)  # Eq. 2: e_ij = F(a_i)^T F(b_j)
+        # Eq. 2: e_ij = F(a_i)^T F(b_j)
+        scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), self.precision) for part in projected)
         other_sentence = sentences[:, :, None] + sentences[:, None, :] == 3  # one token of each
         scores = jnp.where(other_sentence, scores * self.temperature, lowest(scores.dtype))
         # A token finds nothing, rather than the mean of everything, where the other sentence is empty.
         weights = jnp.where(other_sentence, nn.softmax(scores, axis=-1), 0.0)
-        return matmul(weights, sequence, self.precision)  # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
+        # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
+        return tuple(matmul(weights, part, self.precision) for part in sequence)

@@ -1,7 +1,8 @@
 """How the blocks of RE2 are connected (section 2.1): the input of a block from what came before it.
 
 A connection is called with n >= 2, the number of the block whose input x(n) it makes; the embeddings x(1); the input x(n-1) of
-the block before; and the outputs o(1) ... o(n-1). All are <float32>[batch, length, ...].
+the block before, in parts; and the outputs o(1) ... o(n-1). All are <float32>[batch, length, ...]. It gives x(n) in parts
+(layers/parts.py).
 """
 
 import math
@@ -9,9 +10,9 @@ from collections.abc import Sequence
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
 from jaxmatch.layers.dense import Dense
+from jaxmatch.layers.parts import Parts
 
 _HALF_VARIANCE = 1 / math.sqrt(2)  # keeps the variance of a sum of two (section 3.2)
 
@@ -23,13 +24,13 @@ class AugmentedResidual(nn.Module):
     weight_normalization: str = "he"
     precision: str = "float32"
 
-    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
-        """-> <float32>[batch, length, features + embedding size], the residual part first."""
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
+        """-> <float32>[batch, length, features] and the embeddings."""
         if len(outputs) == 1:
             residual = outputs[0]  # Eq. 1 with o(0) = 0
         else:
             residual = (outputs[-1] + outputs[-2]) * _HALF_VARIANCE  # Eq. 1: o(n-1) + o(n-2), scaled when n >= 3
-        return jnp.concatenate([residual, embedded], axis=-1)
+        return residual, embedded
 
 
 class AugmentedRunningSum(nn.Module):
@@ -39,12 +40,12 @@ class AugmentedRunningSum(nn.Module):
     weight_normalization: str = "he"
     precision: str = "float32"
 
-    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
-        """-> <float32>[batch, length, features + embedding size], the residual part first."""
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
+        """-> <float32>[batch, length, features] and the embeddings."""
         residual = outputs[-1]
         if len(outputs) > 1:
-            residual = (previous_input[..., : self.features] + residual) * _HALF_VARIANCE
-        return jnp.concatenate([residual, embedded], axis=-1)
+            residual = (previous_input[0] + residual) * _HALF_VARIANCE
+        return residual, embedded
 
 
 class Residual(nn.Module):
@@ -55,18 +56,19 @@ class Residual(nn.Module):
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
         """-> <float32>[batch, length, features]."""
         if len(outputs) == 1:
             # The input of the first block is the embedding, of another size.
-            previous_input = Dense(
+            mapped = Dense(
                 self.features,
                 activated=False,
                 weight_normalization=self.weight_normalization,
                 precision=self.precision,
                 name="projection",
-            )(previous_input)
-        return (outputs[-1] + previous_input) * _HALF_VARIANCE
+            )(*previous_input)
+            return ((outputs[-1] + mapped) * _HALF_VARIANCE,)
+        return ((outputs[-1] + previous_input[0]) * _HALF_VARIANCE,)
 
 
 class NoConnection(nn.Module):
@@ -76,9 +78,9 @@ class NoConnection(nn.Module):
     weight_normalization: str = "he"
     precision: str = "float32"
 
-    def __call__(self, embedded: jax.Array, previous_input: jax.Array, outputs: Sequence[jax.Array]) -> jax.Array:
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
         """-> <float32>[batch, length, features]."""
-        return outputs[-1]
+        return (outputs[-1],)
 
 
 CONNECTIONS = {

@@ -8,8 +8,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.dense import gelu
+from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.parts import Parts, sizes, split
 from jaxmatch.layers.weights import normalized_kernel
 
 
@@ -21,14 +22,14 @@ def _shifted(values: jax.Array, distance: int) -> jax.Array:
     return jnp.pad(values[:, after : length - before], padding)
 
 
-def convolve(inputs: jax.Array, kernel: jax.Array, sentences: jax.Array, precision: str) -> jax.Array:
+def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: str) -> jax.Array:
     """Correlates along each sentence of a row, with zeros beyond both of its ends ("same" padding).
 
     One wide product gives what every token contributes to its neighbours; the contributions are then shifted to them and
     summed, unless a boundary lies between. A shift of the narrow outputs costs less than one of the inputs.
 
     Arguments:
-      inputs: <float32>[batch, length, inputs].
+      parts: of <float32>[batch, length, inputs] (layers/parts.py).
       kernel: <float32>[width, inputs, features], width odd.
       sentences: <int8>[batch, length], which sentence of the row a token is of; 0 is padding.
       precision: of the matrix product.
@@ -38,7 +39,9 @@ def convolve(inputs: jax.Array, kernel: jax.Array, sentences: jax.Array, precisi
     """
     width, size, features = kernel.shape
     wide = jnp.swapaxes(kernel, 0, 1).reshape(size, width * features)
-    contributions = jnp.split(matmul(inputs, wide, precision), width, axis=-1)
+    rows = split(wide, sizes(parts), axis=0)
+    contributions = sum(matmul(part, own_rows, precision) for part, own_rows in zip(parts, rows, strict=True))
+    contributions = jnp.split(contributions, width, axis=-1)
     total = contributions[width // 2]
     for offset in range(width):
         distance = offset - width // 2
@@ -64,9 +67,9 @@ class Convolution(nn.Module):
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, inputs: jax.Array, sentences: jax.Array) -> jax.Array:
-        """<float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in `convolve`."""
-        shape = (self.width, inputs.shape[-1], self.features)
+    def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
+        """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in `convolve`."""
+        shape = (self.width, sum(sizes(parts)), self.features)
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        return gelu(convolve(inputs, kernel, sentences, self.precision) + bias)
+        return gelu(convolve(parts, kernel, sentences, self.precision) + bias)

@@ -4,6 +4,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.layers.parts import Parts, sizes, split
+
 _LEVELS = 1 << 16
 
 
@@ -23,11 +25,17 @@ class Dropout(nn.Module):
     rate counts in steps of 1/65536.
     """
 
-    @nn.compact
     def __call__(self, inputs: jax.Array, rate: jax.Array | float | None) -> jax.Array:
         """<float32>[...] -> the same; `rate` is a number or a scalar array below 1, or None in evaluation."""
+        return self.in_parts((inputs,), rate)[0]
+
+    @nn.compact
+    def in_parts(self, parts: Parts, rate: jax.Array | float | None) -> Parts:
+        """As a call with the concatenation of the parts (layers/parts.py)."""
         if rate is None:
-            return inputs
+            return parts
         dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
-        kept = random_levels(self.make_rng("dropout"), inputs.shape) >= dropped_levels.astype(jnp.uint16)
-        return jnp.where(kept, inputs * (_LEVELS / (_LEVELS - dropped_levels)), 0.0)
+        extents = sizes(parts)
+        levels = random_levels(self.make_rng("dropout"), (*parts[0].shape[:-1], sum(extents)))
+        kept, scale = levels >= dropped_levels.astype(jnp.uint16), _LEVELS / (_LEVELS - dropped_levels)
+        return tuple(jnp.where(own, part * scale, 0.0) for own, part in zip(split(kept, extents), parts, strict=True))

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.parts import Parts
 
 
 class ConvolutionalEncoder(nn.Module):
@@ -24,7 +25,7 @@ class ConvolutionalEncoder(nn.Module):
     weight_normalization: str = "he"
     precision: str = "float32"
 
-    def _layer(self, layer: int, sequence: jax.Array, sentences: jax.Array) -> jax.Array:
+    def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
         features = self.features // len(self.kernel_sizes)
         if len(self.kernel_sizes) == 1:
@@ -36,11 +37,11 @@ class ConvolutionalEncoder(nn.Module):
         return jnp.concatenate(beside, axis=-1)
 
     @nn.compact
-    def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Encodes the sentences of a row, each for itself.
 
         Arguments:
-          sequence: <float32>[batch, length, inputs].
+          sequence: parts of <float32>[batch, length, inputs] (layers/parts.py).
           sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
           dropout_rate: <float32>[], or None in evaluation.
 
@@ -50,6 +51,6 @@ class ConvolutionalEncoder(nn.Module):
         for layer in range(self.layers):
             # The input of the first convolution is an embedding already dropped or the output of a block: no dropout there.
             if layer > 0:
-                sequence = Dropout()(sequence, dropout_rate)
-            sequence = self._layer(layer, sequence, sentences)
-        return Dropout()(sequence, dropout_rate)
+                sequence = Dropout().in_parts(sequence, dropout_rate)
+            sequence = (self._layer(layer, sequence, sentences),)
+        return Dropout()(*sequence, dropout_rate)

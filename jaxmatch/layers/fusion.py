@@ -6,6 +6,9 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.gelu import gelu
+from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.parts import Parts, sizes
 
 
 class FullFusion(nn.Module):
@@ -16,21 +19,29 @@ class FullFusion(nn.Module):
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, own: jax.Array, aligned: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """own, aligned: <float32>[batch, length, size] -> <float32>[batch, length, features]."""
+    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
+        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, features]."""
 
         def network(name: str) -> Dense:
             return Dense(
                 self.features, weight_normalization=self.weight_normalization, precision=self.precision, name=name
             )
 
-        perspectives = [
-            network("concatenation")(own, aligned),  # Eq. 4: G_1([a; a'])
-            network("difference")(own, own - aligned),  # Eq. 4: G_2([a; a - a'])
-            network("product")(own, own * aligned),  # Eq. 4: G_3([a; a * a'])
+        perspectives = {
+            "concatenation": aligned,  # Eq. 4: G_1([a; a'])
+            "difference": tuple(a - other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_2([a; a - a'])
+            "product": tuple(a * other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_3([a; a * a'])
+        }
+        rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in perspectives), strict=True)
+        # All three see `a`: one product with their kernels side by side is faster than three.
+        side_by_side = [jnp.concatenate(kernels, axis=-1) for kernels in list(zip(*rows, strict=True))[: len(own)]]
+        seen = sum(matmul(part, kernel, self.precision) for part, kernel in zip(own, side_by_side, strict=True))
+        compared = [
+            sum(matmul(part, kernel, self.precision) for part, kernel in zip(others, kernels[len(own) :], strict=True))
+            for others, kernels in zip(perspectives.values(), rows, strict=True)
         ]
-        compared = Dropout()(jnp.concatenate(perspectives, axis=-1), dropout_rate)
-        return network("output")(compared)  # Eq. 4: G([a_1; a_2; a_3])
+        compared = gelu(seen + jnp.concatenate(compared, axis=-1) + jnp.concatenate(biases))
+        return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
 
 
 class SimpleFusion(nn.Module):
@@ -41,12 +52,12 @@ class SimpleFusion(nn.Module):
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, own: jax.Array, aligned: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """own, aligned: <float32>[batch, length, size] -> <float32>[batch, length, features]."""
+    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
+        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, features]."""
         network = Dense(
             self.features, weight_normalization=self.weight_normalization, precision=self.precision, name="output"
         )
-        return network(own, aligned)
+        return network(*own, *aligned)
 
 
 FUSIONS = {"full": FullFusion, "simple": SimpleFusion}

@@ -14,6 +14,7 @@ from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.encoder import ConvolutionalEncoder
 from jaxmatch.layers.fusion import FUSIONS
+from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.prediction import Prediction
 
@@ -46,11 +47,11 @@ class Block(nn.Module):
         self.align = Alignment(self.alignment, self.hidden_size, **options, name="alignment")
         self.fuse = FUSIONS[self.fusion](self.hidden_size, **options, name="fusion")
 
-    def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """x(n) <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both sentences."""
+    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """x(n), parts of <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both sentences."""
         encoded = self.encoder(sequence, sentences, dropout_rate)
         # The ablation "w/o enc-in" hands on the contextual features alone.
-        sequence = jnp.concatenate([sequence, encoded], axis=-1) if self.encoder_input else encoded
+        sequence = (*sequence, encoded) if self.encoder_input else (encoded,)
         aligned = self.align(sequence, sentences, dropout_rate)
         return self.fuse(sequence, aligned, dropout_rate)
 
@@ -154,7 +155,7 @@ class RE2(nn.Module):
 
     def _stacked(self, embedded, sentences, dropout_rate):
         """The output of the last of the consecutive blocks."""
-        block_input, outputs = embedded, []
+        block_input, outputs = (embedded,), []
         for block in self.block:
             if outputs:
                 block_input = self.connect(embedded, block_input, outputs)
@@ -163,4 +164,4 @@ class RE2(nn.Module):
 
     def _parallel(self, embedded, sentences, dropout_rate):
         """The sum of the outputs of blocks that all see the embeddings."""
-        return sum(block(embedded, sentences, dropout_rate) for block in self.block)
+        return sum(block((embedded,), sentences, dropout_rate) for block in self.block)
