@@ -1,6 +1,6 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import memory, preparation, replicas, sweep, training
+from benchmarks.items import memory, paper, preparation, replicas, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
@@ -9,4 +9,5 @@ ITEMS: dict[str, Item] = {
     "preparation": preparation.ITEM,
     "sweep": sweep.ITEM,
     "memory": memory.ITEM,
+    "paper": paper.ITEM,
 }

@@ -1,0 +1,236 @@
+"""How long all that RE2's tables train would take on the device at hand, from throughput at the real lengths."""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import paper_tables, steps, timing
+from benchmarks.peer import Peer
+from benchmarks.peer_data import write_peer_data
+from benchmarks.peer_settings import peer_settings
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import preparation
+from jaxmatch.training.cohort import EVALUATION_BUCKETS
+
+# Runs at once that are tried on an accelerator; on a CPU one, since there a run costs the same beside others.
+REPLICAS = (10, 5, 1)
+# Where on a CPU the lengths that are measured lie among the tokens of an epoch; the others are read off the line through them.
+QUANTILES = (0.25, 0.85)
+# A pair that is evaluated costs the forward pass of one that is trained on: a third, in products and in code to compile.
+EVALUATION = 1 / 3
+GOAL = "under 4 on an H100 or H200"
+HOUR = 3600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Throughput:
+    """What was measured on one data set with the released setting.
+
+    Attributes:
+      config, data: of it.
+      replicas: runs at once.
+      length: the mean of an epoch, at which variants are compared.
+      pair_seconds: of training on one pair of an epoch, of one run.
+      peer_pair_seconds: the same of the peer, or None.
+      compile_seconds: of all programs of a signature.
+    """
+
+    config: Any
+    data: EncodedData
+    replicas: int
+    length: int
+    pair_seconds: float
+    peer_pair_seconds: float | None
+    compile_seconds: float
+
+
+def interpolated(points: Mapping[int, float], length: float) -> float:
+    """Seconds at a length from those at others: linear between neighbours and beyond the ends; one point alone in proportion.
+
+    Arguments:
+      points: length -> seconds.
+      length: tokens of a pair.
+    """
+    known = sorted(points)
+    if len(known) == 1:
+        return points[known[0]] * length / known[0]
+    after = min(max(int(np.searchsorted(known, length)), 1), len(known) - 1)
+    low, high = known[after - 1], known[after]
+    share = (length - low) / (high - low)
+    # Never less than in proportion to the shortest: a line through noise may reach zero.
+    return max((1 - share) * points[low] + share * points[high], points[known[0]] * min(1.0, length / known[0]))
+
+
+def chosen_lengths(shares: Mapping[int, float], quantiles: Sequence[float]) -> list[int]:
+    """The buckets at which the given shares of an epoch's tokens are reached."""
+    lengths = sorted(length for length, share in shares.items() if share)
+    tokens = np.cumsum([length * shares[length] for length in lengths])
+    return sorted({lengths[int(np.searchsorted(tokens, quantile * tokens[-1]))] for quantile in quantiles})
+
+
+def epoch_pair_seconds(points: Mapping[int, float], shares: Mapping[int, float]) -> float:
+    """The mean over an epoch's pairs.
+
+    Arguments:
+      points: length -> seconds of one pair, where it was measured.
+      shares: length of a bucket -> share of the pairs in it.
+    """
+    return sum(share * interpolated(points, length) for length, share in shares.items() if share)
+
+
+def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | None, folder: str) -> Throughput:
+    """Throughput of the released setting, ours and the peer's in turn."""
+    shares = steps.bucket_shares(config, data)
+    typical = steps.typical_length(config, data)
+    replicas = 1
+    if jax.default_backend() != "cpu":
+        tried = {count: steps.Steps(config, data, replicas=count, length=typical) for count in REPLICAS}
+        replicas = min(tried, key=lambda count: tried[count].seconds() / count)
+        del tried
+    lengths = [length for length, share in shares.items() if share]
+    if jax.default_backend() == "cpu":
+        lengths = chosen_lengths(shares, QUANTILES[: 1 if settings.quick else None])
+    measured = [steps.Steps(config, data, replicas=replicas, length=length) for length in lengths]
+    candidates = {str(number): one.seconds for number, one in enumerate(measured)}
+    if peer:
+        peer.ask("build", folder=folder, settings=peer_settings(config, data))
+
+        def pair_seconds() -> float:
+            answer = peer.ask("train", steps=max(1, 512 // config.training.batch_size))
+            return answer["seconds"] / answer["pairs"]
+
+        candidates["peer"] = pair_seconds
+    seconds = {name: timing.spread(values)["median"] for name, values in timing.in_turn(candidates, settings.rounds).items()}
+    points = {one.length: seconds[str(number)] / one.pairs for number, one in enumerate(measured)}
+    # A program that was compiled before tells nothing.
+    compiled = [one.compile_seconds for one in measured if one.compile_seconds] or [0.0]
+    return Throughput(
+        config=config,
+        data=data,
+        replicas=replicas,
+        length=typical,
+        pair_seconds=epoch_pair_seconds(points, shares),
+        peer_pair_seconds=seconds.get("peer"),
+        compile_seconds=float(np.mean(compiled)) * (len(shares) + EVALUATION_BUCKETS * EVALUATION),
+    )
+
+
+def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any]) -> dict[str, float]:
+    """Hours of one row's runs: {"train", "compile", "peer"}, the last only where the peer was measured.
+
+    Arguments:
+      throughput: of the released setting.
+      full_pairs: of the full data set.
+      changes: what the row changes in the model; work and code grow with its products, counted in both programs.
+    """
+    config, data = throughput.config, throughput.data
+    variant = config.copy_and_resolve_references()
+    with variant.unlocked():
+        variant.model.update(changes)
+    base, own = (steps.work(one, data, throughput.length) for one in (config, variant))
+    dev = data.splits["dev"].pairs if "dev" in data.splits else 0
+    pairs = paper_tables.SEEDS * config.training.epochs * (full_pairs + EVALUATION * dev)
+    work = own.multiply_adds / base.multiply_adds
+    hours = {
+        "train": work * pairs * throughput.pair_seconds / HOUR,
+        "compile": own.products / base.products * throughput.compile_seconds / HOUR,
+    }
+    if throughput.peer_pair_seconds is not None:
+        hours["peer"] = work * pairs * throughput.peer_pair_seconds / HOUR
+    return hours
+
+
+def summed(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sum of rows; what one of them lacks is None."""
+    keys = ("rows", "runs", "train", "compile", "total", "peer")
+    total = {key: None if any(part.get(key) is None for part in parts) else sum(part[key] for part in parts) for key in keys}
+    total["ratio"] = total["peer"] / total["total"] if total["peer"] is not None and total["total"] else None
+    return total
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row a table and data set, and their sum."""
+    measured: dict[str, Throughput] = {}
+    missing: list[str] = []
+    with contextlib.ExitStack() as stack:
+        peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
+        for name, (file, _) in paper_tables.DATA_SETS.items():
+            if settings.quick and measured:  # one is as good as four to see that it runs
+                measured[name] = next(iter(measured.values()))
+                continue
+            config = settings.config("re2_embedded_inference", **steps.SMALL) if settings.quick else settings.config(file)
+            try:
+                data = preparation.prepare(config)
+            except InputError as error:
+                missing.append(f"{name} is left out, and the sum is without it: {error.args[0]}.")
+                continue
+            folder = str(write_peer_data(data, settings.scratch / f"paper-{name}")) if peer else ""
+            measured[name] = measure(settings, config, data, peer, folder)
+    rows = table_rows(measured, up_to=2 if settings.quick else paper_tables.UP_TO)
+    return rows, missing + _notes(measured, rows)
+
+
+def table_rows(measured: Mapping[str, Throughput], up_to: int = paper_tables.UP_TO) -> list[dict[str, Any]]:
+    """The rows of the tables, from throughput by data set; `up_to` as in `paper_tables.rows`."""
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in paper_tables.rows({name: one.config.model.to_dict() for name, one in measured.items()}, up_to):
+        hours = {"train": 0.0, "compile": 0.0, "peer": 0.0}
+        if row.new:
+            hours = row_hours(measured[row.data_set], paper_tables.DATA_SETS[row.data_set][1], row.changes)
+        hours |= {"rows": 1, "runs": paper_tables.SEEDS * row.new, "total": hours["train"] + hours["compile"]}
+        parts.setdefault((row.table, row.data_set), []).append(hours)
+    peer = all(one.peer_pair_seconds is not None for one in measured.values())
+    rows = [{"table": table, "data_set": data_set, **summed(own)} for (table, data_set), own in parts.items()]
+    for row in rows if not peer else ():  # rows that train nothing of their own would look measured
+        row |= {"peer": None, "ratio": None}
+    return [*({**row, "goal": ""} for row in rows), {"table": "all", "data_set": "all", **summed(rows), "goal": GOAL}]
+
+
+def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    total = rows[-1]["total"]
+    if not total:
+        return []
+    by_data = {name: sum(row["total"] for row in rows[:-1] if row["data_set"] == name) / total for name in measured}
+    dominant = max(by_data, key=by_data.__getitem__)
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in by_data.items())
+    speeds = "; ".join(
+        f"{name} {1 / one.pair_seconds:,.0f} pairs/s ({one.replicas} runs at once, batch {one.config.training.batch_size}, "
+        f"{one.length} tokens a pair, {one.config.training.epochs} epochs)"
+        for name, one in measured.items()
+    )
+    sizes = ", ".join(f"{pairs:,} {name}" for name, (_, pairs) in paper_tables.DATA_SETS.items())
+    return [
+        f"{dominant} dominates: {shares}; compilation {rows[-1]['compile'] / total:.0%} of all.",
+        f"Measured, the released settings: {speeds}.",
+        f"{paper_tables.SEEDS} seeds a row on the full sets ({sizes} pairs an epoch) and dev after every epoch, a pair of which counts as a third.",
+        "All epochs of the released settings: an upper bound, early stopping would end most runs sooner.",
+        "Settings that stand in several rows are trained once. Variants are scaled by the multiply-adds of a training step, counted in its program.",
+        "Lengths of the given data; on a CPU two are measured and the others lie on the line through them, on an accelerator all are.",
+        "Compilation: every length of every variant, by the time of those measured, scaled by the number of products.",
+        "Peer: its runs one after another on the same number of pairs, scaled alike; its evaluation counts as ours.",
+    ]
+
+
+ITEM = Item(
+    title="All that RE2's Tables 1-4, 6 and 7 train, 10 seeds a row, on the full data sets: hours.",
+    needs=("vectors",),
+    columns=(
+        Column("table", "table"),
+        Column("data_set", "data"),
+        Column("rows", "rows", "d"),
+        Column("runs", "runs to train", "d"),
+        Column("train", "training, h", ",.2f"),
+        Column("compile", "compiling, h", ",.2f"),
+        Column("total", "ours, h", ",.2f"),
+        Column("peer", "peer, h", ",.1f"),
+        Column("ratio", "peer / ours", ".1f"),
+        Column("goal", "goal, h"),
+    ),
+    run=run,
+)

@@ -1,0 +1,123 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from benchmarks import paper_tables, steps
+from benchmarks.items import paper
+from benchmarks.settings import Settings
+from jaxmatch import models
+from jaxmatch.experiments import preparation
+
+
+@pytest.fixture
+def quick(tmp_path):
+    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
+
+
+def small(**changes):
+    """A small config; two layers, so that Table 7 holds other models than the released one."""
+    settings = Settings("", "", "", "", 1, True, Path())
+    return settings.config("re2_embedded_inference", **{**steps.SMALL, "model__encoder_layers": 2, **changes})
+
+
+@pytest.fixture
+def throughput():
+    config = small(training__epochs=3)
+    data = preparation.prepare(config)
+    return paper.Throughput(
+        config=config, data=data, replicas=10, length=12, pair_seconds=0.01, peer_pair_seconds=0.05, compile_seconds=36.0
+    )
+
+
+def released():
+    return {
+        name: Settings("", "", "", "", 1, False, Path()).config(file).model.to_dict()
+        for name, (file, _) in paper_tables.DATA_SETS.items()
+    }
+
+
+def test_the_tables_have_the_papers_rows():
+    rows = list(paper_tables.rows(released()))
+    count = {table: sum(row.table == table for row in rows) for table in "123467"}
+    assert count == {"1": 1, "2": 1, "3": 1, "4": 1, "6": 4 * 7, "7": 3 * 10}
+    # The original stands in Tables 1-4 and 6; 2 blocks are 2 layers; and once more it is a row of Table 7 for each of its sets.
+    assert sum(row.new for row in rows) == 4 + 4 * 6 + 3 * 8
+    changed = {(row.data_set, row.name): dict(row.changes) for row in rows}
+    assert changed["SciTail", "alignment alt."] == {"alignment": "linear"}
+    assert changed["SNLI", "alignment alt."] == {"alignment": "identity"}
+    assert changed["WikiQA", "prediction alt."] == {"prediction": "full"}
+    assert changed["Quora", "5 enc. layers"] == {"blocks": 2, "encoder_layers": 5}
+
+
+def test_every_row_is_a_model_of_its_own():
+    settings = released()
+    built = set()
+    for row in paper_tables.rows(settings):
+        module = models.build({**settings[row.data_set], **row.changes}, outputs=3)
+        assert row.new == ((row.data_set, module) not in built)
+        built.add((row.data_set, module))
+
+
+def test_seconds_between_lengths_lie_on_lines():
+    points = {10: 1.0, 20: 2.0, 40: 6.0}
+    assert paper.interpolated(points, 20) == 2.0
+    assert paper.interpolated(points, 15) == pytest.approx(1.5)
+    assert paper.interpolated(points, 30) == pytest.approx(4.0)
+    assert paper.interpolated(points, 50) == pytest.approx(8.0)
+    assert paper.interpolated(points, 5) == pytest.approx(0.5)
+    assert paper.interpolated({10: 3.0}, 20) == pytest.approx(6.0)
+    # A steep line does not say that short pairs cost nothing.
+    assert paper.interpolated({10: 1.0, 20: 9.0}, 4) == pytest.approx(0.4)
+
+
+def test_an_epochs_mean_is_weighted_by_its_pairs():
+    points = {10: 1.0, 20: 2.0}
+    assert paper.epoch_pair_seconds(points, {10: 0.75, 20: 0.25}) == pytest.approx(1.25)
+    assert paper.epoch_pair_seconds(points, {10: 0.5, 20: 0.0, 40: 0.5}) == pytest.approx(2.5)
+
+
+def test_lengths_are_chosen_by_their_tokens():
+    shares = {10: 0.5, 20: 0.25, 30: 0.0, 100: 0.25}  # tokens: 5, 5, 0, 25 of 35
+    assert paper.chosen_lengths(shares, (0.1, 0.25, 0.9)) == [10, 20, 100]
+    assert paper.chosen_lengths(shares, (0.5, 0.9)) == [100]
+
+
+def test_a_rows_hours(throughput):
+    dev = throughput.data.splits["dev"].pairs
+    hours = paper.row_hours(throughput, 1000, {})
+    assert hours["train"] == pytest.approx(10 * 3 * (1000 + dev / 3) * 0.01 / 3600)
+    assert hours["peer"] == pytest.approx(5 * hours["train"])
+    assert hours["compile"] == pytest.approx(0.01)
+    more = paper.row_hours(throughput, 1000, {"blocks": 2})
+    work = [steps.work(config, throughput.data, 12) for config in (small(), small(model__blocks=2))]
+    assert more["train"] / hours["train"] == pytest.approx(work[1].multiply_adds / work[0].multiply_adds)
+    assert more["peer"] / hours["peer"] == pytest.approx(more["train"] / hours["train"])
+    assert 1 < more["compile"] / hours["compile"] == pytest.approx(work[1].products / work[0].products)
+
+
+def test_sums_and_what_they_lack(throughput):
+    rows = paper.table_rows({"SNLI": throughput, "WikiQA": throughput}, up_to=1)
+    *parts, total = rows
+    assert [(row["table"], row["data_set"]) for row in rows] == [
+        ("1", "SNLI"), ("4", "WikiQA"), ("6", "SNLI"), ("6", "WikiQA"), ("7", "SNLI"), ("all", "all"),
+    ]  # fmt: skip
+    for key in ("rows", "runs", "train", "compile", "total", "peer"):
+        assert total[key] == pytest.approx(sum(part[key] for part in parts))
+    assert total["total"] == pytest.approx(total["train"] + total["compile"])
+    assert total["ratio"] == pytest.approx(total["peer"] / total["total"])
+    # Full sets of 570,000 and 20,000 pairs, and a third of dev each.
+    dev = throughput.data.splits["dev"].pairs / 3
+    assert parts[0]["train"] / parts[1]["train"] == pytest.approx((570_000 + dev) / (20_000 + dev))
+    alone = dataclasses.replace(throughput, peer_pair_seconds=None)
+    rows = paper.table_rows({"SNLI": alone}, up_to=1)
+    assert all(row["peer"] is None and row["ratio"] is None for row in rows)
+    assert rows[-1]["train"] > 0
+
+
+@pytest.mark.slow
+def test_the_item_runs(quick):
+    rows, notes = paper.run(quick)
+    assert rows[-1]["table"] == "all" and rows[-1]["total"] > 0
+    assert {row["table"] for row in rows} == {"1", "2", "3", "4", "6", "7", "all"}
+    assert "dominates" in notes[0]
