@@ -72,8 +72,8 @@ class Matcher:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         sides_a, sides_b = self._ids(pairs)
-        longest = np.array([max(len(a), len(b)) for a, b in zip(sides_a, sides_b)], np.int64)
-        order = np.argsort(longest, kind="stable")
+        tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b)], np.int64)
+        order = np.argsort(tokens, kind="stable")
         result = np.zeros((len(order), self.outputs), np.float32)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]

@@ -3,11 +3,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_parameters import random_parameters
 
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.weights import column_norms, normalized_kernel
+from jaxmatch.layers.weights import column_norms, folded, normalized_kernel
 
 
 class Kernel(nn.Module):
@@ -97,3 +98,14 @@ def test_bfloat16_rounds_what_is_multiplied_and_returns_float32():
     products = [equation for equation in backward.jaxpr.eqns if equation.primitive.name == "dot_general"]
     assert products
     assert all(variable.aval.dtype == jnp.bfloat16 for equation in products for variable in equation.invars)
+
+
+@pytest.mark.parametrize("weight_normalization", ["he", "unit"])
+def test_folded_parameters_are_the_kernels(weight_normalization):
+    layer = Dense(4, weight_normalization=weight_normalization)
+    inputs = jax.random.normal(jax.random.key(0), (5, 3))
+    params = random_parameters(layer, inputs)
+    plain = folded({"layer": params})["layer"]
+    assert set(plain) == {"kernel", "bias"}
+    outputs = Dense(4, weight_normalization="none").apply({"params": plain}, inputs)
+    np.testing.assert_allclose(outputs, layer.apply({"params": params}, inputs), rtol=1e-6)

@@ -12,7 +12,7 @@ from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.bound import BoundModel
+from jaxmatch.models.bound import BoundModel, room
 from jaxmatch.models.re2 import side_by_side
 
 SMALL = {"name": "re2", "blocks": 2, "encoder_layers": 2, "hidden_size": 6}
@@ -270,3 +270,15 @@ class TestBoundModel:
     def test_refuses_what_it_cannot_look_up(self, small, a, b, message):
         with pytest.raises(InputError, match=message):
             BoundModel(*small, VECTORS).logits(a, b)
+
+    def test_padding_inside_a_sentence_is_padding(self, small):
+        module, params = small
+        holed = A.copy()
+        holed[:, 1] = 0
+        np.testing.assert_allclose(BoundModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5)
+
+    def test_few_lengths_hold_all(self):
+        lengths = [room(extent, steps=4) for extent in range(1, 130)]
+        assert all(have >= need for need, have in enumerate(lengths, 1)) and lengths == sorted(lengths)
+        assert all(have <= max(8, 1.26 * need + 3) for need, have in enumerate(lengths, 1)) and len(set(lengths)) <= 16
+        assert [room(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]

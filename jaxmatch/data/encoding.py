@@ -9,7 +9,7 @@ from typing import Any
 import filelock
 import numpy as np
 
-from jaxmatch.data import cache, catalog, embedded, vectors, vocabulary
+from jaxmatch.data import cache, catalog, embedded, rows, vectors, vocabulary
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.tokens import Preprocessing
@@ -104,12 +104,7 @@ class EncodedSplit:
         Returns:
           ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]: 1 or 2, which sentence a token is of; 0 is padding.
         """
-        columns = np.arange(int(self.lengths.max(initial=0)), dtype=np.int64)
-        first = columns < self.lengths_a[:, None]
-        second = ~first & (columns < self.lengths[:, None])
-        ids = np.full(first.shape, PADDING, np.int32)
-        ids[first], ids[second] = self.tokens_a, self.tokens_b
-        return ids, first.astype(np.int8) + 2 * second.astype(np.int8)
+        return rows.side_by_side(self.tokens_a, self.lengths_a, self.tokens_b, self.lengths_b, int(self.lengths.max(initial=0)))
 
 
 @dataclasses.dataclass(frozen=True)

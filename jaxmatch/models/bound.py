@@ -9,19 +9,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
+from jaxmatch.layers.weights import folded
 
 _SMALLEST = 8
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _logits(module: nn.Module, params: Any, vectors: jax.Array, ids_a: jax.Array, ids_b: jax.Array) -> jax.Array:
-    return module.apply({"params": params}, {"ids": ids_a}, {"ids": ids_b}, vectors)
+def _logits(module: nn.Module, params: Any, vectors: jax.Array, ids: jax.Array, sentences: jax.Array) -> jax.Array:
+    return module.apply({"params": params}, {"ids": ids}, sentences, vectors, method="match")
 
 
-def _room(extent: int) -> int:
-    """The smallest power of two, from 8 on, that holds `extent`."""
-    return max(_SMALLEST, 1 << (extent - 1).bit_length())
+def room(extent: int, steps: int = 1) -> int:
+    """The smallest extent, from 8 on, that holds `extent`: a power of two, or one of `steps` sizes between two powers."""
+    power = 1 << max(0, extent - 1).bit_length()
+    step = max(4, power // (2 * steps))
+    return max(_SMALLEST, -(-extent // step) * step)
 
 
 def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
@@ -31,6 +35,13 @@ def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
     if ids.size and not (0 <= ids.min() and ids.max() < words):
         raise InputError(f"{name} holds ids from {ids.min()} to {ids.max()}", remedy=f"give ids from 0 to {words - 1}")
     return ids.astype(np.int32)
+
+
+def _without_padding(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What stands before the padding at the end of each row: tokens <int32>[total] and their numbers <int32>[batch]."""
+    places = np.arange(1, ids.shape[1] + 1)
+    lengths = np.max(np.where(ids > 0, places, 0), axis=1, initial=0)
+    return ids[places <= lengths[:, None]], lengths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +59,22 @@ class BoundModel:
     vectors: jax.Array | np.ndarray
 
     def __post_init__(self):
-        # Moved to the device once, not with every batch.
+        # Moved to the device once, not with every batch; and weights are normalised once.
         object.__setattr__(self, "params", jax.tree.map(jnp.asarray, self.params))
         object.__setattr__(self, "vectors", jnp.asarray(self.vectors, jnp.float32))
+
+    @functools.cached_property
+    def _ready(self) -> tuple[nn.Module, Any]:
+        """The same model with the weights as they are multiplied."""
+        if self.module.weight_normalization == "none":
+            return self.module, self.params
+        return self.module.clone(weight_normalization="none"), folded(self.params)
 
     def logits(self, ids_a: np.ndarray, ids_b: np.ndarray) -> np.ndarray:
         """Matches pairs of padded sentences.
 
-        Batch and lengths are padded to powers of two, so that few programs are compiled whatever comes.
+        A pair's tokens are laid side by side; batches are padded to powers of two and rows to one of few lengths, so that
+        few programs are compiled whatever comes.
 
         Arguments:
           ids_a: <int32>[batch, length_a], 0 = padding.
@@ -72,9 +91,10 @@ class BoundModel:
         batch = ids_a.shape[0]
         if ids_b.shape[0] != batch:
             raise InputError(f"ids_a has {batch} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
-        padded = []
-        for ids in (ids_a, ids_b):
-            room = np.zeros((_room(batch), _room(ids.shape[1])), np.int32)
-            room[:batch, : ids.shape[1]] = ids
-            padded.append(room)
-        return np.asarray(_logits(self.module, self.params, self.vectors, *padded))[:batch]
+        (tokens_a, lengths_a), (tokens_b, lengths_b) = _without_padding(ids_a), _without_padding(ids_b)
+        length = room(int((lengths_a + lengths_b).max(initial=1)), steps=4)
+        ids, sentences = side_by_side(tokens_a, lengths_a, tokens_b, lengths_b, length)
+        sentences[ids == 0] = 0  # padding may stand inside a sentence, too
+        filling = ((0, room(batch) - batch), (0, 0))
+        module, params = self._ready
+        return np.asarray(_logits(module, params, self.vectors, np.pad(ids, filling), np.pad(sentences, filling)))[:batch]
