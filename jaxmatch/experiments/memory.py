@@ -16,7 +16,7 @@ from jaxmatch.training.step import flattening, initial_state, train_step
 COPIES_OF_PARAMETERS = 4
 # What a compiled step holds beside that, of what it must: copies in another layout and what is scheduled early come on top.
 # Measured with `memory_analysis()` of the training program on a CPU, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to
-# 1.6. `python -m benchmarks memory` measures it anew.
+# 1.65. `python -m benchmarks memory` measures it anew.
 SHARE_HELD = 1.5
 # Kept free for the runtime, the data and everything an estimate leaves out.
 SHARE_TO_USE = 0.7
