@@ -1,5 +1,6 @@
 # make test    the whole test suite
 # make demo    a real sweep on an embedded data set, and its table
+# make bench   every benchmark that can run; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
 
@@ -8,11 +9,14 @@ PYTHON ?= python3
 PIP := -m pip --disable-pip-version-check --quiet --quiet
 INSTALLED := .venv/.jaxmatch-installed
 
-.PHONY: demo test lowest
+.PHONY: demo test bench lowest
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
 	.venv/bin/python -m pytest
+
+bench: $(INSTALLED)
+	.venv/bin/python -m benchmarks $(ARGUMENTS)
 
 demo: $(INSTALLED)
 	.venv/bin/jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
