@@ -1,0 +1,104 @@
+"""Intervals and tests give the numbers worked out by hand, and none where none is to be had."""
+
+import math
+
+import numpy as np
+import pytest
+
+from jaxmatch.analysis import significance
+from jaxmatch.errors import InputError
+
+
+def test_interval_of_a_mean_by_hand():
+    # Mean 3, variance (4 + 1 + 0 + 1 + 4) / 4 = 2.5; t of 4 degrees at 97.5% is 2.776 in any printed table.
+    interval = significance.mean_interval([1, 2, 3, 4, 5])
+    reach = 2.7764451 * math.sqrt(2.5 / 5)
+    assert (interval.mean, interval.count, interval.confidence) == (3.0, 5, 0.95)
+    assert interval.lower == pytest.approx(3 - reach, abs=1e-6)
+    assert interval.upper == pytest.approx(3 + reach, abs=1e-6)
+    narrower = significance.mean_interval([1, 2, 3, 4, 5], confidence=0.8)
+    assert narrower.upper == pytest.approx(3 + 1.5332063 * math.sqrt(0.5), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("published", "higher_is_better", "verdict"),
+    [
+        (0.80, True, "covers"),
+        (0.75, True, "covers"),  # an end belongs to the interval
+        (0.85, True, "covers"),
+        (0.74, True, "beats"),
+        (0.86, True, "misses"),
+        (0.74, False, "misses"),
+        (0.86, False, "beats"),
+    ],
+)
+def test_published_numbers_are_beaten_missed_or_covered(published, higher_is_better, verdict):
+    interval = significance.Interval(0.80, 0.75, 0.85, 0.95, 10)
+    assert significance.judge(interval, published, higher_is_better) == verdict
+
+
+def test_welch_by_hand():
+    # Means 2 and 5, variances 1 and 4, three and four values: squared errors 1/3 and 1.
+    values, original = [1, 2, 3], [3, 4, 5, 8]
+    variance = (4 + 1 + 0 + 9) / 3
+    error = 1 / 3 + variance / 4
+    result = significance.welch(values, original)
+    assert result.difference == pytest.approx(-3)
+    assert result.statistic == pytest.approx(-3 / math.sqrt(error))
+    degrees = error**2 / ((1 / 3) ** 2 / 2 + (variance / 4) ** 2 / 3)
+    assert result.degrees_of_freedom == pytest.approx(degrees)
+    assert (result.lower + result.upper) / 2 == pytest.approx(-3)
+
+
+def test_p_value_is_the_share_of_t_beyond_by_direct_summation():
+    result = significance.welch([0.81, 0.83, 0.82, 0.84], [0.80, 0.79, 0.83, 0.80, 0.81])
+    degrees, place = result.degrees_of_freedom, abs(result.statistic)
+    t = np.linspace(place, 400, 2_000_001)
+    scale = math.gamma((degrees + 1) / 2) / math.sqrt(degrees * math.pi) / math.gamma(degrees / 2)
+    beyond = np.trapezoid(scale * (1 + t**2 / degrees) ** (-(degrees + 1) / 2), t)
+    assert 0.01 < result.p_value < 0.2
+    assert result.p_value == pytest.approx(2 * beyond, rel=1e-4)
+    # The interval of the difference holds 0 exactly when the p value is above 1 - confidence.
+    assert (result.lower < 0 < result.upper) == (result.p_value > 0.05)
+
+
+def test_the_sign_is_that_of_the_change():
+    worse, better = significance.welch([1.0, 1.1], [2.0, 2.1]), significance.welch([2.0, 2.1], [1.0, 1.1])
+    assert worse.statistic == -better.statistic < 0
+    assert worse.p_value == better.p_value
+
+
+def test_seeds_that_all_agree_on_one_side_are_no_problem():
+    result = significance.welch([0.5, 0.5, 0.5], [0.5, 0.7, 0.6])
+    assert result.degrees_of_freedom == pytest.approx(2)  # all the spread is the other side's
+    assert result.statistic == pytest.approx(-0.1 / math.sqrt(0.01 / 3))
+
+
+@pytest.mark.parametrize(("values", "original"), [([1.0], [1.0, 2.0]), ([1.0, 2.0], []), ([1.0, 1.0], [2.0, 2.0, 2.0])])
+def test_no_test_where_none_is_possible(values, original):
+    assert significance.welch(values, original) is None
+
+
+@pytest.mark.parametrize("values", [[], [0.5]])
+def test_one_value_has_no_interval(values):
+    assert significance.mean_interval(values) is None
+
+
+def test_rows_are_held_to_the_original_one():
+    rows = {"w/o enc-in": [1.0, 1.2], "original": [2.0, 2.2], "one seed": [2.0]}
+    compared = significance.against_original(rows)
+    assert list(compared) == ["w/o enc-in", "one seed"]
+    assert compared["w/o enc-in"].difference == pytest.approx(-1)
+    assert compared["one seed"] is None
+    with pytest.raises(InputError, match="no row 'base' to compare with; name one of w/o enc-in, original"):
+        significance.against_original(rows, original="base")
+
+
+def test_what_is_not_a_score_is_refused():
+    for values in ([1.0, math.nan], [math.inf, 1.0]):
+        with pytest.raises(ValueError, match="not finite"):
+            significance.mean_interval(values)
+        with pytest.raises(ValueError, match="not finite"):
+            significance.welch([1.0, 2.0], values)
+    with pytest.raises(ValueError, match="not between 0 and 1"):
+        significance.mean_interval([1.0, 2.0], confidence=95)
