@@ -62,5 +62,7 @@ class Alignment(nn.Module):
         scores = jnp.where(other_sentence, scores * self.temperature, lowest(scores.dtype))
         # A token finds nothing, rather than the mean of everything, where the other sentence is empty.
         weights = jnp.where(other_sentence, nn.softmax(scores, axis=-1), 0.0)
+        # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the program.
+        self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
         return tuple(matmul(weights, part, self.precision) for part in sequence)
