@@ -1,0 +1,63 @@
+"""The labelled pairs that a command is asked to work on: a split of the model's data set, or a file of one's own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxmatch.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxmatch.data.dataset import Split
+    from jaxmatch.matcher import Matcher
+
+SPLITS = ("train", "dev", "test")
+
+
+def add_directory_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: as in training)")
+
+
+def own_file(matcher: Matcher, path: Path) -> Split:
+    """A file of one's own, in the layout of training data.
+
+    Raises:
+      InputError: the file cannot be used.
+    """
+    from jaxmatch.data.readers import own
+
+    if path.suffix not in own.SUFFIXES:
+        raise InputError("is neither .tsv nor .jsonl", path=path, remedy="give it the name ending of its layout")
+    return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None)
+
+
+def official_split(matcher: Matcher, name: str, said_directory: str | None) -> Split:
+    """One split of the data set that the model was trained on.
+
+    Arguments:
+      matcher: the model.
+      name: "train", "dev" or "test".
+      said_directory: the folder with the data files, or None for the one it was trained from.
+
+    Raises:
+      InputError: there is no such split, or its file cannot be used.
+    """
+    from jaxmatch.data import catalog
+    from jaxmatch.experiments.preparation import data_directory
+
+    settings = matcher.config["data"]
+    directory = data_directory(settings["name"], said_directory, settings.get("directory"))
+    if settings["name"] in catalog.EMBEDDED_TASKS:
+        found = catalog.load(settings["name"]).splits
+        if name in found:
+            return found[name]
+    else:
+        # One split is read, not the half million pairs beside it.
+        task = matcher.task if settings["name"] == catalog.OWN else ""
+        found = catalog.find_files(settings["name"], directory, task=task)
+        if name in found and settings["name"] == catalog.OWN:
+            return own_file(matcher, found[name])
+        if name in found:
+            return catalog.CATALOG[settings["name"]].read(found[name])
+    raise catalog.missing_split(settings["name"], directory, name)
