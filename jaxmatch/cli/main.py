@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from jaxmatch import __version__
-from jaxmatch.cli import data, evaluate, predict, sweep, table, train
+from jaxmatch.cli import data, ensemble, evaluate, predict, sweep, table, train
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.errors import InputError
 
@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "train": train,
     "table": table,
     "evaluate": evaluate,
+    "ensemble": ensemble,
     "predict": predict,
     "data": data,
 }

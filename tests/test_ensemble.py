@@ -1,0 +1,173 @@
+"""Runs together answer as the votes and the means worked out by hand, and the command finds the runs of each setting."""
+
+import json
+
+import numpy as np
+import pytest
+import saved_model
+
+import jaxmatch
+from jaxmatch.analysis import ensemble
+from jaxmatch.analysis.scoring import score_split
+from jaxmatch.cli.main import main
+from jaxmatch.data.dataset import Split
+from jaxmatch.errors import InputError
+from jaxmatch.training.scores import ranking_scores
+
+# <float>[runs, pairs, classes]
+PROBABILITIES = np.array(
+    [
+        [[0.51, 0.49, 0.0], [0.6, 0.3, 0.1], [0.5, 0.2, 0.3], [0.4, 0.4, 0.2]],
+        [[0.51, 0.49, 0.0], [0.1, 0.7, 0.2], [0.1, 0.5, 0.4], [0.4, 0.4, 0.2]],
+        [[0.0, 1.0, 0.0], [0.1, 0.8, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]],
+    ]
+)
+TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), ("unseen é", "c"), ("b", "b c")]
+
+
+def test_votes_and_means_by_hand():
+    # First pair: two weak votes for class 0 against a sure one for class 1. Third: a tie of three, 0.7, 1.0 and 1.3 in all.
+    # Fourth: a tie in everything, which goes to the first class.
+    np.testing.assert_array_equal(ensemble.majority_vote(PROBABILITIES), [0, 1, 2, 0])
+    mean = ensemble.average(PROBABILITIES)
+    np.testing.assert_allclose(mean[0], [0.34, 0.66, 0.0])
+    np.testing.assert_allclose(mean[2], [0.7 / 3, 1.0 / 3, 1.3 / 3])
+    assert mean.argmax(axis=1).tolist() == [1, 1, 2, 0]
+
+
+def test_a_tie_of_two_goes_to_the_larger_sum():
+    sure, weak = [0.05, 0.95], [0.6, 0.4]
+    assert ensemble.majority_vote(np.array([[sure], [weak]])).tolist() == [1]
+    assert ensemble.majority_vote(np.array([[weak], [sure], [weak]])).tolist() == [0]
+
+
+def test_shares_order_by_votes_first_and_by_probability_only_among_equals():
+    generator = np.random.default_rng(0)
+    probabilities = generator.dirichlet(np.ones(4), size=(5, 200))
+    shares, summed = ensemble.vote_shares(probabilities), probabilities.sum(axis=0)
+    votes = np.array([[np.sum(probabilities[:, pair].argmax(axis=1) == c) for c in range(4)] for pair in range(200)])
+    assert any(len(set(row)) < 4 and row.max() < 5 for row in votes)
+    for pair in range(200):
+        by_hand = sorted(range(4), key=lambda c: (votes[pair, c], summed[pair, c]))
+        assert np.argsort(shares[pair]).tolist() == by_hand
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (0, 4, 3)])
+def test_what_is_no_stack_of_runs_is_refused(shape):
+    with pytest.raises(ValueError, match="is not \\(runs, pairs, classes\\)"):
+        ensemble.average(np.zeros(shape))
+
+
+def _split(labels, **more):
+    return Split(*zip(*TEXTS, strict=True), labels, **more)
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory):
+    """A sweep's folder: a setting with three runs and one that diverged, and a setting with a single run."""
+    folder, mine = tmp_path_factory.mktemp("workdir"), tmp_path_factory.mktemp("mine")
+    labels = ["neutral", "entailment", "contradiction", "neutral", "neutral"]
+    rows = ["\t".join((*pair, label)) for pair, label in zip(TEXTS, labels, strict=True)]
+    (mine / "test.tsv").write_text("\n".join(["text_a\ttext_b\tlabel", *rows]) + "\n")
+    config = {"data": {"name": "own", "directory": str(mine), "task": "classification"}}
+    for setting, seed, status in [("x", 0, "finished"), ("x", 1, "finished"), ("x", 11, "finished"), ("x", 2, "diverged"), ("y", 0, "finished")]:
+        run = folder / "runs" / f"{setting}-seed{seed}"
+        run.mkdir(parents=True)
+        record = {"format": 1, "run": run.name, "seed": seed, "status": status, "variant": "", "overrides": {"model.blocks": 1}}
+        (run / "record.json").write_text(json.dumps({**record, "data": {"name": "own"}}))
+        if status == "finished":
+            saved_model.save(run, params=saved_model.parameters(3, seed=seed), config=config)
+    return folder, _split(labels)
+
+
+def test_runs_are_scored_alone_and_together(workdir):
+    folder, split = workdir
+    matchers = [jaxmatch.load(folder / "runs" / f"x-seed{seed}") for seed in (0, 1, 11)]
+    scores = ensemble.ensemble(iter(matchers), split)
+    assert scores.single == tuple(score_split(matcher, split) for matcher in matchers)
+    # By hand, from what each run answers.
+    answers = [matcher.predict(TEXTS) for matcher in matchers]
+    assert len({tuple(one.label for one in run) for run in answers}) > 1  # the runs disagree somewhere
+    voted = averaged = 0
+    for pair, label in enumerate(split.labels):
+        total = {name: sum(run[pair].probabilities[name] for run in answers) for name in saved_model.LABELS}
+        votes = [run[pair].label for run in answers]
+        voted += max(total, key=lambda name: (votes.count(name), total[name])) == label
+        averaged += max(total, key=total.get) == label
+    assert scores.vote["accuracy"] == pytest.approx(voted / 5)
+    assert scores.average["accuracy"] == pytest.approx(averaged / 5)
+
+
+def test_a_ranking_is_ordered_by_votes_and_then_by_probability(tmp_path):
+    matchers = [
+        jaxmatch.load(
+            saved_model.save(
+                tmp_path / str(seed), task="ranking", labels=("0", "1"), params=saved_model.parameters(2, seed=seed)
+            )
+        )
+        for seed in (0, 1)
+    ]
+    labels = ["0", "1", "0", "0", "1"]
+    scores = ensemble.ensemble(matchers, _split(labels, groups=["q"] * 5))
+    right = np.array([[one.probabilities["1"] for one in matcher.predict(TEXTS)] for matcher in matchers])
+    ranks = [((right[:, pair] > 0.5).sum(), right[:, pair].sum()) for pair in range(5)]
+    order = np.argsort(np.argsort([votes * 10 + total for votes, total in ranks]))
+    numbers = np.array(labels, int)
+    assert scores.vote["map"] == pytest.approx(ranking_scores(numbers, order, [0] * 5)["map"])
+    assert scores.average["map"] == pytest.approx(ranking_scores(numbers, right.sum(axis=0), [0] * 5)["map"])
+
+
+def test_numbers_are_averaged_and_do_not_vote(tmp_path):
+    matchers = [
+        jaxmatch.load(saved_model.save(tmp_path / str(seed), task="regression", labels=(), params=saved_model.parameters(1, seed=seed)))
+        for seed in (0, 1)
+    ]
+    labels = [1.0, 2.0, 3.0, 4.0, 0.0]
+    scores = ensemble.ensemble(matchers, _split(labels))
+    mean = (matchers[0].logits(TEXTS)[:, 0] + matchers[1].logits(TEXTS)[:, 0]) / 2
+    assert scores.vote is None
+    assert scores.average["pearson"] == pytest.approx(np.corrcoef(mean, labels)[0, 1], abs=1e-5)
+    assert scores.average["mse"] == pytest.approx(np.mean((mean - labels) ** 2), rel=1e-5)
+
+
+def test_what_cannot_be_put_together_is_one_line(workdir, tmp_path):
+    folder, split = workdir
+    one = jaxmatch.load(folder / "runs" / "x-seed0")
+    other = jaxmatch.load(saved_model.save(tmp_path / "run", labels=("no", "yes"), params=saved_model.parameters(2)))
+    with pytest.raises(InputError, match=r"answer differently: classification \(entailment, .*\) and classification \(no, yes\)"):
+        ensemble.ensemble([one, other], split)
+    with pytest.raises(InputError, match="an ensemble of no runs"):
+        ensemble.ensemble([], split)
+    with pytest.raises(InputError, match="label 'maybe' is not one of the model's"):
+        ensemble.ensemble([one], _split(["maybe"] * 5))
+
+
+# The command
+
+
+def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
+    folder, split = workdir
+    assert main(["ensemble", str(folder), "--format", "json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)  # a single run is no ensemble
+    assert answer["runs"] == ["x-seed0", "x-seed1", "x-seed11"]
+    assert (answer["data"], answer["pairs"], answer["overrides"]) == ("own test", 5, {"model.blocks": 1})
+    expected = ensemble.ensemble([jaxmatch.load(folder / "runs" / run) for run in answer["runs"]], split)
+    assert answer["vote"] == pytest.approx(expected.vote)
+    assert answer["average"] == pytest.approx(expected.average)
+    assert main(["ensemble", str(folder)]) == 0
+    text = capsys.readouterr().out
+    assert "own test, 5 pairs." in text and "| model.blocks=1 | 3    | test accuracy (%) |" in text
+    assert f"{100 * expected.vote['accuracy']:.1f} |" in text
+
+
+def test_the_command_says_what_it_lacks(workdir, tmp_path, capsys):
+    folder, _ = workdir
+    assert main(["ensemble", str(tmp_path)]) == 2
+    assert "holds no runs of a sweep; give the --workdir of a sweep" in capsys.readouterr().err
+    lonely = tmp_path / "runs" / "y-seed0"
+    lonely.mkdir(parents=True)
+    (lonely / "record.json").write_text((folder / "runs" / "y-seed0" / "record.json").read_text())
+    assert main(["ensemble", str(tmp_path)]) == 2
+    assert "no setting has two finished runs; train more seeds" in capsys.readouterr().err
+    assert main(["ensemble", str(folder), "--split", "dev"]) == 2
+    assert "has no dev file" in capsys.readouterr().err
