@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.parts import Parts, sizes, split
+from jaxmatch.layers.matmul import matmul_in_parts
+from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.weights import normalized_kernel
 
 
@@ -39,9 +39,7 @@ def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: s
     """
     width, size, features = kernel.shape
     wide = jnp.swapaxes(kernel, 0, 1).reshape(size, width * features)
-    rows = split(wide, sizes(parts), axis=0)
-    contributions = sum(matmul(part, own_rows, precision) for part, own_rows in zip(parts, rows, strict=True))
-    contributions = jnp.split(contributions, width, axis=-1)
+    contributions = jnp.split(matmul_in_parts(parts, wide, precision), width, axis=-1)
     total = contributions[width // 2]
     for offset in range(width):
         distance = offset - width // 2

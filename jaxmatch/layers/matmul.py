@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.layers.parts import Parts, sizes, split
+
 PRECISIONS = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
@@ -20,3 +22,18 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
     dtype = PRECISIONS[precision]
     # The result is rounded to `dtype` before it becomes float32, so that the gradient's two products run in it as well.
     return jnp.matmul(left.astype(dtype), right.astype(dtype)).astype(jnp.float32)
+
+
+def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Array:
+    """`[part; ...; part] @ kernel` without the concatenation (layers/parts.py).
+
+    Arguments:
+      parts: of <float32>[..., inputs of the part].
+      kernel: <float32>[inputs, columns].
+      precision: a key of `PRECISIONS`.
+
+    Returns:
+      <float32>[..., columns].
+    """
+    rows = split(kernel, sizes(parts), axis=0)
+    return sum(matmul(part, own_rows, precision) for part, own_rows in zip(parts, rows, strict=True))

@@ -1,0 +1,168 @@
+"""A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import compiled, random_parameters
+
+from jaxmatch.layers.lstm import Lstm
+
+SENTENCES = np.array([[1, 1, 1, 2, 2, 0, 0], [1, 2, 2, 2, 2, 2, 2], [0, 1, 0, 1, 2, 0, 2], [0] * 7, [2, 2, 0, 0, 0, 0, 0]], np.int8)
+INPUTS = np.random.default_rng(1).normal(size=(5, 7, 3)).astype(np.float32)
+
+
+def sigmoid(values):
+    return 1 / (1 + np.exp(-values))
+
+
+def read(inputs, params, direction):
+    """The textbook LSTM, a token at a time: [tokens, inputs] -> [tokens, features]."""
+    of_inputs, of_states, bias = (
+        np.asarray(params[name], np.float64) for name in ("input_kernel", "recurrent_kernel", "bias")
+    )
+    features = bias.shape[-1]
+    hidden, cell, outputs = np.zeros(features), np.zeros(features), []
+    for token in inputs:
+        gate = [
+            token @ of_inputs[:, direction, which] + hidden @ of_states[direction, :, which] + bias[direction, which]
+            for which in range(4)
+        ]
+        cell = sigmoid(gate[1]) * cell + sigmoid(gate[0]) * np.tanh(gate[2])
+        hidden = sigmoid(gate[3]) * np.tanh(cell)
+        outputs.append(hidden)
+    return np.array(outputs).reshape(-1, features)
+
+
+def expected_states(inputs, sentences, params, bidirectional=True):
+    """Each sentence cut out of its row and read for itself, also from its end."""
+    features = params["bias"].shape[-1]
+    states = np.zeros((*sentences.shape, features * (1 + bidirectional)))
+    for row in range(len(sentences)):
+        for sentence in (1, 2):
+            places = np.flatnonzero(sentences[row] == sentence)
+            states[row, places, :features] = read(inputs[row, places], params, 0)
+            if bidirectional:
+                states[row, places, features:] = read(inputs[row, places[::-1]], params, 1)[::-1]
+    return states
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_is_the_textbook_recurrence_over_each_sentence(bidirectional):
+    module = Lstm(4, bidirectional=bidirectional)
+    params = random_parameters(module, (INPUTS,), SENTENCES)
+    states = compiled(lambda params: module.apply({"params": params}, (INPUTS,), SENTENCES))(params)
+    np.testing.assert_allclose(states, expected_states(INPUTS, SENTENCES, params, bidirectional), atol=1e-5)
+
+
+def plain(params, inputs, sentences):
+    """The same without a scan, for automatic differentiation."""
+    added = jnp.einsum("bli,idgf->bldgf", inputs, params["input_kernel"]) + params["bias"]
+    batch, length, directions, _, features = added.shape
+    rows = []
+    for row in range(batch):
+        places = {sentence: np.flatnonzero(sentences[row] == sentence) for sentence in (1, 2)}
+        states = [[jnp.zeros(features)] * directions for _ in range(length)]
+        for order in places.values():
+            for direction in range(directions):
+                hidden = cell = jnp.zeros(features)
+                for place in order[:: 1 - 2 * direction]:
+                    gates = added[row, place, direction] + jnp.einsum("f,fgh->gh", hidden, params["recurrent_kernel"][direction])
+                    cell = jax.nn.sigmoid(gates[1]) * cell + jax.nn.sigmoid(gates[0]) * jnp.tanh(gates[2])
+                    hidden = jax.nn.sigmoid(gates[3]) * jnp.tanh(cell)
+                    states[place][direction] = hidden
+        rows.append(jnp.stack([jnp.concatenate(state) for state in states]))
+    return jnp.stack(rows)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_gradients_are_those_of_automatic_differentiation(bidirectional):
+    module = Lstm(3, bidirectional=bidirectional)
+    inputs, sentences = INPUTS[:3, :5], np.array([[1, 1, 2, 2, 0], [0, 1, 0, 2, 2], [1, 1, 1, 1, 2]], np.int8)
+    params = random_parameters(module, (inputs,), sentences)
+    wanted = np.random.default_rng(2).normal(size=(3, 5, 3 * (1 + bidirectional)))
+
+    def loss(states):
+        return jnp.square(states - wanted)[sentences > 0].sum()
+
+    ours = compiled(jax.grad(lambda params, inputs: loss(module.apply({"params": params}, (inputs,), sentences)), argnums=(0, 1)))
+    theirs = compiled(jax.grad(lambda params, inputs: loss(plain(params, inputs, sentences)), argnums=(0, 1)))
+    for one, other in zip(
+        jax.tree.leaves(ours(params, inputs)), jax.tree.leaves(theirs(params, inputs)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+
+
+def test_padding_never_changes_a_state_nor_takes_a_gradient():
+    module = Lstm(3)
+    inputs, sentences = INPUTS[:2, :5], np.array([[1, 1, 2, 2, 2], [1, 2, 2, 2, 2]], np.int8)
+    params = random_parameters(module, (inputs,), sentences)
+    alone = module.apply({"params": params}, (inputs,), sentences)
+    places = np.array([1, 2, 4, 6, 7])
+    padded = np.full((2, 9, 3), 1e3, np.float32)
+    padded[:, places] = inputs
+    wide = np.zeros((2, 9), np.int8)
+    wide[:, places] = sentences
+
+    def total(inputs):
+        states = module.apply({"params": params}, (inputs,), wide)
+        return states.sum(), states
+
+    (_, states), gradient = jax.value_and_grad(total, has_aux=True)(jnp.asarray(padded))
+    np.testing.assert_allclose(states[:, places], alone, atol=1e-6)
+    between = np.setdiff1d(np.arange(9), places)
+    np.testing.assert_array_equal(states[:, between], 0)
+    np.testing.assert_array_equal(gradient[:, between], 0)
+
+
+@pytest.mark.parametrize("sentences", [[[0]], [[1]], [[2]], [[0, 0, 0]]], ids=str)
+def test_one_token_or_none_gives_finite_gradients(sentences):
+    module, sentences = Lstm(3), np.array(sentences, np.int8)
+    inputs = jnp.ones((*sentences.shape, 2))
+    params = random_parameters(module, (inputs,), sentences)
+    gradient = jax.grad(lambda params: module.apply({"params": params}, (inputs,), sentences).sum())(params)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    assert np.any(gradient["input_kernel"]) == bool(sentences.any())
+
+
+def test_parts_are_as_if_concatenated():
+    module = Lstm(3)
+    params = random_parameters(module, (INPUTS,), SENTENCES)
+    whole = module.apply({"params": params}, (INPUTS,), SENTENCES)
+    np.testing.assert_allclose(module.apply({"params": params}, (INPUTS[..., :1], INPUTS[..., 1:]), SENTENCES), whole, atol=1e-6)
+
+
+def test_replicas_side_by_side_are_as_alone():
+    module = Lstm(3)
+    replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
+    gradient = jax.grad(lambda params: jnp.square(module.apply({"params": params}, (INPUTS,), SENTENCES)).sum())
+    together = compiled(jax.vmap(gradient))(stacked)
+    alone = compiled(gradient)
+    for row, replica in enumerate(replicas):
+        for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone(replica)), strict=True):
+            np.testing.assert_allclose(one[row], other, atol=2e-5)
+
+
+def test_each_gate_starts_as_glorot_has_it_and_the_forget_gate_where_it_is_told():
+    params = Lstm(50, forget_bias=1.5).init(jax.random.key(0), (jnp.zeros((1, 1, 30)),), jnp.ones((1, 1), jnp.int8))["params"]
+    assert params["input_kernel"].shape == (30, 2, 4, 50) and params["recurrent_kernel"].shape == (2, 50, 4, 50)
+    for kernel, inputs in ((params["input_kernel"], 30), (params["recurrent_kernel"], 50)):
+        limit = np.sqrt(6 / (inputs + 50))
+        assert 0.99 * limit < np.abs(kernel).max() <= limit
+        np.testing.assert_allclose(np.std(kernel), limit / np.sqrt(3), rtol=0.03)
+    np.testing.assert_array_equal(params["bias"][:, 1], 1.5)
+    np.testing.assert_array_equal(params["bias"][:, [0, 2, 3]], 0)
+
+
+def test_all_products_of_a_step_run_in_the_precision_asked_for():
+    module = Lstm(3, precision="bfloat16")
+    params = random_parameters(module, (INPUTS,), SENTENCES)
+
+    def total(module, params):
+        return module.apply({"params": params}, (INPUTS,), SENTENCES).sum()
+
+    rounded, exact = (jax.grad(lambda params, one=one: total(one, params))(params) for one in (module, Lstm(3)))
+    for one, other in zip(jax.tree.leaves(rounded), jax.tree.leaves(exact), strict=True):
+        assert one.dtype == jnp.float32
+        assert 0 < np.abs(one - other).max() < 0.05 * np.abs(other).max()
