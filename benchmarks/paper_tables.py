@@ -4,17 +4,15 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-SEEDS = 10
+from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.papers.re2 import SEEDS, UP_TO
+
+__all__ = ["DATA_SETS", "SEEDS", "UP_TO", "Row", "rows"]
+
 # Data set -> (config, pairs of the full set as the paper counts them, dev and test included).
-DATA_SETS = {
-    "SNLI": ("re2_snli", 570_000),
-    "SciTail": ("re2_scitail", 27_000),
-    "Quora": ("re2_quora", 400_000),
-    "WikiQA": ("re2_wikiqa", 20_000),
-}
-_MAIN = {"SNLI": "1", "SciTail": "2", "Quora": "3", "WikiQA": "4"}
-UP_TO = 5  # blocks and encoder layers of Table 7
-_ROBUSTNESS = ("SNLI", "Quora", "SciTail")
+DATA_SETS = {re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].pairs) for name in re2.PAPER}
+_MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.PAPER}
+_ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in re2.ROBUSTNESS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,26 +34,6 @@ class Row:
     new: bool
 
 
-def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Table 6: row -> what it changes in the released setting of a data set."""
-    return {
-        "original": {},
-        "w/o enc-in": {"encoder_input": False},
-        "residual conn.": {"connection": "residual"},
-        "simple fusion": {"fusion": "simple"},
-        "alignment alt.": {"alignment": "linear" if model["alignment"] == "identity" else "identity"},
-        "prediction alt.": {"prediction": "full" if model["prediction"] == "simple" else "simple"},
-        "parallel blocks": {"parallel_blocks": True},
-    }
-
-
-def robustness(up_to: int) -> dict[str, dict[str, Any]]:
-    """Table 7: row -> what it changes."""
-    counts = range(1, up_to + 1)
-    blocks = {f"{count} blocks": {"blocks": count, "encoder_layers": 2} for count in counts}
-    return blocks | {f"{count} enc. layers": {"blocks": 2, "encoder_layers": count} for count in counts}
-
-
 def rows(models: Mapping[str, Mapping[str, Any]], up_to: int = UP_TO) -> Iterator[Row]:
     """All rows, table by table.
 
@@ -65,8 +43,8 @@ def rows(models: Mapping[str, Mapping[str, Any]], up_to: int = UP_TO) -> Iterato
     """
     trained: list[tuple[str, dict[str, Any]]] = []
     main = [(_MAIN[name], name, {"RE2": {}}) for name in models]
-    sixth = [("6", name, ablations(model)) for name, model in models.items()]
-    seventh = [("7", name, robustness(up_to)) for name in models if name in _ROBUSTNESS]
+    sixth = [("6", name, re2.ablations(model)) for name, model in models.items()]
+    seventh = [("7", name, re2.robustness(up_to)) for name in models if name in _ROBUSTNESS]
     for table, data_set, variants in main + sixth + seventh:
         for name, changes in variants.items():
             settings = (data_set, {**models[data_set], **changes})

@@ -101,6 +101,7 @@ def test_sweep_hands_everything_on(launch, capsys):
                 "overrides": {"model.blocks": "2"},
                 "grid_overrides": {"optimizer.learning_rate": "1e-3,2e-3"},
                 "options": {"data_directory": "../data", "vectors": "glove.zip"},
+                "smoke": False,
             },
         )
     ]
@@ -129,10 +130,16 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
                 "overrides": {},
                 "grid_overrides": {},
                 "options": {},
+                "smoke": False,
             },
         )
     ]
     assert capsys.readouterr().out == "the train\n"
+
+
+def test_a_smoke_run_has_a_folder_of_its_own(launch):
+    assert main(["sweep", "a.py", "--smoke"]) == 0
+    assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["smoke"]) == (Path("runs/a-smoke"), True)
 
 
 @pytest.mark.parametrize("layout", table.FORMATS)

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)")
     parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, from the file's first on")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")
+    parser.add_argument("--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data")
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
 
@@ -57,12 +58,13 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
             options[name] = getattr(arguments, name)
     text = function(
         arguments.file,
-        workdir=arguments.workdir or Path("runs") / arguments.file.stem,
+        workdir=arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke),
         seeds=arguments.seeds,
         dry_run=arguments.dry_run,
         overrides=arguments.dotted["config"],
         grid_overrides=arguments.dotted["grid"],
         options=options,
+        smoke=arguments.smoke,
     )
     if text:
         print(text)

@@ -18,6 +18,7 @@ from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.plan import make_plan
 from jaxmatch.experiments.preparation import cache_folder
 from jaxmatch.experiments.records import best_record, read_record
+from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
 from jaxmatch.experiments.tables import Published, TableLayout, make_table
 from jaxmatch.experiments.workdir import Workdir
@@ -42,6 +43,7 @@ def sweep(
     overrides: Mapping[str, Any] | None = None,
     grid_overrides: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    smoke: bool = False,
     display: Display | None = None,
 ) -> str:
     """Runs a sweep file: shows the plan, trains what is missing, writes and returns the table.
@@ -54,6 +56,7 @@ def sweep(
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis.
       options: "data_directory", "vectors", and whatever the file's `get_sweep` takes.
+      smoke: shrink everything to seconds, on generated data (see `smoke.smoked`).
       display: shows progress.
 
     Returns:
@@ -62,7 +65,7 @@ def sweep(
     Raises:
       InputError: anything the user can mend.
     """
-    planned = resolve(file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options)
+    planned = resolve(file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke)
     display = display or Display()
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
@@ -129,13 +132,16 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     grid_overrides: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    smoke: bool = False,
 ) -> Sweep:
     """The sweep that a file and a command line describe together; see `sweep` for the arguments."""
     options, overrides = dict(options or {}), dict(overrides or {})
     for option, setting in (("data_directory", "data.directory"), ("vectors", "data.vectors")):
-        if option in options:
-            overrides[setting] = options.pop(option)
-    return changed(_load_sweep(Path(file), options), seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
+        value = options.pop(option, None)
+        if value is not None and not smoke:  # generated data needs neither
+            overrides[setting] = value
+    planned = _load_sweep(Path(file), options)
+    return changed(smoked(planned) if smoke else planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
@@ -168,7 +174,8 @@ def changed(
     """A sweep with what a command line changes in it; see `sweep` for the arguments.
 
     Raises:
-      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis.
+      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis, or of what every
+        variant sets.
     """
     overrides, grid_overrides = overrides or {}, grid_overrides or {}
     known = flatten(planned.config)
@@ -182,11 +189,16 @@ def changed(
             raise InputError(
                 f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…"
             )
+        if planned.variants and all(key in settings for settings in planned.variants.values()):
+            raise InputError(f"every variant of this sweep sets config.{key}", remedy="leave it out, or change the sweep file")
     config = with_overrides(planned.config, overrides)
     rows = tuple(planned.table.rows) + tuple(key for key in grid if key not in planned.table.rows and key != planned.table.columns)
     order = {**planned.table.order, **grid}
     selection = config.training.selection
     scores = planned.table.scores or SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+    if config.training.best_on_test:
+        on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]
+        scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
     now = flatten(config)
     # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a result.
     different = [f"{key}={now[key]}" for key in overrides if now[key] != known[key] and not key.startswith(NOT_IDENTITY)]

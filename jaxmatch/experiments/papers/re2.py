@@ -1,0 +1,234 @@
+"""RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-4, 6 and 7, and the figures printed there.
+
+Settings are fields of `config.model` that differ from the released setting of the data set (configs/re2_*.py).
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import nearest
+from jaxmatch.experiments.tables import Published
+
+CITATION = "Yang et al. (2019)"
+SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
+ORIGINAL = "original"
+UP_TO = 5  # blocks and encoder layers of Table 7
+# What a row of the paper says about its model. The hidden size is left out: the paper gives 150 for all sets, the released
+# settings use 200 for three of them.
+STATED = ("blocks", "encoder_layers", "alignment", "fusion", "connection", "encoder_input", "prediction", "parallel_blocks")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set of the paper, or one that is only trained here.
+
+    Attributes:
+      title: as it is written.
+      config: stem of its file in configs/.
+      pairs: of the full set, dev and test included, as the paper counts them; 0 for one that is not in the paper.
+      main_table: the number of its table among 1 to 4; "" for one that is not in the paper.
+      scores: what a table shows, the score that chooses the checkpoint first.
+    """
+
+    title: str
+    config: str
+    pairs: int
+    main_table: str
+    scores: tuple[str, ...]
+
+
+_ACCURACY = ("dev.accuracy", "test.accuracy")
+DATA_SETS = {
+    "snli": DataSet("SNLI", "re2_snli", 570_000, "1", _ACCURACY),
+    "scitail": DataSet("SciTail", "re2_scitail", 27_000, "2", _ACCURACY),
+    "quora": DataSet("Quora", "re2_quora", 400_000, "3", _ACCURACY),
+    "wikiqa": DataSet("WikiQA", "re2_wikiqa", 20_000, "4", ("dev.mrr", "test.map", "test.mrr")),
+    "sick": DataSet("SICK", "re2_sick", 0, "", _ACCURACY),
+}
+PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
+ROBUSTNESS = ("snli", "quora", "scitail")
+
+
+def data_set(name: str) -> DataSet:
+    """The data set of that name.
+
+    Raises:
+      InputError: there is none; names the nearest.
+    """
+    if name not in DATA_SETS:
+        raise InputError(f'there is no data set "{name}" in this sweep', remedy=nearest(name, list(DATA_SETS)))
+    return DATA_SETS[name]
+
+
+# What is trained
+
+
+def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Table 6: row -> what it changes.
+
+    Arguments:
+      model: the released `config.model` of the data set; the alternative of a layer is the one it does not use.
+    """
+    return {
+        ORIGINAL: {},
+        "w/o enc-in": {"encoder_input": False},
+        "residual conn.": {"connection": "residual"},
+        "simple fusion": {"fusion": "simple"},
+        "alignment alt.": {"alignment": "linear" if model["alignment"] == "identity" else "identity"},
+        "prediction alt.": {"prediction": "full" if model["prediction"] == "simple" else "simple"},
+        "parallel blocks": {"parallel_blocks": True},
+    }
+
+
+def robustness(up_to: int = UP_TO) -> dict[str, dict[str, Any]]:
+    """Table 7: row -> what it changes. "2 blocks" and "2 enc. layers" are the same model."""
+    counts = range(1, up_to + 1)
+    blocks = {f"{count} block{'s' * (count > 1)}": {"blocks": count, "encoder_layers": 2} for count in counts}
+    layers = {f"{count} enc. layer{'s' * (count > 1)}": {"blocks": 2, "encoder_layers": count} for count in counts}
+    return blocks | layers
+
+
+def distinct(variants: Mapping[str, Mapping[str, Any]], model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The variants that are models of their own: of those with equal settings, the first."""
+    kept: dict[str, dict[str, Any]] = {}
+    for name, changes in variants.items():
+        if not any({**model, **changes} == {**model, **other} for other in kept.values()):
+            kept[name] = dict(changes)
+    return kept
+
+
+def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Variants as a sweep takes them: {"1 block": {"blocks": 1}} as {"1 block": {"model.blocks": 1}}."""
+    return {name: {f"model.{key}": value for key, value in changes.items()} for name, changes in variants.items()}
+
+
+# What was printed
+
+# RE2 itself in Tables 1 to 4: parameters and test scores.
+_RE2 = {
+    "snli": ("2.8M", {"test.accuracy": "88.9 ± 0.1"}),
+    "scitail": ("", {"test.accuracy": "86.0 ± 0.6"}),
+    "quora": ("", {"test.accuracy": "89.2 ± 0.2"}),
+    "wikiqa": ("", {"test.map": "0.7452 ± 0.0044", "test.mrr": "0.7618 ± 0.0040"}),
+}
+# The single models it is compared with there: name, parameters, test scores in the order of the data set's.
+_COMPARED = {
+    "snli": (
+        ("DecAtt (Parikh et al., 2016)", "0.6M", "86.8"),
+        ("BiMPM (Wang et al., 2017)", "1.6M", "86.9"),
+        ("ESIM (Chen et al., 2017)", "4.3M", "88.0"),
+        ("DIIN (Gong et al., 2018)", "4.4M", "88.0"),
+        ("MwAN (Tan et al., 2018)", "14M", "88.3"),
+        ("CAFE (Tay et al., 2018)", "4.7M", "88.5"),
+        ("HIM (Chen et al., 2017)", "7.7M", "88.6"),
+        ("SAN (Liu et al., 2018)", "3.5M", "88.6"),
+        ("CSRAN (Tay et al., 2018)", "13.9M", "88.7"),
+        ("DRCN (Kim et al., 2018)", "6.7M", "88.9"),
+    ),
+    "scitail": (
+        ("ESIM (Chen et al., 2017)", "", "70.6"),
+        ("DecompAtt (Parikh et al., 2016)", "", "72.3"),
+        ("DGEM (Khot et al., 2018)", "", "77.3"),
+        ("HCRN (Tay et al., 2018)", "", "80.0"),
+        ("CAFE (Tay et al., 2018)", "", "83.3"),
+        ("CSRAN (Tay et al., 2018)", "", "86.7"),
+    ),
+    "quora": (
+        ("BiMPM (Wang et al., 2017)", "", "88.2"),
+        ("pt-DecAttn-word (Tomar et al., 2017)", "", "87.5"),
+        ("pt-DecAttn-char (Tomar et al., 2017)", "", "88.4"),
+        ("DIIN (Gong et al., 2018)", "", "89.1"),
+        ("MwAN (Tan et al., 2018)", "", "89.1"),
+        ("CSRAN (Tay et al., 2018)", "", "89.2"),
+        ("SAN (Liu et al., 2018)", "", "89.4"),
+    ),
+    "wikiqa": (
+        ("ABCNN (Yin et al., 2016)", "", "0.6921", "0.7108"),
+        ("KVMN (Miller et al., 2016)", "", "0.7069", "0.7265"),
+        ("BiMPM (Wang et al., 2017)", "", "0.718", "0.731"),
+        ("IWAN (Shen et al., 2017)", "", "0.733", "0.750"),
+        ("CA (Wang and Jiang, 2017)", "", "0.7433", "0.7545"),
+        ("HCRN (Tay et al., 2018)", "", "0.743", "0.756"),
+    ),
+}
+# Table 6, dev sets, without deviations; the columns of the paper.
+_ABLATION_COLUMNS = ("snli", "quora", "scitail", "wikiqa")
+_ABLATION = {
+    ORIGINAL: ("88.9", "89.4", "88.9", "0.7740"),
+    "w/o enc-in": ("87.2", "85.7", "78.1", "0.7146"),
+    "residual conn.": ("88.9", "89.2", "87.4", "0.7640"),
+    "simple fusion": ("88.8", "88.3", "87.5", "0.7345"),
+    "alignment alt.": ("88.7", "89.3", "88.2", "0.7702"),
+    "prediction alt.": ("88.9", "89.2", "88.8", "0.7558"),
+    "parallel blocks": ("88.8", "88.6", "87.6", "0.7607"),
+}
+# Table 7, dev sets.
+_ROBUSTNESS = {
+    "1 block": ("88.1 ± 0.1", "88.7 ± 0.1", "88.3 ± 0.8"),
+    "2 blocks": ("88.9 ± 0.2", "89.2 ± 0.2", "88.9 ± 0.3"),
+    "3 blocks": ("88.9 ± 0.1", "89.4 ± 0.1", "88.8 ± 0.5"),
+    "4 blocks": ("89.0 ± 0.1", "89.5 ± 0.1", "88.7 ± 0.5"),
+    "5 blocks": ("89.0 ± 0.2", "89.2 ± 0.2", "88.5 ± 0.5"),
+    "1 enc. layer": ("88.6 ± 0.2", "88.9 ± 0.2", "88.1 ± 0.4"),
+    "2 enc. layers": ("88.9 ± 0.2", "89.2 ± 0.2", "88.9 ± 0.3"),
+    "3 enc. layers": ("89.2 ± 0.1", "89.2 ± 0.1", "88.7 ± 0.6"),
+    "4 enc. layers": ("89.1 ± 0.0", "89.1 ± 0.1", "88.7 ± 0.5"),
+    "5 enc. layers": ("89.0 ± 0.1", "89.0 ± 0.2", "89.1 ± 0.3"),
+}
+
+
+def _stated(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by which a row of the paper finds the same row here."""
+    model = {**config.model.to_dict(), **changes}
+    return {"model.name": "re2", "data.name": config.data.name, **{f"model.{key}": model[key] for key in STATED}, "seeds": SEEDS}
+
+
+def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
+    """Tables 1 to 4: RE2 and the single models it is compared with; nothing for a set that is not in the paper.
+
+    Arguments:
+      name: of the data set.
+      config: its released setting, which is that of the paper's row.
+    """
+    if name not in _RE2:
+        return ()
+    source = f"{CITATION}, Table {DATA_SETS[name].main_table}"
+    parameters, scores = _RE2[name]
+    known = {"parameters": parameters} if parameters else {}
+    rows = [Published("RE2 (paper, GloVe 840B)", scores, source, _stated(config, {}) | known)]
+    for label, parameters, *figures in _COMPARED[name]:
+        known = {"parameters": parameters} if parameters else {}
+        rows.append(Published(label, dict(zip(scores, figures, strict=True)), source, {"data.name": config.data.name} | known))
+    return tuple(rows)
+
+
+def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
+    """Table 6; arguments as of `published_main`."""
+    return tuple(_published_dev("6", _ABLATION, _ABLATION_COLUMNS, name, config, ablations(config.model), by_name=True))
+
+
+def published_robustness(name: str, config: ConfigDict) -> tuple[Published, ...]:
+    """Table 7; arguments as of `published_main`. Of its two rows for one model, whose figures are equal, the first."""
+    variants = distinct(robustness(), config.model.to_dict())
+    return tuple(_published_dev("7", _ROBUSTNESS, ROBUSTNESS, name, config, variants, by_name=False))
+
+
+def _published_dev(
+    table: str,
+    figures: Mapping[str, tuple[str, ...]],
+    columns: tuple[str, ...],
+    name: str,
+    config: ConfigDict,
+    variants: Mapping[str, Mapping[str, Any]],
+    by_name: bool,
+) -> Iterable[Published]:
+    if name not in columns:
+        return
+    for row, changes in variants.items():
+        settings = {"variant": row} if by_name else {}
+        scores = {DATA_SETS[name].scores[0]: figures[row][columns.index(name)]}
+        yield Published(f"RE2, {row} (paper, GloVe 840B)", scores, f"{CITATION}, Table {table}", settings | _stated(config, changes))

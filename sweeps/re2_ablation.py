@@ -1,0 +1,36 @@
+"""RE2's ablation, the paper's Table 6: seven variants of the released setting, ten seeds each, compared on dev.
+
+    jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
+
+`--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of the
+prediction layer is the one that the released setting of the data set does not use. `--smoke` tries it without data files.
+"""
+
+from pathlib import Path
+
+from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep(dataset: str = "snli") -> Sweep:
+    data = re2.data_set(dataset)
+    config = load_config(CONFIGS / f"{data.config}.py")
+    variants = re2.ablations(config.model)
+    return Sweep(
+        name=f"re2-ablation-{dataset}",
+        config=config,
+        grid={},
+        variants=re2.settings(variants),
+        seeds=tuple(range(re2.SEEDS)),
+        table=TableLayout(
+            title=f"Ablation of RE2 on {data.title}",
+            rows=("variant",),
+            scores=data.scores[:1],
+            published=re2.published_ablation(dataset, config),
+            order={"variant": tuple(variants)},
+        ),
+    )

@@ -1,0 +1,35 @@
+"""RE2's robustness to its structure, the paper's Table 7: one to five blocks, and one to five encoder layers, ten seeds each.
+
+    jaxmatch sweep sweeps/re2_robustness.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/robustness
+
+`--dataset`: snli, quora, scitail; or wikiqa, of which the paper gives no figures, or sick, which is not in it. `--smoke` tries
+it without data files.
+"""
+
+from pathlib import Path
+
+from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep(dataset: str = "snli") -> Sweep:
+    data = re2.data_set(dataset)
+    config = load_config(CONFIGS / f"{data.config}.py")
+    return Sweep(
+        name=f"re2-robustness-{dataset}",
+        config=config,
+        grid={},
+        variants=re2.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
+        seeds=tuple(range(re2.SEEDS)),
+        table=TableLayout(
+            title=f"Robustness of RE2 to blocks and encoder layers on {data.title}",
+            rows=("model.blocks", "model.encoder_layers"),
+            scores=data.scores[:1],
+            published=re2.published_robustness(dataset, config),
+            notes=("2 blocks with 2 encoder layers stand in both series of the paper and are trained once",),
+        ),
+    )

@@ -1,0 +1,140 @@
+"""The paper's rows: what they train, what was printed of them, and that the launchers hold both together."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import launch
+from jaxmatch.experiments.configuration import flatten
+from jaxmatch.experiments.papers import re2
+
+SWEEPS = Path(__file__).parent.parent / "sweeps"
+PAPER_SWEEPS = ("re2_main", "re2_ablation", "re2_robustness")
+
+
+def resolved(sweep, dataset, **arguments):
+    return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset}, **arguments)
+
+
+@pytest.mark.parametrize("dataset", re2.DATA_SETS)
+@pytest.mark.parametrize(("sweep", "variants"), [("re2_main", 1), ("re2_ablation", 7), ("re2_robustness", 9)])
+def test_every_launcher_takes_every_data_set(sweep, variants, dataset):
+    planned = resolved(sweep, dataset)
+    assert planned.config.data.name == dataset
+    runs = planned.runs()
+    assert len(runs) == variants * 10
+    assert len({run.identity("data") for run in runs}) == len(runs)
+    # A variant is a program of its own, its seeds are not.
+    assert len({run.signature("data") for run in runs}) == variants
+    assert all(score.split(".")[1] in ("accuracy", "mrr", "map") for score in planned.table.scores)
+    assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
+
+
+@pytest.mark.parametrize("sweep", PAPER_SWEEPS)
+def test_an_unknown_data_set_is_one_line(sweep, capsys):
+    assert main(["sweep", str(SWEEPS / f"{sweep}.py"), "--dataset", "wikiqaa"]) == 2
+    said = capsys.readouterr().err
+    assert said == 'jaxmatch: there is no data set "wikiqaa" in this sweep; did you mean "wikiqa"?\n'
+
+
+def alternatives(dataset):
+    runs = {run.variant: run.config.model for run in resolved("re2_ablation", dataset, seeds=1).runs()}
+    return {name: (runs[name].alignment, runs[name].prediction) for name in ("original", "alignment alt.", "prediction alt.")}
+
+
+def test_alternatives_are_those_the_paper_notes_for_each_data_set():
+    # "On SciTail F is an identity function while on all others it is a layer"; "on WikiQA the simplified prediction is used".
+    assert alternatives("snli") == {
+        "original": ("linear", "full"), "alignment alt.": ("identity", "full"), "prediction alt.": ("linear", "simple"),
+    }  # fmt: skip
+    assert alternatives("quora")["original"] == ("linear", "symmetric")
+    assert alternatives("quora")["prediction alt."] == ("linear", "simple")
+    assert alternatives("scitail")["original"] == ("identity", "full")
+    assert alternatives("scitail")["alignment alt."] == ("linear", "full")
+    assert alternatives("wikiqa")["original"] == ("linear", "simple")
+    assert alternatives("wikiqa")["prediction alt."] == ("linear", "full")
+
+
+def test_robustness_holds_one_of_both_counts_at_two():
+    runs = resolved("re2_robustness", "scitail", seeds=1).runs()
+    counts = [(run.config.model.blocks, run.config.model.encoder_layers) for run in runs]
+    assert counts == [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (2, 1), (2, 3), (2, 4), (2, 5)]
+    assert all(run.config.model.alignment == "identity" for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "dataset", "rows", "with_settings_of_a_run"),
+    [
+        ("re2_main", "snli", 11, 1), ("re2_main", "scitail", 7, 1), ("re2_main", "quora", 8, 1), ("re2_main", "wikiqa", 7, 1),
+        ("re2_main", "sick", 0, 0),
+        ("re2_ablation", "snli", 7, 7), ("re2_ablation", "quora", 7, 7), ("re2_ablation", "scitail", 7, 7),
+        ("re2_ablation", "wikiqa", 7, 7), ("re2_ablation", "sick", 0, 0),
+        ("re2_robustness", "snli", 9, 9), ("re2_robustness", "quora", 9, 9), ("re2_robustness", "scitail", 9, 9),
+        ("re2_robustness", "wikiqa", 0, 0), ("re2_robustness", "sick", 0, 0),
+    ],
+)  # fmt: skip
+def test_published_rows_have_the_settings_of_one_run_each(sweep, dataset, rows, with_settings_of_a_run):
+    planned = resolved(sweep, dataset, seeds=1)
+    published = planned.table.published
+    assert len(published) == rows
+    assert all(set(row.scores) <= set(planned.table.scores) and "Table " in row.source for row in published)
+    found = []
+    for row in published:
+        asked = {key: value for key, value in row.settings.items() if key.startswith(("model.", "variant"))}
+        known = [(run, {**flatten(run.config), "variant": run.variant}) for run in planned.runs()]
+        runs = [run for run, settings in known if asked and asked.items() <= settings.items()]
+        assert len(runs) <= 1
+        found += [run.identity("data") for run in runs]
+    assert len(found) == len(set(found)) == with_settings_of_a_run
+
+
+def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
+    assert re2._ROBUSTNESS["2 blocks"] == re2._ROBUSTNESS["2 enc. layers"]
+
+
+def test_some_figures_as_the_paper_prints_them():
+    def figures(sweep, dataset):
+        published = resolved(sweep, dataset).table.published
+        return {row.label.removesuffix(" (paper, GloVe 840B)"): tuple(row.scores.values()) for row in published}
+
+    assert figures("re2_main", "wikiqa")["RE2"] == ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
+    assert figures("re2_main", "quora")["pt-DecAttn-char (Tomar et al., 2017)"] == ("88.4",)
+    assert figures("re2_ablation", "scitail")["RE2, w/o enc-in"] == ("78.1",)
+    assert figures("re2_ablation", "wikiqa")["RE2, simple fusion"] == ("0.7345",)
+    assert figures("re2_robustness", "quora")["RE2, 4 blocks"] == ("89.5 ± 0.1",)
+    assert figures("re2_robustness", "scitail")["RE2, 5 enc. layers"] == ("89.1 ± 0.3",)
+
+
+def test_what_every_variant_sets_cannot_be_set_for_all():
+    with pytest.raises(InputError, match="every variant of this sweep sets config.model.blocks"):
+        resolved("re2_robustness", "snli", overrides={"model.blocks": "3"})
+    assert resolved("re2_ablation", "snli", overrides={"model.blocks": "2"}).config.model.blocks == 2
+
+
+def test_best_on_test_is_a_column_of_its_own_where_it_is_asked_for():
+    assert resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "True"}).table.scores == (
+        "dev.mrr", "test.map", "test.mrr", "best_on_test.map", "best_on_test.mrr",
+    )  # fmt: skip
+    assert not any("best" in score for score in resolved("re2_main", "wikiqa").table.scores)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Encoded data and compiled programs, shared by the smoke runs."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sweep", "dataset", "rows"), [("re2_main", "wikiqa", 1), ("re2_ablation", "wikiqa", 2)])
+def test_a_smoke_run_goes_from_the_file_to_the_table(sweep, dataset, rows, cache, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
+    words = f"sweep {SWEEPS / sweep}.py --dataset {dataset} --smoke --seeds 1 --config.execution.cache_directory={cache}"
+    assert main([*words.split(), "--workdir", str(tmp_path / "work")]) == 0
+    text = capsys.readouterr().out
+    assert ": smoke run" in text and "its scores mean nothing" in text and "Yang" not in text
+    body = [line for line in text.splitlines() if line.startswith("|")][2:]
+    assert len(body) == rows
+    assert all(re.search(r"\d", line.split("|")[-2]) for line in body)

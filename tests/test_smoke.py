@@ -1,0 +1,72 @@
+"""A smoke run keeps a sweep's shape and none of its size."""
+
+from pathlib import Path
+
+import pytest
+
+from jaxmatch.experiments import launch
+from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.experiments.smoke import NOTE, smoked
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.training.scores import score_names
+
+ROOT = Path(__file__).parent.parent
+LAYOUT = TableLayout(title="t", rows=(), scores=())
+
+
+FILES = [*sorted((ROOT / "sweeps").glob("*.py")), *sorted((ROOT / "configs").glob("re2_*.py"))]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_every_file_can_be_tried_without_data(file):
+    planned = launch.resolve(file, smoke=True, options={"data_directory": "/no/such/folder", "vectors": "none.txt"})
+    data = planned.config.data
+    assert data.name.startswith("embedded_") and not data.vectors and not data.directory
+    task = "ranking" if data.name == "embedded_ranking" else "classification"
+    known = score_names(task, 3 if data.name == "embedded_inference" else 2)
+    assert planned.config.training.selection in known
+    assert all(score.split(".")[1] in known for score in planned.table.scores if not score.startswith("times."))
+    runs = planned.runs()
+    assert len({run.signature("data") for run in runs}) <= 2
+    assert NOTE in planned.table.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "embedded", "selection"),
+    [
+        ("snli", "embedded_inference", "accuracy"),
+        ("quora", "embedded_paraphrase", "accuracy"),
+        ("wikiqa", "embedded_ranking", "mrr"),
+        ("sick_relatedness", "embedded_inference", "accuracy"),
+    ],
+)
+def test_data_of_the_same_task_stands_in(name, embedded, selection):
+    asked = {"wikiqa": "mrr", "sick_relatedness": "pearson"}.get(name, "accuracy")
+    config = with_overrides(default_config(), {"data.name": name, "training.selection": asked, "data.maximum_length": 50})
+    config = smoked(Sweep("s", config, {}, (0,), LAYOUT)).config
+    assert (config.data.name, config.training.selection, config.data.maximum_length) == (embedded, selection, 0)
+
+
+def test_one_s_own_data_is_told_by_its_scores():
+    def stands_in(**changes):
+        settings = {key.replace("__", "."): value for key, value in changes.items()}
+        config = with_overrides(default_config(), {"data.name": "own", **settings})
+        return smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.data.name
+
+    assert stands_in() == "embedded_inference"
+    assert stands_in(training__selection="map") == "embedded_ranking"
+    assert stands_in(training__selection="f1") == "embedded_paraphrase"
+    assert stands_in(data__task="ranking") == "embedded_ranking"
+
+
+def test_axes_of_one_program_stay_and_of_others_the_first_value():
+    grid = {"model.blocks": (1, 2, 3), "optimizer.learning_rate": (0.1, 0.2)}
+    small = smoked(Sweep("s", default_config(), grid, range(10), LAYOUT, {name: {} for name in "abc"}))
+    assert small.grid == {"model.blocks": (1,), "optimizer.learning_rate": (0.1, 0.2)}
+    assert small.seeds == (0, 1) and list(small.variants) == ["a", "b"]
+
+
+def test_a_smoke_run_can_be_changed_like_any_other():
+    planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
+    assert planned.config.training.epochs == 3 and len(planned.seeds) == 3
