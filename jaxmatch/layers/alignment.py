@@ -6,9 +6,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.layers.attention import attention_weights, of_other_sentence
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.masking import lowest
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.parts import Parts
 
@@ -58,10 +58,7 @@ class Alignment(nn.Module):
         projected = self._project(sequence, dropout_rate)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
         scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), self.precision) for part in projected)
-        other_sentence = sentences[:, :, None] + sentences[:, None, :] == 3  # one token of each
-        scores = jnp.where(other_sentence, scores * self.temperature, lowest(scores.dtype))
-        # A token finds nothing, rather than the mean of everything, where the other sentence is empty.
-        weights = jnp.where(other_sentence, nn.softmax(scores, axis=-1), 0.0)
+        weights = attention_weights(scores * self.temperature, of_other_sentence(sentences))
         # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise

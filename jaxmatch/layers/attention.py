@@ -1,0 +1,32 @@
+"""Which tokens a token may attend to, and how much it attends to each."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.layers.masking import lowest
+
+
+def of_other_sentence(sentences: jax.Array) -> jax.Array:
+    """<int8>[batch, length] -> <bool>[batch, length, length]: pairs of a token of one sentence and one of the other."""
+    return sentences[:, :, None] + sentences[:, None, :] == 3
+
+
+def of_same_sentence(sentences: jax.Array) -> jax.Array:
+    """<int8>[batch, length] -> <bool>[batch, length, length]: pairs of tokens of one sentence."""
+    return (sentences[:, :, None] == sentences[:, None, :]) & (sentences > 0)[:, :, None]
+
+
+def attention_weights(scores: jax.Array, allowed: jax.Array) -> jax.Array:
+    """A softmax over what each token may attend to; zeros where that is nothing.
+
+    Arguments:
+      scores: <float32>[batch, length, length].
+      allowed: <bool>[batch, length, length].
+
+    Returns:
+      <float32>[batch, length, length]; every row sums to 1 or is zero.
+    """
+    weights = nn.softmax(jnp.where(allowed, scores, lowest(scores.dtype)), axis=-1)
+    # A token finds nothing, rather than the mean of everything, where there is nothing to attend to.
+    return jnp.where(allowed, weights, 0.0)
