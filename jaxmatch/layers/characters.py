@@ -1,0 +1,91 @@
+"""A word from its characters: by a convolution (ESAN, section 2.1) or a bidirectional LSTM (CSRAN, section 2.1)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.convolution import convolve
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.pooling import max_over_time, sum_over_time
+
+
+class CharacterConvolution(nn.Module):
+    """A convolution over a word's characters, ReLU, and the largest value of each filter.
+
+    Arguments:
+      features: number of filters.
+      width: characters a filter sees; odd.
+      precision: of the matrix products.
+    """
+
+    features: int
+    width: int = 5
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
+        """embedded <float32>[words, characters, size], mask <bool>[words, characters] -> <float32>[words, features]."""
+        shape = (self.width, embedded.shape[-1], self.features)
+        kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        filtered = nn.relu(convolve((embedded,), kernel, mask.astype(jnp.int8), self.precision) + bias)
+        return max_over_time(filtered, mask)
+
+
+class CharacterLstm(nn.Module):
+    """The states of a bidirectional LSTM at both ends of a word.
+
+    Arguments:
+      features: of both directions together; even.
+      precision: of the matrix products.
+    """
+
+    features: int
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
+        """As `CharacterConvolution`.
+
+        Raises:
+          InputError: if the number of features is odd.
+        """
+        if self.features % 2:
+            raise InputError(f"{self.features} character features cannot be shared by two directions", remedy="give an even number")
+        states = Lstm(self.features // 2, precision=self.precision)((embedded,), mask.astype(jnp.int8))
+        forward, backward = jnp.split(states, 2, axis=-1)
+        place = jnp.where(mask, jnp.arange(mask.shape[1]), -1)
+        is_last = mask & (place == place.max(axis=1, keepdims=True))
+        is_first = mask & (jnp.arange(mask.shape[1]) == jnp.argmax(mask, axis=1)[:, None])
+        return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)
+
+
+CHARACTER_ENCODERS = {"cnn": CharacterConvolution, "bilstm": CharacterLstm}
+
+
+class CharacterFeatures(nn.Module):
+    """Trained embeddings of characters, encoded to a vector for each word.
+
+    Arguments:
+      kind: a key of `CHARACTER_ENCODERS`.
+      features: size of a word's vector.
+      known: how many characters there are, padding (0) included.
+      size: of a character's embedding.
+      precision: of the matrix products.
+    """
+
+    kind: str
+    features: int
+    known: int
+    size: int = 20
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, characters: jax.Array) -> jax.Array:
+        """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32>[batch, length, features]."""
+        table = self.param("embedding", nn.initializers.glorot_uniform(), (self.known, self.size), jnp.float32)
+        batch, length, longest = characters.shape
+        words = characters.reshape(-1, longest)
+        encode = CHARACTER_ENCODERS[self.kind](self.features, precision=self.precision, name="encoder")
+        return encode(table[words], words > 0).reshape(batch, length, self.features)

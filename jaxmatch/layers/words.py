@@ -1,0 +1,76 @@
+"""What ESAN (section 2.1), CSRAN (section 2.1) and CAFE are given for each word: its vector, and features beside it."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.characters import CharacterFeatures
+from jaxmatch.layers.parts import Parts
+
+LONGEST_WORD = 16  # characters of a word that are seen (ESAN, section 3; CSRAN's released settings)
+CHARACTERS = ("none", "cnn", "bilstm")
+
+
+class WordFeatures(nn.Module):
+    """The word vectors, which are not trained, and the features that are asked for.
+
+    Arguments:
+      characters: 'none', 'cnn' or 'bilstm' (layers/characters.py).
+      character_features: size of what they give.
+      known_characters: how many there are, padding (0) included.
+      tags: whether there is a trained embedding of the part of speech.
+      tag_features: its size.
+      known_tags: how many tags there are, padding (0) included.
+      exact_match: whether there is a mark of words that the other sentence has, too.
+      precision: of the matrix products.
+    """
+
+    characters: str
+    character_features: int
+    known_characters: int
+    tags: bool
+    tag_features: int
+    known_tags: int
+    exact_match: bool
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, tokens: dict[str, jax.Array], vectors: jax.Array) -> Parts:
+        """Looks up what is known of each word.
+
+        Arguments:
+          tokens: 'ids' <int32>[batch, length] and, as far as they are asked for, 'characters' <int32>[batch, length, 16],
+            'tags' <int32>[batch, length] and 'exact_match' <int8 or float32>[batch, length]. Features may be missing when
+            parameters are made, which do not depend on them.
+          vectors: <float32>[words, dimensions].
+
+        Returns:
+          parts of <float32>[batch, length, size].
+
+        Raises:
+          InputError: if a feature is missing.
+        """
+        parts = [jax.lax.stop_gradient(vectors)[tokens["ids"]]]
+        if self.characters != "none":
+            encode = CharacterFeatures(
+                self.characters, self.character_features, self.known_characters, precision=self.precision, name="characters"
+            )
+            parts.append(encode(self._feature(tokens, "characters")))
+        if self.tags:
+            shape = (self.known_tags, self.tag_features)
+            table = self.param("tag_embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)
+            parts.append(table[self._feature(tokens, "tags")])
+        if self.exact_match:
+            parts.append(self._feature(tokens, "exact_match").astype(jnp.float32)[..., None])
+        return tuple(parts)
+
+    def _feature(self, tokens: dict[str, jax.Array], name: str) -> jax.Array:
+        if name in tokens:
+            return tokens[name]
+        if not self.is_initializing():
+            raise InputError(
+                f"the model takes {name!r} of each word, which the data does not bring", remedy=f"leave model.{name} as it is by default"
+            )
+        shape = tokens["ids"].shape
+        return jnp.zeros((*shape, LONGEST_WORD) if name == "characters" else shape, jnp.int32)

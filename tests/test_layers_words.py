@@ -1,0 +1,96 @@
+"""Words from their vectors, characters, tags and exact matches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import compiled, random_parameters
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.characters import CharacterConvolution, CharacterFeatures, CharacterLstm
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.words import WordFeatures
+
+RANDOM = np.random.default_rng(0)
+EMBEDDED = RANDOM.normal(size=(4, 6, 3)).astype(np.float32)
+MASK = np.arange(6) < np.array([6, 3, 1, 0])[:, None]
+IDS = np.array([[2, 3, 0], [4, 2, 3]], np.int32)
+TOKENS = {
+    "ids": IDS,
+    "characters": RANDOM.integers(1, 9, (2, 3, 6)).astype(np.int32) * (np.arange(6) < 4),
+    "tags": np.array([[1, 2, 0], [3, 1, 1]], np.int32),
+    "exact_match": np.array([[1, 0, 0], [0, 1, 1]], np.int8),
+}
+VECTORS = RANDOM.normal(size=(5, 4)).astype(np.float32)
+
+
+def words(**changes):
+    settings = dict(
+        characters="none", character_features=4, known_characters=9, tags=False, tag_features=2, known_tags=4, exact_match=False
+    )
+    return WordFeatures(**(settings | changes))
+
+
+def test_convolution_is_the_largest_of_each_filter_along_the_word():
+    module = CharacterConvolution(7)
+    params = random_parameters(module, EMBEDDED, MASK)
+    expected = np.zeros((4, 7))
+    for word, length in enumerate(MASK.sum(axis=1)):
+        padded = np.pad(EMBEDDED[word, :length], ((2, 2), (0, 0)))  # nothing stands before and after a word
+        filtered = [np.einsum("ci,cif->f", padded[place : place + 5], params["kernel"]) + params["bias"] for place in range(length)]
+        expected[word] = np.maximum(filtered, 0).max(axis=0) if length else 0
+    np.testing.assert_allclose(module.apply({"params": params}, EMBEDDED, MASK), expected, atol=1e-5)
+
+
+def test_lstm_gives_its_states_at_both_ends_of_the_word():
+    module = CharacterLstm(4)
+    params = random_parameters(module, EMBEDDED, MASK)
+    found = compiled(lambda params: module.apply({"params": params}, EMBEDDED, MASK))(params)
+    states = np.asarray(Lstm(2).apply({"params": params["Lstm_0"]}, (EMBEDDED,), MASK.astype(np.int8)))
+    for word, last in ((0, 5), (1, 2), (2, 0)):
+        np.testing.assert_allclose(found[word], np.concatenate([states[word, last, :2], states[word, 0, 2:]]), atol=1e-6)
+    np.testing.assert_array_equal(found[3], 0)
+    with pytest.raises(InputError, match="5 character features cannot be shared"):
+        CharacterLstm(5).init(jax.random.key(0), EMBEDDED, MASK)
+
+
+@pytest.mark.parametrize("kind", ["cnn", "bilstm"])
+def test_padding_of_a_word_never_changes_it_nor_takes_a_gradient(kind):
+    module = CharacterFeatures(kind, 4, known=9, size=3)
+    characters = TOKENS["characters"]
+    params = random_parameters(module, characters)
+
+    def total(params, characters):
+        features = module.apply({"params": params}, characters)
+        return features.sum(), features
+
+    run = compiled(jax.value_and_grad(total, has_aux=True))
+    (_, features), gradient = run(params, np.pad(characters, ((0, 0), (0, 0), (0, 3))))
+    assert features.shape == (2, 3, 4)
+    np.testing.assert_allclose(features, module.apply({"params": params}, characters), atol=1e-6)
+    np.testing.assert_array_equal(gradient["embedding"][0], 0)
+    assert np.any(gradient["embedding"][1:] != 0)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_words_are_what_is_asked_for_side_by_side():
+    module = words(characters="cnn", tags=True, exact_match=True)
+    params = random_parameters(module, TOKENS, VECTORS)
+    vectors, characters, tags, matches = module.apply({"params": params}, TOKENS, VECTORS)
+    np.testing.assert_array_equal(vectors, VECTORS[IDS])
+    np.testing.assert_array_equal(tags, params["tag_embedding"][TOKENS["tags"]])
+    np.testing.assert_array_equal(matches, TOKENS["exact_match"][..., None].astype(np.float32))
+    alone = CharacterFeatures("cnn", 4, known=9).apply({"params": params["characters"]}, TOKENS["characters"])
+    np.testing.assert_allclose(characters, alone, atol=1e-6)
+    assert len(words().apply({}, TOKENS, VECTORS)) == 1  # nothing else, and no parameters
+
+
+@pytest.mark.parametrize("missing", ["characters", "tags", "exact_match"])
+def test_a_feature_that_the_data_does_not_bring_is_named(missing):
+    module = words(characters="bilstm", tags=True, exact_match=True)
+    params = random_parameters(module, {"ids": IDS}, VECTORS)  # which features there are changes no parameter
+    expected = random_parameters(module, TOKENS, VECTORS)
+    assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, expected)
+    fewer = {name: value for name, value in TOKENS.items() if name != missing}
+    with pytest.raises(InputError, match=f"the model takes '{missing}' of each word"):
+        module.apply({"params": params}, fewer, VECTORS)
