@@ -38,6 +38,7 @@ class Matcher:
       task: "classification", "ranking" or "regression".
       labels: label names in the order of the model's outputs; empty for a regression.
       config: the whole configuration of the run, as plain dicts.
+      model: what turns word ids into logits.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Matcher:
         config: Mapping[str, Any],
     ):
         self.labels, self.task, self.config = tuple(labels), task, config
-        self._model, self._vocabulary, self._preprocessing = model, vocabulary, preprocessing
+        self.model, self._vocabulary, self._preprocessing = model, vocabulary, preprocessing
 
     @property
     def outputs(self) -> int:
@@ -71,14 +72,14 @@ class Matcher:
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-        sides_a, sides_b = self._ids(pairs)
+        sides_a, sides_b = self.ids(pairs)
         tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b)], np.int64)
         order = np.argsort(tokens, kind="stable")
         result = np.zeros((len(order), self.outputs), np.float32)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            sides = (_padded([side[row] for row in rows]) for side in (sides_a, sides_b))
-            result[rows] = self._model.logits(*sides)
+            sides = (padded([side[row] for row in rows]) for side in (sides_a, sides_b))
+            result[rows] = self.model.logits(*sides)
         return result
 
     def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> list[Prediction]:
@@ -87,22 +88,27 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings.
         """
-        logits = self.logits(pairs, batch_size).astype(np.float64)
+        logits = self.logits(pairs, batch_size)
         if self.task == "regression":
             return [Prediction(None, float(row[0]), {}) for row in logits]
-        with np.errstate(invalid="ignore"):
-            powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
-            probabilities = powers / powers.sum(axis=1, keepdims=True)
-        best = logits.argmax(axis=1)
         return [
             Prediction(self.labels[index], None, dict(zip(self.labels, row.tolist(), strict=True)))
-            for index, row in zip(best, probabilities, strict=True)
+            for index, row in zip(logits.argmax(axis=1), probabilities_of(logits), strict=True)
         ]
 
-    def _ids(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+    def tokens(self, text: str) -> tuple[str, ...]:
+        """The tokens of a text, as the model reads it."""
+        return tuple(self._preprocessing.tokens(text))
+
+    def ids(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+        """The word ids of the first and of the second texts.
+
+        Raises:
+          TypeError: an element is not a pair of two strings.
+        """
         known: dict[str, list[int]] = {}  # a question stands in many pairs: each text is taken apart once
 
-        def ids(text: str) -> list[int]:
+        def ids_of(text: str) -> list[int]:
             if text not in known:
                 known[text] = self._vocabulary.ids(self._preprocessing.tokens(text))
             return known[text]
@@ -111,12 +117,20 @@ class Matcher:
         for number, pair in enumerate(pairs):
             if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise TypeError(f"element {number} is {pair!r}, not a pair of two strings")
-            sides_a.append(ids(pair[0]))
-            sides_b.append(ids(pair[1]))
+            sides_a.append(ids_of(pair[0]))
+            sides_b.append(ids_of(pair[1]))
         return sides_a, sides_b
 
 
-def _padded(rows: list[list[int]]) -> np.ndarray:
+def probabilities_of(logits: np.ndarray) -> np.ndarray:
+    """<float32>[pairs, classes] -> <float64>[pairs, classes], of which each row sums to 1 (softmax)."""
+    logits = logits.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+
+def padded(rows: list[list[int]]) -> np.ndarray:
     """<int32>[batch, length of the longest row], filled up with padding."""
     result = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
     for number, row in enumerate(rows):

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
-from jaxmatch.layers.weights import folded
+from jaxmatch.layers import weights
 
 _SMALLEST = 8
 
@@ -64,11 +64,11 @@ class BoundModel:
         object.__setattr__(self, "vectors", jnp.asarray(self.vectors, jnp.float32))
 
     @functools.cached_property
-    def _ready(self) -> tuple[nn.Module, Any]:
-        """The same model with the weights as they are multiplied."""
+    def folded(self) -> tuple[nn.Module, Any]:
+        """The module and parameters of the same model with the weights as they are multiplied."""
         if self.module.weight_normalization == "none":
             return self.module, self.params
-        return self.module.clone(weight_normalization="none"), folded(self.params)
+        return self.module.clone(weight_normalization="none"), weights.folded(self.params)
 
     def logits(self, ids_a: np.ndarray, ids_b: np.ndarray) -> np.ndarray:
         """Matches pairs of padded sentences.
@@ -86,15 +86,23 @@ class BoundModel:
         Raises:
           InputError: if the shapes do not fit or an id is outside the table.
         """
+        ids, sentences = self.rows(ids_a, ids_b)
+        batch = len(ids)
+        filling = ((0, room(batch) - batch), (0, 0))
+        return np.asarray(_logits(*self.folded, self.vectors, np.pad(ids, filling), np.pad(sentences, filling)))[:batch]
+
+    def rows(self, ids_a: np.ndarray, ids_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the module's `match` is given for pairs of padded sentences: see `logits`.
+
+        Returns:
+          ids <int32>[batch, length] and sentences <int8>[batch, length].
+        """
         words = self.vectors.shape[0]
         ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
-        batch = ids_a.shape[0]
-        if ids_b.shape[0] != batch:
-            raise InputError(f"ids_a has {batch} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
+        if ids_b.shape[0] != ids_a.shape[0]:
+            raise InputError(f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
         (tokens_a, lengths_a), (tokens_b, lengths_b) = _without_padding(ids_a), _without_padding(ids_b)
         length = room(int((lengths_a + lengths_b).max(initial=1)), steps=4)
         ids, sentences = side_by_side(tokens_a, lengths_a, tokens_b, lengths_b, length)
         sentences[ids == 0] = 0  # padding may stand inside a sentence, too
-        filling = ((0, room(batch) - batch), (0, 0))
-        module, params = self._ready
-        return np.asarray(_logits(module, params, self.vectors, np.pad(ids, filling), np.pad(sentences, filling)))[:batch]
+        return ids, sentences
