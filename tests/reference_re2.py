@@ -50,7 +50,9 @@ def _block(state, settings, number, a, b):
         encoded = x
         for layer in range(settings["enc_layers"]):
             encoded = _convolution(state, f"{prefix}.encoder.encoders.{layer}.model.0.0", encoded)
-        return np.concatenate([x, encoded], axis=-1)
+        seen = np.concatenate([x, encoded], axis=-1)
+        seen[:, settings.get("occluded", {}).get(number, slice(0))] = 0  # block -> columns
+        return seen
 
     def project(x):
         return _dense(state, f"{prefix}.alignment.projection.1.model.0", x) if settings["alignment"] == "linear" else x

@@ -7,12 +7,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from scipy.special import softmax
 
 from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_outputs
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher
+from jaxmatch.matcher import Matcher, probabilities_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +86,7 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
             )
         logits = matcher.logits(pairs_of(split))
         single.append(score_outputs(matcher, split, logits))
-        logits = logits.astype(np.float64)
-        outputs.append(logits if matcher.task == "regression" else softmax(logits, axis=1))
+        outputs.append(logits.astype(np.float64) if matcher.task == "regression" else probabilities_of(logits))
     if first is None:
         raise InputError("an ensemble of no runs", remedy="give one run or more")
     outputs = np.stack(outputs)

@@ -1,0 +1,158 @@
+"""Occlusion sensitivity: what a trained RE2 loses without one alignment feature of one block (RE2's Figure 2).
+
+What alignment and fusion see of a token are "three alignment features" (Yang et al., 2019, section 2): the embedding, the residual
+(the features aligned in earlier blocks) and the contextual features (the encoder's output). One of them in one block is masked to
+zeros at a time; the encoder of the block still sees its input whole, as the paper speaks of what is "not directly accessible by
+alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus, 2014).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch.analysis.scoring import label_numbers, pairs_of
+from jaxmatch.data.dataset import Split
+from jaxmatch.errors import InputError
+from jaxmatch.matcher import Matcher, padded
+from jaxmatch.models.bound import room
+from jaxmatch.models.re2 import RE2, Block
+
+FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
+
+
+@dataclasses.dataclass(frozen=True)
+class Occlusion:
+    """How accuracy changes, class by class.
+
+    Attributes:
+      labels: the classes.
+      pairs: <int64>[classes], how many pairs are of each.
+      accuracy: <float64>[classes], the share of a class that the whole model gets right; NaN for a class without pairs.
+      change: <float64>[blocks, features, classes], by how much that share changes without the feature (`FEATURES`); NaN where
+        a block has no such feature.
+    """
+
+    labels: tuple[str, ...]
+    pairs: np.ndarray
+    accuracy: np.ndarray
+    change: np.ndarray
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, of which `figures.occlusion` draws the figure; None for what there is not."""
+
+        def plain(values: np.ndarray) -> Any:
+            return [plain(value) for value in values] if values.ndim else None if np.isnan(values) else float(values)
+
+        return {
+            "kind": "occlusion",
+            "labels": list(self.labels),
+            "features": list(FEATURES),
+            "pairs": self.pairs.tolist(),
+            "accuracy": plain(self.accuracy),
+            "change": plain(self.change),
+        }
+
+
+def features_seen(module: RE2, block: int) -> tuple[str, ...]:
+    """The features that alignment and fusion see in a block, counted from 0, in the order they see them.
+
+    The connections of the ablation hand on one mixture in the place of residual and embedding: it counts as the residual.
+    """
+    if not module.encoder_input:
+        return ("contextual",)
+    if block == 0 or module.parallel_blocks:
+        return ("embedding", "contextual")
+    if module.connection in ("augmented", "augmented_running_sum"):
+        return ("residual", "embedding", "contextual")
+    return ("residual", "contextual")
+
+
+def occlusion(matcher: Matcher, split: Split, batch_size: int = 256) -> Occlusion:
+    """Measures a model on a split with each feature of each block masked in turn.
+
+    Raises:
+      InputError: the model is no RE2, the task has no classes, the split is empty or has a label unknown to the model.
+    """
+    module = matcher.model.module
+    if not isinstance(module, RE2):
+        raise InputError(f"occlusion knows the parts of RE2, and this is {type(module).__name__}", remedy="give a run of RE2")
+    if matcher.task == "regression":
+        raise InputError("occlusion reports the accuracy of classes, and a regression has none", remedy="give another run")
+    labels = label_numbers(matcher, split)
+    places = [(block, feature) for block in range(module.blocks) for feature in features_seen(module, block)]
+    kept = np.ones((1 + len(places), module.blocks, len(FEATURES)), bool)
+    for number, (block, feature) in enumerate(places, start=1):
+        kept[number, block, FEATURES.index(feature)] = False
+    right = occluded_logits(matcher, split, kept, batch_size).argmax(axis=2) == labels
+    classes = range(len(matcher.labels))
+    pairs = np.array([np.count_nonzero(labels == each) for each in classes])
+    hits = np.array([[np.count_nonzero(one[labels == each]) for each in classes] for one in right])
+    accuracy = np.where(pairs, hits / np.maximum(pairs, 1), np.nan)
+    change = np.full((module.blocks, len(FEATURES), len(classes)), np.nan)
+    for number, (block, feature) in enumerate(places, start=1):
+        change[block, FEATURES.index(feature)] = accuracy[number] - accuracy[0]
+    return Occlusion(matcher.labels, pairs, accuracy[0], change)
+
+
+def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size: int = 256) -> np.ndarray:
+    """What an RE2 answers with features masked.
+
+    Arguments:
+      matcher: a trained RE2.
+      split: the pairs.
+      kept: <bool>[occlusions, blocks, features], False for what is masked.
+      batch_size: pairs computed together, those of like length.
+
+    Returns:
+      <float32>[occlusions, pairs, outputs].
+    """
+    model = matcher.model
+    sides_a, sides_b = matcher.ids(pairs_of(split))
+    order = np.argsort([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], kind="stable")
+    result = np.zeros((len(kept), len(order), matcher.outputs), np.float32)
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        ids, sentences = model.rows(*(padded([side[pair] for pair in chosen]) for side in (sides_a, sides_b)))
+        filling = ((0, room(len(ids)) - len(ids)), (0, 0))
+        ids, sentences = np.pad(ids, filling), np.pad(sentences, filling)
+        for number, one in enumerate(kept):
+            result[number, chosen] = _logits(*model.folded, model.vectors, ids, sentences, one)[: len(chosen)]
+    return result
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _logits(
+    module: nn.Module, params: Any, vectors: jax.Array, ids: jax.Array, sentences: jax.Array, kept: jax.Array
+) -> jax.Array:
+    # What is kept is an argument of the program, which so is the same for all occlusions.
+    with nn.intercept_methods(_masking(module, kept)):
+        return module.apply({"params": params}, {"ids": ids}, sentences, vectors, method="match")
+
+
+def _masking(module: RE2, kept: jax.Array) -> Callable:
+    """An interceptor that hands alignment and fusion what is kept: the model itself knows nothing of it.
+
+    Arguments:
+      module: the model.
+      kept: <bool>[blocks, features].
+    """
+
+    def interceptor(call, arguments, named, context):
+        layer, block = context.module, context.module.parent
+        if context.method_name != "__call__" or not isinstance(block, Block) or layer.name not in ("alignment", "fusion"):
+            return call(*arguments, **named)
+        number = int(block.name.removeprefix("blocks_"))
+        sequence, *rest = arguments
+        masked = tuple(
+            jnp.where(kept[number, FEATURES.index(feature)], part, 0.0)
+            for feature, part in zip(features_seen(module, number), sequence, strict=True)
+        )
+        return call(masked, *rest, **named)
+
+    return interceptor

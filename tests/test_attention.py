@@ -1,0 +1,112 @@
+"""The weights shown are those the model used, and a training has no trace of them."""
+
+import flax.linen as nn
+import jax
+import numpy as np
+import pytest
+import reference_matcher
+import reference_re2
+import saved_model
+
+from jaxmatch.analysis.attention import PAPERS_PAIR, _place, attention
+from jaxmatch.errors import InputError
+from jaxmatch.models import build
+
+PAIRS = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return reference_matcher.network()
+
+
+@pytest.fixture(scope="module")
+def shown(network):
+    return attention(network[1], PAIRS)
+
+
+def test_weights_are_those_of_the_reference(network, shown, monkeypatch):
+    state, matcher = network
+    noted, softmax = [], reference_re2._softmax
+
+    def note(scores, axis):
+        noted.append(softmax(scores, axis))
+        return noted[-1]
+
+    monkeypatch.setattr(reference_re2, "_softmax", note)
+    logits = reference_re2.logits(state, reference_matcher.SETTINGS, *reference_matcher.ids_of(matcher, PAIRS))
+    calls = iter(noted)  # pair by pair, block by block, over the second sentence and then over the first
+    for pair, expected in zip(shown, logits, strict=True):
+        assert [block.name for block in pair.blocks] == ["block 1", "block 2", "block 3"]
+        for block in pair.blocks:
+            np.testing.assert_allclose(block.over_b, next(calls), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(block.over_a, next(calls), rtol=0, atol=1e-5)
+            assert block.over_b.dtype == np.float32
+        assert pair.prediction.label == saved_model.LABELS[int(expected.argmax())]
+    assert next(calls, None) is None
+
+
+def test_each_token_shares_out_all_its_attention(shown):
+    for pair, lengths in zip(shown, [(3, 3), (5, 2), (1, 1)], strict=True):
+        assert (len(pair.tokens_a), len(pair.tokens_b)) == lengths
+        for block in pair.blocks:
+            assert block.over_b.shape == block.over_a.shape == lengths
+            np.testing.assert_allclose(block.over_b.sum(axis=1), 1, atol=1e-6)
+            np.testing.assert_allclose(block.over_a.sum(axis=0), 1, atol=1e-6)
+    assert np.ptp(shown[0].blocks[0].over_b) > 0.01  # not all alike
+
+
+def test_tokens_are_as_the_model_reads_them(shown):
+    assert shown[0].tokens_b == ("no", "d", "é")
+    assert shown[1].tokens_b == ("unseen", "c")
+
+
+def test_the_other_order_of_the_pair_gives_the_transposed_weights(network, shown):
+    (swapped,) = attention(network[1], [PAIRS[1][::-1]])
+    for one, other in zip(shown[1].blocks, swapped.blocks, strict=True):
+        np.testing.assert_allclose(one.over_b, other.over_a.T, rtol=0, atol=1e-6)
+
+
+def test_plain_values_hold_everything(shown):
+    plain = shown[1].as_json()
+    assert plain["kind"] == "attention"
+    assert (plain["tokens_a"], plain["tokens_b"]) == (["e", "d", "c", "b", "a"], ["unseen", "c"])
+    assert plain["probabilities"] == shown[1].prediction.probabilities
+    np.testing.assert_allclose(plain["blocks"][2]["over_a"], shown[1].blocks[2].over_a, atol=1e-6)
+
+
+def test_the_papers_pair_is_found_with_its_tokens(network):
+    (pair,) = attention(network[1], [PAPERS_PAIR])
+    assert pair.tokens_a == ("a", "green", "bike", "is", "parked", "next", "to", "a", "door")
+    assert pair.tokens_b == ("the", "bike", "is", "chained", "to", "the", "door")
+
+
+def test_block_10_comes_after_block_2():
+    assert sorted(["block 10", "block 2", "block 1"], key=_place) == ["block 1", "block 2", "block 10"]
+
+
+def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):
+    _, matcher = network
+    monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: True)
+    with pytest.raises(InputError, match="the model 're2' keeps no attention weights"):
+        attention(matcher, [("a b c d e a b c d e", "b c d e a b c d e")])  # a length of its own: not compiled before
+
+
+def test_a_training_program_has_no_trace_of_them(monkeypatch):
+    module = build({**saved_model.SETTINGS, "blocks": 2}, outputs=3)
+    ids, sentences = np.array([[2, 3, 4, 5, 0, 0]], np.int32), np.array([[1, 1, 2, 2, 0, 0]], np.int8)
+
+    def loss(params, rate, key):
+        options = dict(method="match", rngs={"dropout": key})
+        return module.apply({"params": params}, {"ids": ids}, sentences, saved_model.vectors(), rate, **options).sum()
+
+    def program():
+        params = saved_model.parameters(3, settings={**saved_model.SETTINGS, "blocks": 2})
+        return str(jax.make_jaxpr(jax.grad(loss))(params, np.float32(0.1), jax.random.key(0)))
+
+    with_sow = program()
+    monkeypatch.setattr(nn.Module, "sow", None)
+    with pytest.raises(TypeError):  # it is called, so that the comparison compares something
+        program()
+    monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: False)
+    assert program() == with_sow

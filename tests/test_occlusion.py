@@ -1,0 +1,133 @@
+"""What is masked is what the paper masks, and changes are counted class by class."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+import reference_matcher
+import reference_re2
+import saved_model
+
+import jaxmatch
+from jaxmatch.analysis import occlusion
+from jaxmatch.data.dataset import Split
+from jaxmatch.errors import InputError
+from jaxmatch.models import build
+
+PAIRS = [("a b c", "no d é"), ("e d c b a", "unseen c"), ("b", "a"), ("no no", "c d e"), ("é", "e b"), ("a e", "b")]
+LABELS = ["neutral", "entailment", "neutral", "entailment", "neutral", "entailment"]  # and no contradiction
+SPLIT = Split(*zip(*PAIRS, strict=True), LABELS)
+
+# Where a feature stands among what alignment and fusion see: 4 of the residual, 5 of the embedding, 4 of the encoder.
+COLUMNS = {
+    (0, "embedding"): slice(0, 5),
+    (0, "contextual"): slice(5, 9),
+    **{(block, "residual"): slice(0, 4) for block in (1, 2)},
+    **{(block, "embedding"): slice(4, 9) for block in (1, 2)},
+    **{(block, "contextual"): slice(9, 13) for block in (1, 2)},
+}
+
+
+@pytest.fixture(scope="module")
+def network():
+    return reference_matcher.network()
+
+
+@pytest.fixture(scope="module")
+def expected(network):
+    """Logits of the reference, whole and without each feature."""
+    state, matcher = network
+    ids = reference_matcher.ids_of(matcher, PAIRS)
+    found = {None: reference_re2.logits(state, reference_matcher.SETTINGS, *ids)}
+    for (block, feature), columns in COLUMNS.items():
+        settings = {**reference_matcher.SETTINGS, "occluded": {block: columns}}
+        found[block, feature] = reference_re2.logits(state, settings, *ids)
+    return found
+
+
+@pytest.fixture(scope="module")
+def measured(network):
+    return occlusion.occlusion(network[1], SPLIT)
+
+
+def test_logits_without_a_feature_are_those_of_the_reference(network, expected):
+    kept = np.ones((len(expected), 3, 3), bool)
+    for number, place in enumerate(expected):
+        if place:
+            kept[number, place[0], occlusion.FEATURES.index(place[1])] = False
+    ours = occlusion.occluded_logits(network[1], SPLIT, kept)
+    for one, (place, theirs) in zip(ours, expected.items(), strict=True):
+        np.testing.assert_allclose(one, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max(), err_msg=str(place))
+    assert all(np.abs(one - ours[0]).max() > 1e-3 for one in ours[1:])  # each feature matters
+    np.testing.assert_allclose(ours[0], network[1].logits(PAIRS), rtol=0, atol=1e-5)
+    # One pair a batch, of another length each, changes nothing.
+    alone = occlusion.occluded_logits(network[1], SPLIT, kept[:2], batch_size=1)
+    np.testing.assert_allclose(alone, ours[:2], rtol=0, atol=1e-5)
+
+
+def test_changes_are_counted_class_by_class(measured, expected):
+    assert measured.labels == saved_model.LABELS
+    assert measured.pairs.tolist() == [3, 3, 0]
+
+    def right(logits, label):
+        answers = [saved_model.LABELS[row.argmax()] for row in logits]
+        return sum(answer == label for answer, known in zip(answers, LABELS, strict=True) if known == label) / 3
+
+    for number, label in enumerate(saved_model.LABELS[:2]):
+        assert measured.accuracy[number] == pytest.approx(right(expected[None], label))
+        for (block, feature), logits in list(expected.items())[1:]:
+            change = measured.change[block, occlusion.FEATURES.index(feature), number]
+            assert change == pytest.approx(right(logits, label) - right(expected[None], label))
+    assert np.nanmax(np.abs(measured.change)) > 0.3  # something changed, so that the comparison compares something
+
+
+def test_what_is_not_there_stays_blank(measured):
+    """"Previous aligned features are absent in the first block and thus left blank"; and a class without pairs."""
+    assert np.isnan(measured.change[0, occlusion.FEATURES.index("residual")]).all()
+    assert np.isnan(measured.change[:, :, 2]).all() and np.isnan(measured.accuracy[2])
+    assert np.isfinite(np.delete(measured.change, 1, axis=1)[:, :, :2]).all()
+    plain = measured.as_json()
+    assert plain["change"][0][1] == [None, None, None] and plain["accuracy"][2] is None
+    assert plain["features"] == ["embedding", "residual", "contextual"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "first", "later"),
+    [
+        ({"connection": "augmented"}, ("embedding", "contextual"), ("residual", "embedding", "contextual")),
+        ({"connection": "augmented_running_sum"}, ("embedding", "contextual"), ("residual", "embedding", "contextual")),
+        ({"connection": "residual"}, ("embedding", "contextual"), ("residual", "contextual")),
+        ({"connection": "none"}, ("embedding", "contextual"), ("residual", "contextual")),
+        ({"parallel_blocks": True}, ("embedding", "contextual"), ("embedding", "contextual")),
+        ({"encoder_input": False}, ("contextual",), ("contextual",)),
+    ],
+)
+def test_every_variant_of_the_ablation_has_its_features(changed, first, later):
+    settings = {**saved_model.SETTINGS, "blocks": 2, "hidden_size": 4, **changed}
+    module = build(settings, outputs=3)
+    assert [occlusion.features_seen(module, block) for block in (0, 1)] == [first, later]
+    side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
+    params = jax.eval_shape(module.init, jax.random.key(0), side, side, saved_model.vectors())["params"]
+    ids, sentences = np.array([[2, 3]], np.int32), np.array([[1, 2]], np.int8)
+
+    def answer(params, kept):
+        return occlusion._logits(module, params, saved_model.vectors(), ids, sentences, kept)
+
+    # Tracing it finds a name for each part of what is seen, or fails.
+    assert jax.eval_shape(answer, params, np.ones((2, 3), bool)).shape == (1, 3)
+
+
+def test_what_has_no_such_features_is_refused(tmp_path, network):
+    _, matcher = network
+    regression = jaxmatch.load(saved_model.save(tmp_path / "run", task="regression", labels=()))
+    with pytest.raises(InputError, match="a regression has none"):
+        occlusion.occlusion(regression, SPLIT)
+    with pytest.raises(InputError, match="label 'maybe'"):
+        occlusion.occlusion(matcher, dataclasses.replace(SPLIT, labels=["maybe"] * 6))
+    with pytest.raises(InputError, match="holds no pairs"):
+        occlusion.occlusion(matcher, Split([], [], []))
+    stranger = jaxmatch.load(saved_model.save(tmp_path / "other"))
+    object.__setattr__(stranger.model, "module", jax.nn)
+    with pytest.raises(InputError, match="knows the parts of RE2"):
+        occlusion.occlusion(stranger, SPLIT)
