@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jaxmatch.data.readers import own, quora, scitail, sick, snli, wikiqa
+from jaxmatch.data.readers import mrpc, own, quora, rte, scitail, sick, snli, stsb, trecqa, twitter_url, ubuntu, wikiqa
 from jaxmatch.errors import InputError
 
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -45,6 +45,31 @@ SICK = (
     "1\tA dog.\tAn animal.\t4.5\tENTAILMENT\n"
     "2\tA dog.\tNo dog.\t3\tCONTRADICTION\n"
 )
+MRPC = (
+    "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    '1\t702\t703\tHe said "so.\tSo, he said.\n'
+    "0\t704\t705\tIt fell.\tIt rose.\n"
+)
+RTE = (
+    "index\tsentence1\tsentence2\tlabel\n"
+    "0\tRain fell.\tIt rained.\tentailment\n"
+    "1\tRain fell.\tIt snowed.\tnot_entailment\n"
+)
+STSB = (
+    "main-captions\tMSRvid\t2012test\t0001\t5.000\tA plane rises.\tAn air plane rises.\n"
+    'main-news\theadlines\t2013\t7\t0\tSo "he said\tNo.\tsource a\tsource b\n'
+)
+TREC_FIRST = (
+    "<QApairs id='1.4'>\n<question>\nWho\tis\tit\t?\nWP\tVBZ\tPRP\t.\n1\t2\t3\t4\n</question>\n"
+    "<positive>\nHugo\t&\tYoung\t.\nNNP\tCC\tNNP\t.\nHugo\tYoung\t\n1\t3\t\n</positive>\n"
+    "<negative>\n<num>\tof\t< b >\nCD\tIN\tNN\n</negative>\n</QApairs>\n"
+)
+TREC = TREC_FIRST + (
+    "<QApairs id='1.5'>\n<question>\nWhy\t?\n</question>\n</QApairs>\n"
+    "<QApairs id='2'>\n<question>\nWhere\t?\nWRB\t.\n</question>\n<negative>\nHere\t.\n</negative>\n</QApairs>\n"
+)
+UBUNTU_CONTEXT = "hi all __eou__ my disk is full __eou__ __eot__ how big ? __eou__ __eot__"
+UBUNTU = "".join(f"{int(not number)}\t{UBUNTU_CONTEXT}\tanswer {number}\n" for number in range(10))
 OWN = "text_a\ttext_b\tlabel\tgroup\nwho ?\tme .\t1\tq1\nwho ?\tyou .\t0\tq1\n"
 # A reader, its file's name and a whole file of two or three pairs.
 FORMATS = {
@@ -55,6 +80,16 @@ FORMATS = {
     "wikiqa": (wikiqa.read, "WikiQA-dev.txt", "who ?\tme .\t1\nwho ?\tyou .\t0\nwhy ?\tso .\t0\n"),
     "sick": (sick.read_entailment, "SICK_trial.txt", SICK),
     "sick_relatedness": (sick.read_relatedness, "SICK_trial.txt", SICK),
+    "mrpc": (mrpc.read, "msr_paraphrase_train.txt", MRPC),
+    "rte": (rte.read, "dev.tsv", RTE),
+    "stsb": (stsb.read, "sts-dev.csv", STSB),
+    "twitter_url": (
+        twitter_url.read,
+        "Twitter_URL_Corpus_test.txt",
+        "Rain ! \tit rains \t(4,6)\thttps://t.co/a\nRain ! \tsun \t(3,6)\thttps://t.co/a\nSo .\tno\t(2,6)\thttps://t.co/b\n",
+    ),
+    "trecqa": (trecqa.read, "dev.xml", TREC),
+    "ubuntu": (ubuntu.read, "valid.txt", UBUNTU),
     "own tsv": (lambda path: own.read(path, "ranking"), "dev.tsv", OWN),
     "own jsonl": (
         lambda path: own.read(path, "regression"),

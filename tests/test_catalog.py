@@ -35,25 +35,38 @@ def refused(*arguments, **keywords):
         ("wikiqa", "ranking", ("0", "1"), (20360, 2733, 6165)),
         ("sick", "classification", ("entailment", "neutral", "contradiction"), (4500, 500, 4927)),
         ("sick_relatedness", "regression", (), (4500, 500, 4927)),
+        ("multinli", "classification", ("entailment", "neutral", "contradiction"), (20000, 9815)),
+        ("trecqa", "ranking", ("0", "1"), (4718, 1148, 1517)),
+        ("trecqa_clean", "ranking", ("0", "1"), (4718, 1117, 1442)),
+        ("twitter_url", "classification", ("0", "1"), (82, 10, 86)),
+        ("mrpc", "classification", ("0", "1"), (3668, 408, 1725)),
+        ("rte", "classification", ("not_entailment", "entailment"), (2490, 277)),
+        ("stsb", "regression", (), (5749, 1500, 1379)),
     ],
 )
 def test_real_files(data_folder, name, task, labels, counts):
     data = catalog.load(name, data_folder)
     assert (data.name, data.task, data.labels) == (name, task, labels)
-    assert {split: len(pairs) for split, pairs in data.splits.items()} == dict(zip(("train", "dev", "test"), counts))
-    assert data.files == tuple(catalog.find_files(name, data_folder).values())
-    assert all(not pairs.dropped for pairs in data.splits.values())
+    # zip: without the labels of its test pairs, a corpus has train and dev alone.
+    assert {split: len(pairs) for split, pairs in data.splits.items()} == dict(zip(catalog.SPLITS, counts))
+    assert list(data.files) == list(dict.fromkeys(catalog.find_files(name, data_folder).values()))
+    dropped = {split: sum(pairs.dropped.values()) for split, pairs in data.splits.items() if pairs.dropped}
+    assert dropped == {"trecqa_clean": {"dev": 31, "test": 75}, "twitter_url": {"train": 8, "test": 14}}.get(name, {})
     for pairs in data.splits.values():
         assert {len(pairs.text_a), len(pairs.text_b), len(pairs.labels)} == {len(pairs)}
         if labels:
-            assert set(pairs.labels) == set(labels)
+            # Ten pairs of one headline are the dev split of the Twitter sample.
+            assert set(pairs.labels) == set(labels) or (name, len(pairs)) == ("twitter_url", 10)
 
 
 def test_every_source_is_whole():
     for name, source in catalog.CATALOG.items():
         assert source.name == name and source.task in TASKS
         assert (source.labels == ()) == (source.task == "regression")
-        assert tuple(source.files) == catalog.SPLITS
+        assert tuple(source.files) == catalog.SPLITS and source.files["train"]
+        assert {*source.about, *source.read_split} <= {*catalog.SPLITS}
+        for split in catalog.SPLITS:
+            assert source.files[split] or source.about[split]  # why it is not there
     assert tuple(catalog.SELECTION) == TASKS
 
 
@@ -127,6 +140,71 @@ def test_missing_split_can_be_said_by_who_needs_it(tmp_path):
     assert "'quora' has no dev file: looked for dev.tsv in" in str(error) and error.path == tmp_path
     assert "the splits are train, dev, test" in str(catalog.missing_split("quora", tmp_path, "valid"))
     assert "no split 'valid'" in str(catalog.missing_split("embedded_ranking", None, "valid"))
+
+
+def test_a_split_without_an_official_file_says_why(tmp_path):
+    rows = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n"
+    fill(tmp_path / "RTE", train_tsv=rows, dev_tsv=rows, test_tsv=rows.replace("\tlabel", "").replace("\tentailment", ""))
+    assert list(catalog.find_files("rte", tmp_path)) == list(catalog.load("rte", tmp_path).splits) == ["train", "dev"]
+    assert "'rte' has no test split: the official test file has no labels" in str(catalog.missing_split("rte", tmp_path, "test"))
+
+
+def test_multinli_is_chosen_on_matched_pairs_and_scored_on_mismatched_ones(tmp_path):
+    def line(text):
+        return json.dumps({"gold_label": "neutral", "sentence1": text, "sentence2": "b"})
+
+    folder = tmp_path / "multinli_1.0"
+    fill(folder, **{"multinli_1.0_train_jsonl": line("train"), "multinli_1.0_dev_matched_jsonl": line("matched")})
+    assert list(catalog.load("multinli", tmp_path).splits) == ["train", "dev"]
+    text = str(catalog.missing_split("multinli", tmp_path, "test"))
+    assert "looked for multinli_1.0_dev_mismatched.jsonl or multinli_1.0_dev_mismatched.txt in" in text
+    fill(folder, **{"multinli_1.0_dev_mismatched_txt": "gold_label\tsentence1\tsentence2\n-\tx\ty\nneutral\tmismatched\tb\n"})
+    splits = catalog.load("multinli", tmp_path).splits
+    assert [splits[name].text_a for name in catalog.SPLITS] == [["train"], ["matched"], ["mismatched"]]
+    assert splits["test"].dropped == {'label "-"': 1} and "mismatched" in catalog.about("multinli")["test"]
+
+
+@pytest.mark.parametrize("name, train, test", [
+    ("mrpc", "msr_paraphrase_train_txt", "msr_paraphrase_test_txt"),
+    ("twitter_url", "Twitter_URL_Corpus_train_txt", "Twitter_URL_Corpus_test_sample_txt"),
+])
+def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name, train, test):
+    def rows(first):
+        if name == "mrpc":
+            return "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(f"1\t0\t0\t{first} {n}\tb\n" for n in range(20))
+        return "".join(f"{first} {n}\tb\t(6,6)\thttps://t.co/x\n" for n in range(20)) + "x\ty\t(3,6)\tz\n"
+
+    fill(tmp_path, **{test: rows("test")})
+    assert list(catalog.find_files(name, tmp_path)) == ["test"]
+    assert "no train file" in str(refused(name, tmp_path))
+    fill(tmp_path, **{train: rows("train")})
+    data = catalog.load(name, tmp_path)
+    assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 18, "dev": 2, "test": 20}
+    assert {*data.splits["train"].text_a, *data.splits["dev"].text_a} == {f"train {n}" for n in range(20)}
+    assert len(data.files) == 2 and catalog.about(name)["dev"].startswith("a tenth of the official training file")
+
+
+def test_clean_trecqa_trains_on_all_questions(tmp_path):
+    from reader_formats import TREC
+
+    fill(tmp_path, train_xml=TREC, dev_xml=TREC)
+    raw, clean = (catalog.load(name, tmp_path) for name in ("trecqa", "trecqa_clean"))
+    assert [len(raw.splits[split]) for split in ("train", "dev")] == [3, 3]
+    assert [len(clean.splits[split]) for split in ("train", "dev")] == [3, 2]
+    assert "looked for train-all.xml in" in str(refused("trecqa_all", tmp_path))
+    fill(tmp_path, **{"train-all_xml": TREC + TREC.replace("id='", "id='x")})
+    assert len(catalog.load("trecqa_all_clean", tmp_path).splits["train"]) == 6
+
+
+def test_ubuntu_trains_on_pairs_and_is_scored_on_ten_candidates(tmp_path):
+    from reader_formats import UBUNTU
+
+    fill(tmp_path / "ubuntu_data", train_txt="1\tc\tyes\n0\tc\tno\n", valid_txt=UBUNTU, test_txt=UBUNTU * 2)
+    data = catalog.load("ubuntu", tmp_path)
+    assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 2, "dev": 10, "test": 20}
+    fill(tmp_path / "ubuntu_data", valid_txt="1\tc\tyes\n0\tc\tno\n")
+    error = refused("ubuntu", tmp_path)
+    assert error.line == 1 and "2 of its 10 candidates" in str(error)
 
 
 @pytest.mark.parametrize("directory", [None, ""])

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reader_formats import OWN, SNLI_HEADER, columns, every_format, placed, quick, refused, write
 
-from jaxmatch.data.readers import lines, own, quora, scitail, sick, snli, wikiqa
+from jaxmatch.data.readers import lines, mrpc, own, quora, rte, scitail, sick, snli, stsb, twitter_url, wikiqa
 from jaxmatch.data.readers.pairs import number_of
 from jaxmatch.errors import InputError
 
@@ -67,6 +67,26 @@ def test_sick_carries_two_tasks(tmp_path):
         ("A dog.", "No dog.", "contradiction"),
     ]
     assert sick.read_relatedness(path).labels == [4.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    "name, pairs",
+    [
+        ("mrpc", [('He said "so.', "So, he said.", "1"), ("It fell.", "It rose.", "0")]),
+        ("rte", [("Rain fell.", "It rained.", "entailment"), ("Rain fell.", "It snowed.", "not_entailment")]),
+        ("stsb", [("A plane rises.", "An air plane rises.", 5.0), ('So "he said', "No.", 0.0)]),
+    ],
+)
+def test_columns_of_glue_and_its_like(tmp_path, name, pairs):
+    read, path = placed(tmp_path, name)
+    assert columns(read(path)) == pairs
+
+
+def test_twitter_votes_become_labels(tmp_path):
+    rows = "".join(f"head\ttweet {votes}\t({votes},6)\thttps://t.co/x\n" for votes in range(7))
+    split = twitter_url.read(write(tmp_path, "Twitter_URL_Corpus_test.txt", rows))
+    assert split.labels == ["0", "0", "0", "1", "1", "1"] and split.dropped == {twitter_url.UNDECIDED: 1}
+    assert split.text_b == [f"tweet {votes}" for votes in (0, 1, 2, 4, 5, 6)]
 
 
 def test_own_ranking_regression_and_classification_of_the_same_file(tmp_path):
@@ -137,6 +157,45 @@ def test_real_first_pairs(data_folder):
         "entailment",
     )
     assert [split.labels.count(name) for name in snli.LABELS] == [3329, 3235, 3278]
+
+
+def test_real_labels_of_glue_and_its_like(data_folder):
+    for path, read, labels in (
+        ("MRPC/msr_paraphrase_train.txt", mrpc.read, [1323, 2753]),
+        ("MRPC/msr_paraphrase_test.txt", mrpc.read, [578, 1147]),
+        ("RTE/train.tsv", rte.read, [1241, 1249]),
+        ("RTE/dev.tsv", rte.read, [131, 146]),
+        ("multinli_1.0/multinli_1.0_dev_matched.jsonl", snli.read, [3479, 3123, 3213]),
+    ):
+        names = {mrpc.read: mrpc.LABELS, rte.read: rte.LABELS, snli.read: snli.LABELS}[read]
+        split = read(data_folder / path)
+        assert [split.labels.count(name) for name in names] == labels
+
+
+def test_real_mrpc_keeps_its_quotation_marks_but_not_the_byte_order_mark(data_folder):
+    path = data_folder / "MRPC" / "msr_paraphrase_train.txt"
+    assert path.read_bytes().startswith(codecs.BOM_UTF8) and b"\r\n" in path.read_bytes()
+    assert columns(mrpc.read(path))[0] == (
+        'Amrozi accused his brother, whom he called "the witness", of deliberately distorting his evidence.',
+        'Referring to him as only "the witness", Amrozi accused his brother of deliberately distorting his evidence.',
+        "1",
+    )
+
+
+def test_real_rte_test_file_has_no_labels(data_folder):
+    assert "the header has no column 'label'" in str(refused(rte.read, data_folder / "RTE" / "test.tsv"))
+
+
+def test_real_stsb(data_folder):
+    split = stsb.read(data_folder / "stsbenchmark" / "sts-test.csv")
+    assert (min(split.labels), max(split.labels)) == (0.0, 5.0) and split.labels[:2] == [2.5, 3.6]
+    assert columns(split)[0] == ("A girl is styling her hair.", "A girl is brushing her hair.", 2.5)
+
+
+def test_real_twitter_samples(data_folder):
+    # 100 lines each: 31 + 17 + 9 with 0 to 2 votes of the test sample, 8 + 17 + 4 with 4 to 6.
+    split = twitter_url.read(data_folder / "Twitter_URL_Corpus" / "Twitter_URL_Corpus_test_sample.txt")
+    assert [split.labels.count(name) for name in twitter_url.LABELS] == [57, 29] and split.dropped == {"3 of 6 votes": 14}
 
 
 # --- what is accepted in every format -----------------------------------------------------------------------------

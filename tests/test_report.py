@@ -95,6 +95,31 @@ def test_unknown_name():
         check(DataSettings("snil"))
 
 
+def test_splits_that_are_not_what_their_names_say_are_explained(tmp_path):
+    rows = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t0\t0\ta\tb\n0\t0\t0\tc\td\n"
+    (tmp_path / "msr_paraphrase_train.txt").write_text(rows)
+    lines = lines_of(check(DataSettings("mrpc", str(tmp_path))))
+    assert (
+        "dev: a tenth of the official training file, whose other pairs are train; there is no official dev file" in lines
+    )
+    assert "- there is no test split, no msr_paraphrase_test.txt" in lines
+
+
+def test_splits_that_the_release_has_not_are_explained(data_folder):
+    lines = lines_of(check(DataSettings("rte", str(data_folder))))
+    assert "- there is no test split (the official test file has no labels)" in lines
+    assert "train 2,490 2,488 0" in lines
+    assert not any(line.startswith("test:") for line in lines)
+
+
+def test_pairs_left_out_on_purpose_are_counted(data_folder):
+    lines = lines_of(check(DataSettings("twitter_url", str(data_folder))))
+    assert "train 82 82 8 (3 of 6 votes)" in lines and "test 86 86 14 (3 of 6 votes)" in lines
+    lines = lines_of(check(DataSettings("trecqa_clean", str(data_folder))))
+    assert "test 1,442 1,442 75 (the question has not both right and wrong answers)" in lines
+    assert "test 68 68 21.2 112" in lines and "test: questions with right and wrong answers only" in lines
+
+
 def test_real_data(data_folder):
     lines = lines_of(check(DataSettings("sick_relatedness", str(data_folder))))
     assert "train 4,500 4,470 0" in lines

@@ -1,16 +1,15 @@
-"""The data sets there are: where their official files lie, and how a name becomes a `DataSet`."""
+"""The data sets there are, and how a name becomes a `DataSet`."""
 
-import dataclasses
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from jaxmatch.data.dataset import TASKS, DataSet, Split
-from jaxmatch.data.readers import own, quora, scitail, sick, snli, wikiqa
+from jaxmatch.data.dataset import TASKS, DataSet
+from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import shown
+from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError
 
-SPLITS = ("train", "dev", "test")
 OWN = "own"
 EMBEDDED_TASKS = {
     "embedded_inference": "classification",
@@ -19,92 +18,6 @@ EMBEDDED_TASKS = {
 }
 # The score that chooses a checkpoint of data that is not in `CATALOG`, by its task.
 SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """A data set that can be read from its official files.
-
-    Attributes:
-      name: its name.
-      task: "classification", "regression" or "ranking".
-      labels: label names in the order of the model's outputs; empty for a regression.
-      folder: the official folder, relative to the data directory.
-      files: split -> candidate file names in that folder, of which the first that exists is read.
-      read: reads one split's file.
-      selection: the score that chooses a checkpoint.
-      companion_suffix: the suffix of a second file that must lie beside each split's file; empty if there is none.
-    """
-
-    name: str
-    task: str
-    labels: tuple[str, ...]
-    folder: str
-    files: Mapping[str, tuple[str, ...]]
-    read: Callable[[Path], Split]
-    selection: str
-    companion_suffix: str = ""
-
-
-_SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
-
-CATALOG: dict[str, Source] = {
-    "snli": Source(
-        name="snli",
-        task="classification",
-        labels=snli.LABELS,
-        folder="snli_1.0",
-        files={split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS},
-        read=snli.read,
-        selection="accuracy",
-    ),
-    "scitail": Source(
-        name="scitail",
-        task="classification",
-        labels=scitail.LABELS,
-        folder="SciTailV1.1/tsv_format",
-        files={split: (f"scitail_1.0_{split}.tsv",) for split in SPLITS},
-        read=scitail.read,
-        selection="accuracy",
-    ),
-    "quora": Source(
-        name="quora",
-        task="classification",
-        labels=quora.LABELS,
-        folder="Quora_question_pair_partition",
-        files={split: (f"{split}.tsv",) for split in SPLITS},
-        read=quora.read,
-        selection="accuracy",
-    ),
-    "wikiqa": Source(
-        name="wikiqa",
-        task="ranking",
-        labels=wikiqa.LABELS,
-        folder="WikiQACorpus",
-        files={split: (f"WikiQA-{split}.txt",) for split in SPLITS},
-        read=wikiqa.read,
-        selection="mrr",
-        companion_suffix=wikiqa.COMPANION_SUFFIX,
-    ),
-    "sick": Source(
-        name="sick",
-        task="classification",
-        labels=sick.LABELS,
-        folder="SICK",
-        files=_SICK_FILES,
-        read=sick.read_entailment,
-        selection="accuracy",
-    ),
-    "sick_relatedness": Source(
-        name="sick_relatedness",
-        task="regression",
-        labels=(),
-        folder="SICK",
-        files=_SICK_FILES,
-        read=sick.read_relatedness,
-        selection="pearson",
-    ),
-}
 NAMES: tuple[str, ...] = (*CATALOG, OWN, *EMBEDDED_TASKS)
 
 
@@ -158,6 +71,8 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
     candidates, folder, _ = _layout(name)
     if split not in candidates:
         return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
+    if not candidates[split]:
+        return InputError(f"data set {name!r} has no {split} split: {about(name)[split]}")
     roots = _roots(name, directory, folder)
     places = f" in {' or '.join(map(str, roots))}" if folder else ""
     return InputError(
@@ -165,6 +80,11 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
         path=directory,
         remedy="put it there, or give the directory that holds it",
     )
+
+
+def about(name: str) -> Mapping[str, str]:
+    """Split -> what it is, where that is not what its name says, or why the official release has none."""
+    return CATALOG[name].about if name in CATALOG else {}
 
 
 def load(name: str, directory: str | Path | None = None, *, task: str = "") -> DataSet:
@@ -197,8 +117,9 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "") -> D
     if name == OWN:
         return _load_own(files, splits_there, task)
     source = CATALOG[name]
-    splits = {split: source.read(files[split]) for split in splits_there}
-    return DataSet(name, source.task, source.labels, splits, tuple(files.values()))
+    splits = {split: source.read_split.get(split, source.read)(files[split]) for split in splits_there}
+    # A training file that also holds the dev pairs is one file.
+    return DataSet(name, source.task, source.labels, splits, tuple(dict.fromkeys(files.values())))
 
 
 def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> DataSet:

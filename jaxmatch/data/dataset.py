@@ -32,6 +32,27 @@ class Split:
     def __len__(self) -> int:
         return len(self.text_a)
 
+    def part(self, rows: Sequence[int], dropped: Mapping[str, int]) -> "Split":
+        """The pairs of these rows, in their order.
+
+        Arguments:
+          rows: positions of pairs.
+          dropped: of the part; the whole's count is not copied.
+        """
+
+        def taken(column: Sequence) -> list:
+            return [column[row] for row in rows]
+
+        return dataclasses.replace(
+            self,
+            text_a=taken(self.text_a),
+            text_b=taken(self.text_b),
+            labels=taken(self.labels),
+            groups=None if self.groups is None else taken(self.groups),
+            documents=None if self.documents is None else taken(self.documents),
+            dropped=dropped,
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSet:

@@ -33,10 +33,11 @@ def check(settings: DataSettings) -> str:
     """
     data = catalog.load(settings.name, settings.directory or None, task=settings.task)
     corpus = Corpus(data, settings.preprocessing)
-    problems = [f"there is no {name} split" for name in catalog.SPLITS if name not in data.splits]
+    problems = [_absence(data.name, name) for name in catalog.SPLITS if name not in data.splits]
     sections = [
         f"{data.name}: {data.task}" + (f", labels {', '.join(data.labels)}" if data.labels else ""),
         _pairs(data, problems),
+        *(f"{name}: {text}" for name, text in catalog.about(data.name).items() if name in data.splits),
         _labels(data, problems),
     ]
     if any(split.groups is not None for split in data.splits.values()):
@@ -68,6 +69,16 @@ def _percent(share: float) -> str:
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _absence(name: str, split: str) -> str:
+    """That a split is not there; of official data also why, or which files it would lie in."""
+    problem = f"there is no {split} split"
+    if name not in catalog.CATALOG:
+        return problem
+    files, reason = catalog.CATALOG[name].files[split], catalog.about(name).get(split)
+    problem += f", no {' or '.join(files)}" if files else ""
+    return problem + (f" ({reason})" if reason else "")
 
 
 def _pairs(data: DataSet, problems: list[str]) -> str:

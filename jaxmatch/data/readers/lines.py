@@ -21,22 +21,27 @@ def shown(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, str]]:
     """Yields (line number counted from 1, line without its end) of a UTF-8 file.
+
+    Arguments:
+      keep_blank: as in `decode_lines`.
 
     Raises:
       InputError: the file cannot be opened or read, or as in `decode_lines`.
     """
     try:
         with open(path, "rb") as file:
-            yield from decode_lines(file, path)
+            yield from decode_lines(file, path, keep_blank=keep_blank)
     except FileNotFoundError:
         raise InputError("there is no such file", path=path) from None
     except OSError as error:
         raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
 
 
-def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, str]]:
+def decode_lines(
+    raw_lines: Iterable[bytes], path: Path | str, *, keep_blank: bool = False
+) -> Iterator[tuple[int, str]]:
     """Yields (line number counted from 1, line without its end) of lines that end in b"\\n".
 
     A byte-order mark, Windows line ends, a missing last line end and blank lines at the end of the file are accepted.
@@ -44,9 +49,10 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple
     Arguments:
       raw_lines: what iterating over a file opened in binary mode gives.
       path: what an error names.
+      keep_blank: yield blank lines too, wherever they stand, for formats in which a line is not a pair.
 
     Raises:
-      InputError: bytes that are not UTF-8, or a blank line with text after it.
+      InputError: bytes that are not UTF-8, or a blank line with text after it that is not to be kept.
     """
     blank = 0
     for number, raw in enumerate(raw_lines, start=1):
@@ -64,7 +70,7 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple
                 line=number,
                 remedy="save the file as UTF-8",
             ) from None
-        if not line.strip(" "):
+        if not keep_blank and not line.strip(" "):
             blank = blank or number
             continue
         if blank:
@@ -72,20 +78,24 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple
         yield number, line
 
 
-def read_columns(path: Path, count: int, layout: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line number, the `count` tab-separated columns) of a file without a header.
+def read_columns(
+    path: Path, count: int, layout: str, *, most: float | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, the tab-separated columns) of a file without a header.
 
     Quotation marks are ordinary characters: the official files never quote.
 
     Arguments:
+      count: how many columns there are.
       layout: the columns' names, for the error message.
+      most: how many there may be at most; None for `count`, infinity for no limit.
 
     Raises:
       InputError: a line with another number of columns, or as in `read_lines`.
     """
     for number, line in read_lines(path):
         columns = line.split("\t")
-        if len(columns) != count:
+        if not count <= len(columns) <= (count if most is None else most):
             raise InputError(
                 f"{_columns(len(columns))} where {count} are expected ({layout}, separated by tabs)",
                 path=path,

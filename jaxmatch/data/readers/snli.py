@@ -1,6 +1,7 @@
-"""SNLI (Bowman et al., 2015): the official JSON lines, or the official tab-separated text with a header.
+"""SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018), which is distributed in the same formats: the official
+JSON lines, or the official tab-separated text with a header.
 
-A pair without a majority label carries the label "-"; the corpus' authors ask to leave it out, so it is dropped and
+A pair without a majority label carries the label "-"; the corpora's authors ask to leave it out, so it is dropped and
 counted.
 """
 
@@ -17,7 +18,7 @@ _ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 
 
 def read(path: Path) -> Split:
-    """Reads `snli_1.0_{train,dev,test}.jsonl` or `.txt`; other fields than labels and sentences are ignored.
+    """Reads a `.jsonl` or `.txt` of either corpus; other fields than labels and sentences are ignored.
 
     Raises:
       InputError: the file or a line of it is damaged.

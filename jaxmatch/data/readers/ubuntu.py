@@ -1,0 +1,65 @@
+"""Ubuntu dialogue corpus v1 (Lowe et al., 2015) as prepared by Xu et al. (2016): label, context, response; no header.
+
+Utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn), which stay in
+the text; where a file gives each utterance a column of its own, they are joined by `__eot__`. In the dev and test files ten
+candidate responses stand one below the other for each context; in the training file a right and a wrong one.
+"""
+
+import math
+from pathlib import Path
+
+from jaxmatch.data.dataset import Split
+from jaxmatch.data.readers.lines import read_columns, shown
+from jaxmatch.data.readers.pairs import PairCollector
+from jaxmatch.errors import InputError
+
+LABELS = ("0", "1")
+CANDIDATES = 10
+_TURN = " __eot__ "
+
+
+def read(path: Path) -> Split:
+    """Reads `{valid,test}.txt`; every context is a group of ten candidates, numbered from 1.
+
+    Candidates have no official names, so that among equal scores the right one comes last.
+
+    Raises:
+      InputError: the file or a line of it is damaged, or a context has not ten candidates.
+    """
+    return _read(path, whole_groups=True)
+
+
+def read_train(path: Path) -> Split:
+    """Reads `train.txt`; lines that follow each other with the same context are a group, of ten lines at most.
+
+    Raises:
+      InputError: the file or a line of it is damaged.
+    """
+    return _read(path, whole_groups=False)
+
+
+def _read(path: Path, *, whole_groups: bool) -> Split:
+    pairs = PairCollector(path, LABELS)
+    context, group, size, start = "", 0, 0, 0
+    for line, (label, *utterances, response) in read_columns(path, 3, "label, context, response", most=math.inf):
+        text = _TURN.join(utterances)
+        if text != context or size == CANDIDATES:
+            if whole_groups and group:
+                _check_size(size, path, start)
+            # One text for all lines of a group: a million contexts are kept once, not twice or ten times.
+            context, group, size, start = text, group + 1, 0, line
+        pairs.add(line, context, response, label, str(group))
+        size += 1
+    if whole_groups and group:
+        _check_size(size, path, start)
+    return pairs.split()
+
+
+def _check_size(size: int, path: Path, start: int) -> None:
+    if size != CANDIDATES:
+        raise InputError(
+            f"the context that begins here has {size} of its {CANDIDATES} candidates",
+            path=path,
+            line=start,
+            remedy="its lines stand together and have the same text in the context",
+        )

@@ -1,0 +1,55 @@
+"""The dev split that is taken from a training file."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reader_formats import columns, quick
+
+from jaxmatch.data.dataset import Split
+from jaxmatch.data.readers.held_out import SHARE, hold_out
+from jaxmatch.errors import InputError
+
+
+def split(first_texts):
+    numbers = [str(number) for number in range(len(first_texts))]
+    return Split(first_texts, numbers, ["0"] * len(numbers), source=Path("train.txt"), dropped={"reason": 3})
+
+
+@quick
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2), min_size=2, max_size=60))
+def test_every_pair_is_in_one_part_and_the_pairs_of_a_text_are_together(texts):
+    whole = split(texts)
+    if len(set(texts)) == 1:
+        with pytest.raises(InputError, match="all its pairs have the same first text"):
+            hold_out(whole)
+        return
+    train, dev = hold_out(whole)
+    assert sorted(columns(train) + columns(dev)) == sorted(columns(whole))
+    assert not set(train.text_a) & set(dev.text_a) and train.text_a and dev.text_a
+    for part in (train, dev):
+        assert list(map(int, part.text_b)) == sorted(map(int, part.text_b))
+    # No text more than the share needs.
+    assert len(dev) - max(dev.text_a.count(text) for text in dev.text_a) < SHARE * len(texts)
+    assert len(dev) >= SHARE * len(texts) or len(set(train.text_a)) == 1
+
+
+@quick
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=9, max_size=60).filter(lambda texts: len(set(texts)) > 1), st.randoms())
+def test_the_parts_do_not_depend_on_the_order_of_the_lines(texts, random):
+    shuffled = list(texts)
+    random.shuffle(shuffled)
+    assert set(hold_out(split(texts))[1].text_a) == set(hold_out(split(shuffled))[1].text_a)
+
+
+def test_the_parts_are_the_same_everywhere():
+    # Of the ten digits, "9" has the lowest SHA-256: it begins with 19, the next one (of "8") with 2c.
+    train, dev = hold_out(split([str(number) for number in range(10)]))
+    assert dev.text_a == ["9"] and train.text_a == list("012345678")
+
+
+def test_dropped_pairs_are_counted_once():
+    train, dev = hold_out(split(["a", "b"]))
+    assert train.dropped == {"reason": 3} and dev.dropped == {}
+    assert train.source == dev.source == Path("train.txt") and train.groups is None
