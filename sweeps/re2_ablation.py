@@ -32,5 +32,6 @@ def get_sweep(dataset: str = "snli") -> Sweep:
             scores=data.scores[:1],
             published=re2.published_ablation(dataset, config),
             order={"variant": tuple(variants)},
+            original={"variant": re2.ORIGINAL},
         ),
     )

@@ -14,6 +14,7 @@ from jaxmatch.experiments.configuration import nearest
 from jaxmatch.experiments.tables import Published
 
 CITATION = "Yang et al. (2019)"
+LABEL = "RE2 (paper, GloVe 840B)"
 SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
 ORIGINAL = "original"
 UP_TO = 5  # blocks and encoder layers of Table 7
@@ -199,10 +200,10 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
     source = f"{CITATION}, Table {DATA_SETS[name].main_table}"
     parameters, scores = _RE2[name]
     known = {"parameters": parameters} if parameters else {}
-    rows = [Published("RE2 (paper, GloVe 840B)", scores, source, _stated(config, {}) | known)]
+    rows = [Published(LABEL, scores, source, _stated(config, {}) | known)]
     for label, parameters, *figures in _COMPARED[name]:
         known = {"parameters": parameters} if parameters else {}
-        rows.append(Published(label, dict(zip(scores, figures, strict=True)), source, {"data.name": config.data.name} | known))
+        rows.append(Published(label, dict(zip(scores, figures, strict=True)), source, known))
     return tuple(rows)
 
 
@@ -231,4 +232,4 @@ def _published_dev(
     for row, changes in variants.items():
         settings = {"variant": row} if by_name else {}
         scores = {DATA_SETS[name].scores[0]: figures[row][columns.index(name)]}
-        yield Published(f"RE2, {row} (paper, GloVe 840B)", scores, f"{CITATION}, Table {table}", settings | _stated(config, changes))
+        yield Published(LABEL, scores, f"{CITATION}, Table {table}", settings | _stated(config, changes))

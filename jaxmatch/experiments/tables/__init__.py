@@ -7,6 +7,7 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.tables import (
     captions,
+    comparisons,
     exports,
     fields,
     formats,
@@ -146,7 +147,8 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
 
     Raises:
       InputError: no records; a record with a missing or damaged field (its name is given); two runs with one place and
-        one seed; runs of one place trained on different data; a setting or score that no record has.
+        one seed; runs of one place trained on different data; a setting or score that no record has; an original that
+        no row can be.
     """
     if not records:
         raise InputError("there are no records to make a table of", remedy="run the sweep first")
@@ -154,6 +156,7 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
         fields.check_record(record, position)
     _check_layout(records, layout)
     keys = _row_keys(records, layout)
+    comparisons.check_original(layout, keys)
     pivot = _sorted_values(records, layout.columns, layout.order) if layout.columns else {"": None}
     values = {key: _sorted_values(records, key, layout.order) for key in keys}
     ranks = {key: {name: rank for rank, name in enumerate(names)} for key, names in values.items()}

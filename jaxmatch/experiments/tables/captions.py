@@ -62,7 +62,12 @@ def caption(
     parts = {score.partition(".")[0] for score in scores}
     chosen = " or ".join(numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
     choice = f"Checkpoint chosen on {chosen}"
-    sentences.append(f"{choice}; test scored once, with that checkpoint." if "test" in parts else f"{choice}.")
+    tested = {bool(record["data"]["test"]) for record in records}
+    if "test" in parts and True in tested:
+        where = "" if tested == {True} else ", where there is one,"
+        sentences.append(f"{choice}; test{where} scored once, with that checkpoint.")
+    else:
+        sentences.append(f"{choice}.")
     if "best_on_test" in parts:
         sentences.append(
             "Scores under “best on test” are those of a checkpoint chosen on the test set itself; "

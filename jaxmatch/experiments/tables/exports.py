@@ -5,42 +5,45 @@ import dataclasses
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from jaxmatch.experiments.tables import fields
-from jaxmatch.experiments.tables.parts import Cell, Content
+from jaxmatch.analysis import significance
+from jaxmatch.experiments.tables import comparisons, fields
+from jaxmatch.experiments.tables.parts import Cell, Content, Published, Summary
 
 _RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
 _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
 
 
-def _cells(table: Content) -> Iterator[tuple[dict[str, Any], Cell]]:
-    """The cells that have runs, each with all its settings, the pivoted one included."""
-    for row in table.rows:
-        for value, cell in zip(table.pivot, row.cells, strict=True):
-            if cell is not None:
-                yield {**row.settings, **({table.layout.columns: value} if table.layout.columns else {})}, cell
-
-
 def as_csv(table: Content) -> str:
-    """One line a cell below a header, also where the printed table is pivoted; published rows are left out.
+    """One line a cell below a header, also where the printed table is pivoted.
 
     The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, and for each score its mean,
-    its sample standard deviation and the number of runs that have it. What is undefined is empty. Accuracies and
-    such are shares of 1, not percent.
+    its sample standard deviation, the number of runs that have it and the ends of the mean's 95% confidence interval. Where
+    the layout names an original: the difference to it and Welch's p. Where a published row has a cell's settings: its
+    number, as a share like ours, and what the interval says about it; other published rows are left out. What is undefined
+    is empty. Accuracies and such are shares of 1, not percent.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
-    statistics = [f"{score}.{name}" for score in table.layout.scores for name in ("mean", "std", "n")]
-    writer.writerow([*keys, "parameters", "finished", "diverged", *statistics])
-    for settings, cell in _cells(table):
+    names = ["mean", "std", "n", "lower", "upper"]
+    names += ["difference", "p_value"] if table.layout.original else []
+    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
+    names += ["published", "verdict"] if beside else []
+    writer.writerow(
+        [*keys, "parameters", "finished", "diverged", *(f"{score}.{name}" for score in table.layout.scores for name in names)]
+    )
+    for place, settings, cell in comparisons.cells(table):
         sizes = dict.fromkeys(record["parameters"] for record in (*cell.finished, *cell.diverged))
-        numbers: list[Any] = []
-        for summary in cell.scores.values():
-            numbers += [summary.mean, summary.deviation, len(summary.values)]
         counts = [";".join(map(str, sizes)), len(cell.finished), len(cell.diverged)]
+        numbers: list[Any] = []
+        for score, summary in cell.scores.items():
+            told = _score_as_json(summary, score, differences.get((place, score)), beside.get(place))
+            flat = told | told.get("difference", {}) | (told["interval"] or {})
+            flat |= {"published": told.get("published", {}).get("value"), "verdict": told.get("published", {}).get("verdict")}
+            numbers += [flat.get(name) for name in names]
         writer.writerow([*settings.values(), *counts, *numbers])
     return text.getvalue()
 
@@ -50,6 +53,7 @@ def as_json(table: Content) -> str:
 
     Undefined numbers are null.
     """
+    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
     content = {
         "title": table.layout.title,
         "caption": table.caption,
@@ -57,20 +61,49 @@ def as_json(table: Content) -> str:
         "keys": table.keys,
         "columns": table.layout.columns,
         "scores": table.layout.scores,
-        "rows": [{"settings": settings, **_cell_as_json(cell)} for settings, cell in _cells(table)],
+        "original": table.layout.original,
+        "rows": [
+            {"settings": settings, **_cell_as_json(place, cell, differences, beside)}
+            for place, settings, cell in comparisons.cells(table)
+        ],
         "published": [dataclasses.asdict(published) for published in table.layout.published],
     }
     return json.dumps(_without_nan(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _cell_as_json(cell: Cell) -> dict[str, Any]:
-    scores = {
-        score: {
-            "mean": summary.mean,
-            "std": summary.deviation,
-            "n": len(summary.values),
-            "values": {str(seed): value for seed, value in summary.values.items()},
+def _score_as_json(
+    summary: Summary, score: str, difference: comparisons.Difference | None, published: Published | None
+) -> dict[str, Any]:
+    interval = comparisons.interval(summary)
+    told: dict[str, Any] = {
+        "mean": summary.mean,
+        "std": summary.deviation,
+        "n": len(summary.values),
+        "interval": interval and {name: getattr(interval, name) for name in ("lower", "upper", "confidence")},
+        "values": {str(seed): value for seed, value in summary.values.items()},
+    }
+    if difference is not None:
+        test = difference.test and dataclasses.asdict(difference.test)
+        told["difference"] = {**(test or {}), "difference": difference.value, "method": significance.METHOD if test else None}
+    if published is not None and score in published.scores:
+        text = published.scores[score]
+        told["published"] = {
+            "label": published.label,
+            "text": text,
+            "value": comparisons.published_number(score, text),
+            "verdict": comparisons.verdict(summary, score, text) or None,
         }
+    return told
+
+
+def _cell_as_json(
+    place: comparisons.Place,
+    cell: Cell,
+    differences: Mapping[tuple[comparisons.Place, str], comparisons.Difference],
+    beside: Mapping[comparisons.Place, Published],
+) -> dict[str, Any]:
+    scores = {
+        score: _score_as_json(summary, score, differences.get((place, score)), beside.get(place))
         for score, summary in cell.scores.items()
     }
     runs = []

@@ -13,7 +13,8 @@ class Published:
       label: whose result it is, "RE2 (paper)".
       scores: score -> text, printed as it is given: {"test.map": "0.7452 ± 0.0044"}.
       source: where it was printed: "Yang et al. (2019), Table 4".
-      settings: what stands in its other columns: a grid key, "parameters" or "seeds" -> value.
+      settings: what stands in its other columns: a grid key, "parameters" or "seeds" -> value. Where just one cell of a
+        table has all these settings (besides the last two), the scores stand beside those of that cell, not in a row below.
     """
 
     label: str
@@ -31,9 +32,10 @@ class TableLayout:
       rows: grid keys that label a row: dotted config paths, "variant" or "seed".
       columns: a grid key whose values each get columns of their own; "" for none.
       scores: "dev.", "test.", "best_on_test." or "times." and a score's name.
-      published: rows of papers, to be shown below the project's own.
+      published: rows of papers, to be shown beside the project's own rows of the same settings, or else below them.
       notes: what differs from the paper's setting, and whatever else a reader must know.
       order: grid key -> its values in the order they are shown; values that are not named follow, sorted.
+      original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or empty.
     """
 
     title: str
@@ -43,6 +45,7 @@ class TableLayout:
     published: tuple[Published, ...] = ()
     notes: tuple[str, ...] = ()
     order: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    original: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
