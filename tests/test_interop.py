@@ -13,7 +13,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.interop import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
 from jaxmatch.models import build
 from jaxmatch.models.bound import BoundModel
-from jaxmatch.models.re2 import side_by_side
+from jaxmatch.models.pairs import side_by_side
 
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
 CHOICES = {

@@ -1,8 +1,8 @@
 """A (bidirectional) LSTM over the sentences of a row: the encoder of ESAN (section 2.1) and CSRAN (Eq. 1).
 
-Both directions and both sentences of all rows run in one scan. What does not depend on the step before is kept out of it: the
-product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent kernel is one product
-after the scan rather than a sum over its steps.
+Both directions and both sentences of all rows run in one scan. What does not depend on the step before is kept out of it:
+the product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent kernel is one
+product after the scan rather than a sum over its steps.
 """
 
 import functools
@@ -60,7 +60,7 @@ def recurrence(added: jax.Array, kernel: jax.Array, is_token: jax.Array, begins:
       added: what the inputs add to the gates, <float32>[step, direction, row, 4 * features].
       kernel: <float32>[direction, features, 4 * features].
       is_token: <bool>[step, direction, row, 1].
-      begins: <bool>[step, direction, row, 1], the first token of a sentence in the direction; of those, only ones that are tokens.
+      begins: <bool>[step, direction, row, 1], the first token of a sentence in the direction.
       precision: of the matrix products.
 
     Returns:

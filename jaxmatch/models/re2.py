@@ -7,7 +7,6 @@ alignment and pooling are told which sentence a token is of.
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
 from jaxmatch.layers.alignment import Alignment
 from jaxmatch.layers.connection import CONNECTIONS
@@ -17,13 +16,7 @@ from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.prediction import Prediction
-
-
-def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Padded sentences as rows of both: {'ids': <int32>[batch, length_a]} and [batch, length_b] -> what `RE2.match` takes."""
-    tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
-    is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
-    return tokens, jnp.concatenate([is_token_a * jnp.int8(1), is_token_b * jnp.int8(2)], axis=1)
+from jaxmatch.models.pairs import PairModel
 
 
 class Block(nn.Module):
@@ -56,7 +49,7 @@ class Block(nn.Module):
         return self.fuse(sequence, aligned, dropout_rate)
 
 
-class RE2(nn.Module):
+class RE2(PairModel):
     """The whole of figure 1, from word ids to logits. Both sentences share all parameters but the prediction layer's.
 
     Arguments:
@@ -107,45 +100,6 @@ class RE2(nn.Module):
         self.connect = CONNECTIONS[self.connection](self.hidden_size, **options, name="connection")
         self.predict = Prediction(self.prediction, self.hidden_size, self.outputs, **options, name="prediction")
         self.dropout = Dropout()
-
-    def __call__(
-        self,
-        a: dict[str, jax.Array],
-        b: dict[str, jax.Array],
-        vectors: jax.Array,
-        dropout_rate: jax.Array | float | None = None,
-    ) -> jax.Array:
-        """Matches pairs of sentences.
-
-        Arguments:
-          a: {'ids': <int32>[batch, length_a]}, the words of the first sentences; 0 is padding.
-          b: {'ids': <int32>[batch, length_b]}, of the second.
-          vectors: <float32>[words, dimensions], the word vectors; they are not trained.
-          dropout_rate: <float32>[], or None in evaluation; otherwise the random numbers come from the key 'dropout'.
-
-        Returns:
-          <float32>[batch, outputs], logits.
-        """
-        return self.match(*side_by_side(a, b), vectors, dropout_rate)
-
-    def match(
-        self,
-        tokens: dict[str, jax.Array],
-        sentences: jax.Array,
-        vectors: jax.Array,
-        dropout_rate: jax.Array | float | None = None,
-    ) -> jax.Array:
-        """As a call, for pairs that already are rows; padding may stand anywhere in them.
-
-        Arguments:
-          tokens: {'ids': <int32>[batch, length]}, the words of both sentences.
-          sentences: <int8>[batch, length], 1 or 2: which sentence a token is of; 0 is padding.
-          vectors, dropout_rate: as in a call.
-
-        Returns:
-          <float32>[batch, outputs], logits.
-        """
-        return self.predict(*self.sentence_vectors(tokens, sentences, vectors, dropout_rate), dropout_rate)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layer: as `match` -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
