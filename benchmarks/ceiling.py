@@ -47,7 +47,7 @@ def count_program(program: Any) -> Work:
     """As `count`, of a `jaxpr`."""
     multiply_adds = products = 0
     for equation in program.eqns:
-        name, parts = equation.primitive.name, [count_program(part) for part in _programs(equation.params.values())]
+        name, parts = equation.primitive.name, [count_program(part) for part in programs_of(equation.params.values())]
         if name == "conv_general_dilated":
             raise ValueError("a convolution is not counted")
         if name == "while" and any(part.products for part in parts):
@@ -64,13 +64,13 @@ def count_program(program: Any) -> Work:
     return Work(multiply_adds, products)
 
 
-def _programs(values: Any) -> Iterator[Any]:
+def programs_of(values: Any) -> Iterator[Any]:
     """The programs among an equation's parameters."""
     for value in values:
         if hasattr(value, "eqns"):
             yield value
         elif isinstance(value, tuple | list):
-            yield from _programs(value)
+            yield from programs_of(value)
 
 
 def _dot_general(equation: Any) -> int:

@@ -1,11 +1,13 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import memory, paper, preparation, replicas, sweep, training
+from benchmarks.items import inference, matching, memory, paper, preparation, replicas, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
     "training": training.ITEM,
     "replicas": replicas.ITEM,
+    "inference": inference.ITEM,
+    "matching": matching.ITEM,
     "preparation": preparation.ITEM,
     "sweep": sweep.ITEM,
     "memory": memory.ITEM,

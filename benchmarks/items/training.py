@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks import timing
 from benchmarks.peer import Peer
 from benchmarks.peer_data import write_peer_data
+from benchmarks.peer_settings import peer_settings
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.experiments import preparation
@@ -67,7 +68,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             ours = Epochs(config, data)
             candidates = {"ours": ours.seconds}
             if peer:
-                built = peer.ask("build", folder=folder, settings=_peer_settings(config, data))
+                built = peer.ask("build", folder=folder, settings=peer_settings(config, data))
                 steps = max(1, 1024 // batch_size)
 
                 def theirs() -> float:
@@ -87,19 +88,6 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             notes.append(f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; its own batches.")
     notes.append(f"{data.name}: {data.splits['train'].pairs:,} training pairs; every length of an epoch, weighted by its batches.")
     return rows, notes
-
-
-def _peer_settings(config: Any, data: EncodedData) -> dict[str, Any]:
-    """The same model in the peer's words."""
-    return {
-        "blocks": config.model.blocks,
-        "enc_layers": config.model.encoder_layers,
-        "hidden_size": config.model.hidden_size,
-        "embedding_dim": int(data.vectors.shape[1]),
-        "dropout": config.optimizer.dropout_rate,
-        "batch_size": config.training.batch_size,
-        "lr": config.optimizer.learning_rate,
-    }
 
 
 ITEM = Item(

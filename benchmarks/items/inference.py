@@ -1,0 +1,99 @@
+"""Inference as RE2's Table 5 times it: from word ids to probabilities, against the public PyTorch RE2 and the bare products."""
+
+import contextlib
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import bare_products, timing
+from benchmarks.peer import Peer
+from benchmarks.random_model import random_model
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch.matcher import probabilities_of
+from jaxmatch.models.bound import BoundModel
+
+# RE2, Table 5: 8 pairs of 20 tokens a sentence, 3 encoder layers.
+BATCH, LENGTH, BLOCKS = 8, 20, (1, 2, 3)
+MODEL = {"encoder_layers": 3, "hidden_size": 150, "alignment": "linear", "fusion": "full", "prediction": "full"}
+WORDS, DIMENSIONS, CLASSES = 10_000, 300, 3
+# Calls that make one time: a call alone is too short to be timed on a machine that does other things as well.
+CALLS = 20
+# Of the peer's time and of the bare products', at most, on a CPU.
+PEER_GOAL, BARE_GOAL = 0.35, 1.3
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for every number of blocks."""
+    small = {"hidden_size": 8} if settings.quick else {}
+    vectors = np.random.default_rng(0).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
+    sides = np.random.default_rng(1).integers(2, WORDS, (2, BATCH, LENGTH), dtype=np.int32)
+    rows, notes = [], []
+    with contextlib.ExitStack() as stack:
+        peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
+        for blocks in BLOCKS:
+            model = random_model({**MODEL, **small, "blocks": blocks}, vectors=vectors, outputs=CLASSES)
+            rows.append(_row(model, blocks, sides, settings.rounds, peer))
+        if peer:
+            notes.append(f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}.")
+    notes += [
+        f"{BATCH} pairs of {LENGTH} tokens a sentence, {MODEL['encoder_layers']} encoder layers, hidden {MODEL['hidden_size']}; lists of "
+        f"ids in, probabilities out. A time is the mean of {CALLS} calls.",
+        "Bare products: the matrix products of our program with the same shapes, in a program that does nothing else.",
+    ]
+    return rows, notes
+
+
+def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: Peer | None) -> dict[str, Any]:
+    asked = [side.tolist() for side in sides]
+
+    def ours() -> None:
+        for _ in range(CALLS):
+            probabilities_of(model.logits(*(np.array(side, np.int32) for side in asked)))
+
+    ours()
+    module, parameters = model.folded
+    match = functools.partial(module.apply, method="match")
+    ids, sentences = model.rows(*sides)
+    bare = bare_products.of(match, {"params": parameters}, {"ids": ids}, sentences, model.vectors)
+
+    def products() -> None:
+        for _ in range(CALLS):
+            bare()
+
+    candidates = {"ours": ours, "bare": products}
+    if peer:
+        peer_settings = {"blocks": blocks, "enc_layers": MODEL["encoder_layers"], "num_vocab": WORDS, "embedding_dim": DIMENSIONS}
+        peer.ask("build", settings={**peer_settings, "hidden_size": model.module.hidden_size})
+
+        def theirs() -> float:
+            return sum(peer.ask("ids", text1=asked[0], text2=asked[1], times=CALLS)["seconds"])
+
+        candidates["peer"] = theirs
+    seconds = timing.in_turn(candidates, rounds)
+    row: dict[str, Any] = {"blocks": blocks}
+    for name, own in seconds.items():
+        row[name] = timing.spread([1e3 * one / CALLS for one in own])
+    row["of_bare"] = timing.ratio(seconds["ours"], seconds["bare"])
+    if peer:
+        row["of_peer"] = timing.ratio(seconds["ours"], seconds["peer"])
+    on_cpu = jax.default_backend() == "cpu"
+    row["goals"] = f"peer ≤ {PEER_GOAL}, products ≤ {BARE_GOAL}" if on_cpu else ""
+    return row
+
+
+ITEM = Item(
+    title="Inference from ids to probabilities, the setting of RE2's Table 5.",
+    needs=(),
+    columns=(
+        Column("blocks", "blocks", "d"),
+        Column("ours", "ours, ms a batch", ".2f"),
+        Column("peer", "peer, ms a batch", ".2f"),
+        Column("bare", "bare products, ms", ".2f"),
+        Column("of_peer", "ours / peer", ".2f"),
+        Column("of_bare", "ours / products", ".2f"),
+        Column("goals", "goals (CPU)"),
+    ),
+    run=run,
+)
