@@ -81,7 +81,7 @@ def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
     try:
         import matplotlib
     except ModuleNotFoundError:
-        return "no figures without matplotlib: pip install 'jaxmatch[benchmark]'"
+        return "no figures without matplotlib: pip install 'jaxmatch[figures]'"
     # No clock and no random names in the files: the same rows give the same bytes.
     matplotlib.rcParams.update({"svg.hashsalt": "jaxmatch", "backend": "agg"})
     for device, results in read_results(folder).items():

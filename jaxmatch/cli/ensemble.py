@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.cli import splits
+from jaxmatch.cli.runs import records_of
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,38 +45,18 @@ def run(arguments: argparse.Namespace) -> None:
     print(_as_json(results, arguments.split) if arguments.format == "json" else _as_markdown(results, arguments.split))
 
 
-def _settings(directory: Path) -> list[list[Mapping[str, Any]]]:
+def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
     """The finished runs of each setting that has two or more, in the order of their seeds."""
-    from jaxmatch.experiments.records import read_record
+    from jaxmatch.analysis.settings import by_setting
 
-    files = sorted((directory / "runs").glob("[!.]*/record.json"))
-    if not files:
-        raise InputError("holds no runs of a sweep", path=directory, remedy="give the --workdir of a sweep")
-    settings: dict[str, list[Mapping[str, Any]]] = {}
-    for record in map(read_record, files):
-        if record["status"] == "finished":
-            settings.setdefault(record["run"].rpartition("-seed")[0], []).append(record)
-    found = [sorted(members, key=lambda record: record["seed"]) for members in settings.values() if len(members) > 1]
+    found = [members for members in by_setting(records_of(directory)) if len(members) > 1]
     if not found:
         raise InputError("no setting has two finished runs", path=directory, remedy="train more seeds: --seeds N")
-    return sorted(found, key=lambda members: (members[0]["variant"], list(map(_rank, members[0]["overrides"].values()))))
-
-
-def _rank(value: Any) -> tuple[int, Any]:
-    """Numbers by their size, before all else."""
-    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
-
-
-def _name(record: Mapping[str, Any]) -> str:
-    """A setting in words: how it differs from the sweep's config."""
-    from jaxmatch.experiments.tables.numbers import print_setting
-
-    parts = [record["variant"]] if record["variant"] else []
-    parts += [f"{key}={print_setting(key, value)}" for key, value in record["overrides"].items()]
-    return ", ".join(parts) or "as configured"
+    return found
 
 
 def _as_markdown(results: Iterable[tuple[Sequence[Mapping[str, Any]], int, EnsembleScores]], split: str) -> str:
+    from jaxmatch.analysis.settings import setting_name
     from jaxmatch.experiments.tables.formats import Sheet, Text, markdown
     from jaxmatch.experiments.tables.numbers import print_number, score_heading
 
@@ -90,7 +71,7 @@ def _as_markdown(results: Iterable[tuple[Sequence[Mapping[str, Any]], int, Ensem
             spread = f"{number(name, statistics.fmean(alone))} ± {number(name, statistics.stdev(alone))}"
             voted = "–" if scores.vote is None else number(name, scores.vote[name])
             heading = score_heading(f"{split}.{name}")
-            rows.append((_name(members[0]), str(len(members)), heading, spread, voted, number(name, scores.average[name])))
+            rows.append((setting_name(members[0]), str(len(members)), heading, spread, voted, number(name, scores.average[name])))
         sections.append(tuple(tuple(map(Text, row)) for row in rows))
     data = sorted({f"{members[0]['data']['name']} {split}, {pairs:,} pairs" for members, pairs, _ in results})
     sheet = Sheet(

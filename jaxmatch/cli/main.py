@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from jaxmatch import __version__
-from jaxmatch.cli import data, ensemble, evaluate, predict, sweep, table, train
+from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, sweep, table, train, tune
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.errors import InputError
 
@@ -16,10 +16,14 @@ INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
 SUBCOMMANDS = {
     "sweep": sweep,
     "train": train,
+    "tune": tune,
     "table": table,
     "evaluate": evaluate,
     "ensemble": ensemble,
     "predict": predict,
+    "inspect": inspect,
+    "occlusion": occlusion,
+    "figure": figure,
     "data": data,
 }
 

@@ -1,0 +1,126 @@
+"""`inspect`, `occlusion` and `figure` hand on what the analyses found, and keep what a figure is made of."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import saved_model
+
+import jaxmatch
+from jaxmatch.analysis import attention, figures, occlusion
+from jaxmatch.cli.main import main
+from jaxmatch.data.readers import own
+
+ROWS = [
+    ("a b c", "no d", "neutral"),
+    ("a", "a", "entailment"),
+    ("e d c", "new york", "contradiction"),
+    ("unseen é", "c", "neutral"),
+    ("b", "b c", "entailment"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "dev.tsv").write_text("".join("\t".join(row) + "\n" for row in [("text_a", "text_b", "label"), *ROWS]))
+    config = {"data": {"name": "own", "directory": str(folder), "task": "classification"}, "model": {"name": "re2"}}
+    return saved_model.save(tmp_path_factory.mktemp("workdir") / "runs" / "some-seed1", config=config)
+
+
+def test_inspect_shows_where_each_token_looks(run, capsys):
+    assert main(["inspect", str(run), "--pair", "a b C", "no d"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (expected,) = attention.attention(jaxmatch.load(run), [("a b C", "no d")])
+    assert lines[:2] == ["first:  a b C", "second: no d"]
+    label = expected.prediction.label
+    assert lines[2].startswith(f"answer: {label} (entailment ") and f"{label} {expected.prediction.probabilities[label]:.3f}" in lines[2]
+    row = expected.blocks[0].over_b[1]
+    most = int(row.argmax())
+    looks = f"{('no', 'd')[most]} {row[most]:.2f}, {('no', 'd')[1 - most]} {row[1 - most]:.2f}"
+    assert lines[4:7] == ["block 1, first over second", lines[5], f"  b  {looks}"]
+    assert lines[8] == "block 1, second over first"
+    assert [line.split()[0] for line in lines[9:]] == ["no", "d"]
+    assert float(lines[9].split()[2].rstrip(",")) == pytest.approx(expected.blocks[0].over_a[:, 0].max(), abs=0.006)
+
+
+def test_inspect_takes_the_papers_pair_and_keeps_its_weights(run, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert main(["inspect", str(run), "--format", "json", "--output", str(tmp_path)]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["text_a"], printed["text_b"]) == attention.PAPERS_PAIR
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["attention.json", "attention.png", "attention.svg"]
+    assert json.loads((tmp_path / "attention.json").read_text()) == printed
+    before = (tmp_path / "attention.svg").read_bytes()
+    assert main(["figure", str(tmp_path / "attention.json"), "--output", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "attention.svg").read_bytes() == before
+    assert capsys.readouterr().out.splitlines() == [f"{tmp_path}/again/attention.{ending}" for ending in ("svg", "png")]
+
+
+def test_inspect_answers_a_regression_with_a_number(tmp_path, capsys):
+    run = saved_model.save(tmp_path / "run", task="regression", labels=())
+    assert main(["inspect", str(run), "--pair", "a", "b"]) == 0
+    assert f"answer: {jaxmatch.load(run).predict([('a', 'b')])[0].score:.4f}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("pair", "problem"), [(("a", " "), "is empty"), (("a\udcff", "b"), "is not UTF-8")])
+def test_a_pair_that_is_none_is_one_line(run, capsys, pair, problem):
+    assert main(["inspect", str(run), "--pair", *pair]) == 2
+    err = capsys.readouterr().err
+    assert problem in err and err.count("\n") == 1
+
+
+def test_occlusion_prints_and_keeps_the_changes(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(figures, "draw", lambda *_, **__: [])  # drawing is tested elsewhere
+    split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
+    expected = occlusion.occlusion(jaxmatch.load(run), split)
+    assert main(["occlusion", str(run), "--output", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "own dev (2 entailment, 2 neutral, 1 contradiction pairs)." in out
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in out.splitlines() if line.startswith("|")]
+    assert rows[0] == ["block", "masked", *saved_model.LABELS]
+    assert rows[2] == ["–", "nothing", *(f"{100 * share:.1f}" for share in expected.accuracy)]
+    assert rows[3] == ["1", "embedding", *(f"{100 * change:+.1f}" for change in expected.change[0, 0])]
+    assert rows[4] == ["1", "residual", "–", "–", "–"]
+    kept = json.loads((tmp_path / "occlusion.json").read_text())
+    assert (kept["data"], kept["run"]) == ("own dev", "some-seed1")
+    np.testing.assert_allclose(np.array(kept["change"], float), expected.change)
+    assert main(["occlusion", str(run), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == kept
+
+
+def own_data_of(run):
+    """The folder of its data."""
+    return type(run)(jaxmatch.load(run).config["data"]["directory"])
+
+
+def test_occlusion_of_a_split_that_is_not_there_is_one_line(run, capsys):
+    assert main(["occlusion", str(run), "--split", "test"]) == 2
+    assert "has no test file" in capsys.readouterr().err
+
+
+def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    for seed, scores in enumerate([(0.5, 0.7), (0.3, 0.7)]):
+        run = tmp_path / "sweep" / "runs" / f"x-seed{seed}"
+        run.mkdir(parents=True)
+        record = {
+            "format": 1, "run": run.name, "seed": seed, "status": "finished", "variant": "", "overrides": {"blocks": 2},
+            "selected_on": "dev.mrr",
+            "curve": [{"samples": 10 * step, "dev": {"mrr": score}} for step, score in enumerate(scores, start=1)],
+        }  # fmt: skip
+        (run / "record.json").write_text(json.dumps(record))
+    assert main(["figure", str(tmp_path / "sweep"), "--output", str(tmp_path / "drawn")]) == 0
+    assert capsys.readouterr().out.split() == [f"{tmp_path}/drawn/curves.{ending}" for ending in ("json", "svg", "png")]
+    (setting,) = json.loads((tmp_path / "drawn" / "curves.json").read_text())["settings"]
+    assert setting["points"][0] == {"samples": 10, "mean": 0.4, "deviation": pytest.approx(math.sqrt(0.02)), "seeds": 2}
+    assert (tmp_path / "drawn" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figure_of_nothing_is_one_line(tmp_path, capsys):
+    for source, problem in [(tmp_path, "holds no runs of a sweep"), (tmp_path / "absent.json", "cannot be read")]:
+        assert main(["figure", str(source), "--output", str(tmp_path / "drawn")]) == 2
+        err = capsys.readouterr().err
+        assert problem in err and err.count("\n") == 1
+    assert not (tmp_path / "drawn").exists()

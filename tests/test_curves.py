@@ -1,0 +1,64 @@
+"""Runs are gathered by setting, and curves hold means and deviations worked out by hand."""
+
+import math
+
+import pytest
+
+from jaxmatch.analysis.curves import curves
+from jaxmatch.analysis.settings import by_setting, setting_name
+from jaxmatch.errors import InputError
+
+
+def record(setting, seed, scores=(), status="finished", variant="", **overrides):
+    curve = [{"samples": 100 * (step + 1), "dev": {"accuracy": score, "loss": 1.0}} for step, score in enumerate(scores)]
+    return {
+        "run": f"{setting}-seed{seed}", "seed": seed, "status": status, "variant": variant, "overrides": overrides,
+        "selected_on": "dev.accuracy", "curve": curve,
+    }  # fmt: skip
+
+
+RECORDS = [
+    record("b", 1, (0.5, 0.7, 0.8), blocks=10),
+    record("b", 0, (0.3, 0.6), blocks=10),  # stopped early
+    record("a", 12, (0.4,), blocks=2),
+    record("a", 3, (0.9, math.nan), "diverged", blocks=2),
+]
+
+
+def test_settings_in_the_order_of_their_values_and_seeds():
+    groups = by_setting(RECORDS)
+    assert [[one["run"] for one in members] for members in groups] == [["a-seed12"], ["b-seed0", "b-seed1"]]
+    assert [setting_name(members[0]) for members in groups] == ["blocks=2", "blocks=10"]
+
+
+def test_a_setting_is_named_by_its_variant_and_values():
+    assert setting_name(record("a", 0, variant="w/o enc-in", kernel=[1, 3])) == "w/o enc-in, kernel=[1, 3]"
+    assert setting_name(record("a", 0)) == "as configured"
+    mixed = [record("x", 0, kernel="wide"), record("y", 0, kernel=3), record("z", 0, variant="a", kernel=1)]
+    assert [members[0]["run"] for members in by_setting(mixed)] == ["y-seed0", "x-seed0", "z-seed0"]
+
+
+def test_curves_by_hand():
+    data = curves(RECORDS)
+    assert (data["kind"], data["score"]) == ("curves", "dev.accuracy")
+    one, two = data["settings"]
+    assert one == {
+        "name": "blocks=2", "seeds": [12], "points": [{"samples": 100, "mean": 0.4, "deviation": None, "seeds": 1}],
+    }  # fmt: skip
+    assert two["seeds"] == [0, 1]
+    assert [(point["samples"], point["seeds"]) for point in two["points"]] == [(100, 2), (200, 2), (300, 1)]
+    assert [point["mean"] for point in two["points"]] == pytest.approx([0.4, 0.65, 0.8])
+    assert two["points"][0]["deviation"] == pytest.approx(math.sqrt(2 * 0.1**2))
+    assert two["points"][2]["deviation"] is None
+
+
+def test_a_score_that_is_not_a_number_is_no_point():
+    (setting,) = curves([record("a", 0, (0.5, math.nan, None))])["settings"]
+    assert [point["samples"] for point in setting["points"]] == [100]
+
+
+def test_runs_without_a_common_curve_are_refused():
+    with pytest.raises(InputError, match="no run has finished"):
+        curves([RECORDS[3]])
+    with pytest.raises(InputError, match="different scores: dev.accuracy, dev.mrr"):
+        curves([RECORDS[0], {**RECORDS[1], "selected_on": "dev.mrr"}])

@@ -1,0 +1,143 @@
+"""Figures show the values they are given, and the same values give the same bytes."""
+
+import json
+import sys
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+
+from jaxmatch.analysis import figures
+from jaxmatch.errors import InputError
+
+ATTENTION = {
+    "kind": "attention", "text_a": "", "text_b": "", "label": "neutral", "score": None, "probabilities": {},
+    "tokens_a": ["a", "$x$", "bell\x07 \u2028"], "tokens_b": ["<unknown>", "日本"],
+    "blocks": [
+        {"name": "block 1", "over_b": [[1, 0], [0.5, 0.5], [0.25, 0.75]], "over_a": [[0.2, 0], [0.3, 0], [0.5, 1]]},
+        {"name": "block 2", "over_b": [[0, 1], [0.5, 0.5], [0.25, 0.75]], "over_a": [[0.2, 0], [0.3, 0], [0.5, 1]]},
+    ],
+}  # fmt: skip
+OCCLUSION = {
+    "kind": "occlusion", "labels": ["yes", "no"], "features": ["embedding", "residual", "contextual"],
+    "pairs": [3, 4], "accuracy": [0.9, 0.8],
+    "change": [[[-0.4, 0.02], [None, None], [-0.1, 0.0]], [[-0.123, -0.2], [-0.3, -0.25], [-0.05, 0.05]]],
+}  # fmt: skip
+CURVES = {
+    "kind": "curves", "score": "dev.macro_f1",
+    "settings": [
+        {
+            "name": f"blocks={blocks}", "seeds": [0, 1],
+            "points": [
+                {"samples": 100, "mean": 0.4, "deviation": 0.1, "seeds": 2},
+                {"samples": 200, "mean": 0.5 + blocks / 100, "deviation": None, "seeds": 1},
+            ],
+        }
+        for blocks in range(1, 15)
+    ],
+}  # fmt: skip
+ALL = {"attention": ATTENTION, "occlusion": OCCLUSION, "curves": CURVES}
+
+
+def test_without_matplotlib_one_line_says_so_and_the_values_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "matplotlib.style", raising=False)
+    with pytest.raises(InputError) as caught:
+        figures.write(OCCLUSION, tmp_path, "figure")
+    assert str(caught.value) == (
+        f"figures need matplotlib; pip install 'jaxmatch[figures]', then jaxmatch figure {tmp_path}/figure.json"
+    )
+    assert json.loads((tmp_path / "figure.json").read_text()) == OCCLUSION
+
+
+def drawn(data):
+    pytest.importorskip("matplotlib")
+    with figures._style(None):
+        figure = figures.KINDS[data["kind"]](data)
+        figure.draw_without_rendering()
+    return figure
+
+
+def labels(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def test_attention_shows_both_directions_of_each_block():
+    panels = [axes for axes in drawn(ATTENTION).axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == [
+        f"block {block}: {side} sum to 1" for block in (1, 2) for side in ("rows", "columns")
+    ]
+    for axes, block, key in zip(panels, (0, 0, 1, 1), ("over_b", "over_a") * 2, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), ATTENTION["blocks"][block][key])
+        assert axes.images[0].get_clim() == (0, 1)  # blocks can be compared
+        assert labels(axes.get_yticklabels()) == ["a", "$x$", "bell\ufffd \ufffd"]
+        assert labels(axes.get_xticklabels()) == ["<unknown>", "日本"]
+
+
+def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_there():
+    panels = [axes for axes in drawn(OCCLUSION).axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == ["yes", "no"]
+    written = [{text.get_position(): text.get_text() for text in axes.texts} for axes in panels]
+    assert written[0] == {(0, 0): "-40.0", (0, 2): "-10.0", (1, 0): "-12.3", (1, 1): "-30.0", (1, 2): "-5.0"}
+    assert written[1][0, 2] == "+0.0" and written[1][1, 2] == "+5.0" and (0, 1) not in written[1]
+    assert {axes.images[0].get_clim() for axes in panels} == {(-40.0, 5.0)}  # one scale for all classes
+    assert labels(panels[0].get_yticklabels()) == OCCLUSION["features"]
+    assert labels(panels[0].get_xticklabels()) == ["1", "2"]
+
+
+def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
+    figure = drawn(CURVES)
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "dev macro f1"
+    np.testing.assert_allclose(axes.lines[1].get_xydata(), [[100, 0.4], [200, 0.52]])
+    band = axes.collections[1].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(0.3), pytest.approx(0.52))
+    assert len({(line.get_marker(), line.get_linestyle()) for line in axes.lines}) == 14
+    assert labels(figure.legends[0].get_texts())[:2] == ["blocks=1 (2 seeds)", "blocks=2 (2 seeds)"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_same_values_give_the_same_bytes_whatever_the_users_style(tmp_path, kind):
+    matplotlib = pytest.importorskip("matplotlib")
+    first = figures.write(ALL[kind], tmp_path / "first", "figure")
+    assert [path.name for path in first] == ["figure.json", "figure.svg", "figure.png"]
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.dpi": 30, "svg.hashsalt": None}):
+        second = figures.redraw(first[0], tmp_path / "second")
+        assert matplotlib.rcParams["font.size"] == 20  # theirs is left as it was
+    assert [path.read_bytes() for path in first[1:]] == [path.read_bytes() for path in second]
+    assert first[2].read_bytes().startswith(b"\x89PNG")
+    xml.etree.ElementTree.parse(first[1])  # control characters would break it
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"kind": "picture"}', "[" * 100_000, '{"kind": ["curves"]}', "\ud800"],
+)
+def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
+    source = tmp_path / "values.json"
+    source.write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(InputError, match="values.json: .*give a JSON file written beside a figure"):
+        figures.redraw(source, tmp_path)
+    with pytest.raises(InputError, match="absent.json: cannot be read"):
+        figures.redraw(tmp_path / "absent.json", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "attention"},
+        {"kind": "occlusion", "labels": ["yes", "no"]},
+        {**OCCLUSION, "change": [[1, 2], [3]]},
+        {**OCCLUSION, "labels": ["one"]},
+        {**ATTENTION, "tokens_a": ["a"]},
+        {**CURVES, "settings": [{"name": "x"}]},
+        {**CURVES, "score": 3},
+    ],
+)
+def test_values_that_do_not_fit_are_refused_in_one_line(tmp_path, changed):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "values.json").write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="values.json: does not hold the values of a figure") as caught:
+        figures.redraw(tmp_path / "values.json", tmp_path / "drawn")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "drawn").exists()
