@@ -68,17 +68,16 @@ def test_correlations_equal_scipy(case):
 
 
 def trec_eval(labels, values, groups, documents):
-    """Mean of trec_eval's map and recip_rank over the groups with right and wrong candidates."""
+    """Means of trec_eval's measures over the groups with right and wrong candidates, by our names."""
     relevance: dict = {}
     run: dict = {}
     for label, value, group, document in zip(labels, values, groups, documents, strict=True):
         relevance.setdefault(str(group), {})[str(document)] = int(label)
         run.setdefault(str(group), {})[str(document)] = float(value)
     relevance = {group: found for group, found in relevance.items() if len(set(found.values())) == 2}
-    judged = pytrec_eval.RelevanceEvaluator(relevance, {"map", "recip_rank"}).evaluate(run).values()
-    if not judged:
-        return math.nan, math.nan
-    return np.mean([j["map"] for j in judged]), np.mean([j["recip_rank"] for j in judged])
+    measures = {"map": "map", "mrr": "recip_rank", **{f"recall_at_{k}": f"recall_{k}" for k in scores.RECALL_AT}}
+    judged = pytrec_eval.RelevanceEvaluator(relevance, {"map", "recip_rank", "recall.1,2,5"}).evaluate(run).values()
+    return {name: np.mean([j[measure] for j in judged]) if judged else math.nan for name, measure in measures.items()}
 
 
 @QUICK
@@ -94,7 +93,7 @@ def test_ranking_scores_equal_trec_eval(case, random):
     documents = np.array(names)
     expected = trec_eval(labels, values, groups, documents)
     got = scores.ranking_scores(labels, values, groups, documents)
-    np.testing.assert_allclose((got["map"], got["mrr"]), expected, rtol=1e-12)
+    assert got == pytest.approx(expected, rel=1e-12, nan_ok=True)
     numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
     assert scores.mean_average_precision(labels, values, numbers, documents) == pytest.approx(got["map"], nan_ok=True)
     assert scores.mean_reciprocal_rank(labels, values, numbers, documents) == pytest.approx(got["mrr"], nan_ok=True)
@@ -108,6 +107,40 @@ def test_ranking_by_hand():
     got = scores.ranking_scores(labels, values, groups)
     assert got["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0) / 2)
     assert got["mrr"] == pytest.approx((1 / 2 + 1.0) / 2)
+    assert got["recall_at_1"] == pytest.approx((0 + 1) / 2)
+    assert got["recall_at_2"] == pytest.approx((1 / 2 + 1) / 2)
+    assert got["recall_at_5"] == 1.0
+
+
+def r10_at(k, labels, values):
+    """R10@k of rows of ten candidates with one right, as the dialogue papers count it, without ties."""
+    best = [sorted(range(10), key=lambda place: -row[place])[:k] for row in values]
+    return sum(row.index(1) in places for row, places in zip(labels, best, strict=True)) / len(labels)
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 9), st.permutations(range(10))), min_size=1, max_size=12))
+def test_recall_of_one_right_candidate_in_ten_is_that_of_the_dialogue_papers(contexts):
+    labels = [[int(place == right) for place in range(10)] for right, _ in contexts]
+    values = [values for _, values in contexts]
+    groups = np.repeat(np.arange(len(contexts)), 10)
+    got = scores.ranking_scores(np.ravel(labels), np.ravel(values), groups)
+    for k in scores.RECALL_AT:
+        assert got[f"recall_at_{k}"] == pytest.approx(r10_at(k, labels, values))
+
+
+def test_recall_by_hand():
+    # Ten candidates, the right one third by score: among the first five, not among the first two.
+    labels, values = [0, 0, 1] + [0] * 7, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    got = scores.ranking_scores(labels, values, [0] * 10)
+    assert (got["recall_at_1"], got["recall_at_2"], got["recall_at_5"]) == (0.0, 0.0, 1.0)
+    # Tied with one other, it comes after it; a model that scores all alike finds nothing.
+    tied = scores.ranking_scores(labels, [9, 8, 9, 6, 5, 4, 3, 2, 1, 0], [0] * 10)
+    assert (tied["recall_at_1"], tied["recall_at_2"]) == (0.0, 1.0)
+    alike = scores.ranking_scores(labels, [1.0] * 10, [0] * 10)
+    assert [alike[f"recall_at_{k}"] for k in scores.RECALL_AT] == [0.0, 0.0, 0.0]
+    # A group of fewer candidates than k.
+    assert scores.ranking_scores([1, 0], [0, 1], ["a", "a"])["recall_at_5"] == 1.0
 
 
 def test_equal_scores_are_ordered_by_document_name_falling():
@@ -155,6 +188,9 @@ def test_score_of_each_task():
     assert ranking == {
         "map": pytest.approx((1 / 2 + 2 / 3) / 2),
         "mrr": 0.5,
+        "recall_at_1": 0.0,
+        "recall_at_2": 0.5,
+        "recall_at_5": 1.0,
         "accuracy": pytest.approx(1 / 3),
         "auc": 0.0,
     }
@@ -241,8 +277,6 @@ def test_filtered_questions_of_wikiqa_are_those_of_its_own_list(data_folder):
     outside = scores.ranking_scores(labels[~inside], values[~inside], groups[~inside], documents[~inside])
     assert math.isnan(outside["map"])
     got = scores.ranking_scores(labels, values, groups, documents)
-    np.testing.assert_allclose(
-        (got["map"], got["mrr"]), trec_eval(labels, values, groups, documents), rtol=1e-12
-    )
+    assert got == pytest.approx(trec_eval(labels, values, groups, documents), rel=1e-12)
     for group in np.unique(groups[inside]):
         assert set(labels[groups == group]) == {0, 1}

@@ -30,6 +30,8 @@ FORMATS = ("markdown", "latex", "csv", "json")
 SCORES = {
     "mrr": ("dev.mrr", "test.map", "test.mrr"),
     "map": ("dev.map", "test.map", "test.mrr"),
+    "recall_at_1": ("dev.recall_at_1", "test.recall_at_1", "test.recall_at_2", "test.recall_at_5", "test.accuracy"),
+    "f1": ("dev.f1", "test.f1", "test.accuracy"),
     "pearson": ("dev.pearson", "test.pearson", "test.spearman"),
 }
 
@@ -66,14 +68,37 @@ def sweep(
       InputError: anything the user can mend.
     """
     planned = resolve(file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke)
+    if dry_run:
+        show_plan(planned, workdir, display)
+        return ""
+    return make_table(run(planned, workdir, display), planned.table).markdown()
+
+
+def show_plan(planned: Sweep, workdir: Path, display: Display | None = None) -> None:
+    """Shows what a sweep would train in a folder, and trains nothing."""
     display = display or Display()
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
     folder = Workdir(workdir)
-    if dry_run:
-        finished = folder.finished() if folder.path.exists() else set()
-        display.console.print(plan_text(plan, finished), markup=False)
-        return ""
+    finished = folder.finished() if folder.path.exists() else set()
+    display.console.print(plan_text(plan, finished), markup=False)
+
+
+def run(planned: Sweep, workdir: Path, display: Display | None = None) -> list[dict[str, Any]]:
+    """Trains what a folder lacks of a sweep; its records.
+
+    Arguments:
+      planned: as `resolve` gives it.
+      workdir: the folder.
+      display: shows progress.
+
+    Raises:
+      InputError: the data cannot be read, or a run stands in the grid twice.
+    """
+    display = display or Display()
+    _keep_compiled_programs(planned)
+    plan = make_plan(planned)
+    folder = Workdir(workdir)
     write_json(
         folder.path / "sweep.json",
         {"name": planned.name, "layout": dataclasses.asdict(planned.table), "runs": list(plan.runs)},
@@ -84,7 +109,7 @@ def sweep(
         display.end()
     if best := best_record(records):
         display.best(best, folder.run_folder(best["run"]))
-    return make_table(records, planned.table).markdown()
+    return records
 
 
 def train(file: Path, **arguments: Any) -> str:

@@ -5,7 +5,7 @@ neither chosen nor averaged by mistake:
 
 - any output that is not finite makes every score NaN (the run has diverged);
 - no pairs at all, `auc` of labels that are all alike, `pearson` and `spearman` of labels that are all alike,
-  `map` and `mrr` without a group that holds both right and wrong candidates: NaN.
+  `map`, `mrr` and `recall_at_k` without a group that holds both right and wrong candidates: NaN.
 
 A model that gives every pair the same answer, on the other hand, has a score, the one of a model that knows nothing:
 `auc` 0.5, `pearson` and `spearman` 0, `f1` 0 where nothing was found.
@@ -16,13 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+RECALL_AT = (1, 2, 5)  # ranks
+_RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT))
 HIGHER_IS_BETTER: dict[str, bool] = {
     "accuracy": True,
     "f1": True,
     "macro_f1": True,
     "auc": True,
-    "map": True,
-    "mrr": True,
+    **dict.fromkeys(_RANKING, True),
     "pearson": True,
     "spearman": True,
     "mse": False,
@@ -133,7 +134,10 @@ def _rank_order(
 def ranking_scores(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
 ) -> dict[str, float]:
-    """Mean average precision and mean reciprocal rank by trec_eval's rules, over the filtered groups.
+    """Mean average precision, mean reciprocal rank and recall at k by trec_eval's rules, over the filtered groups.
+
+    Recall at k is the share of a group's right candidates that are ranked among its first k. Where each group holds one
+    right candidate of ten, it is R10@k of Lowe et al. (2015).
 
     Filtered: only groups that hold both right and wrong candidates count, as in RE2's and others' results on WikiQA.
     Candidates are ranked by score (rounded to float32), falling; equal scores by document name, falling. Without
@@ -147,10 +151,10 @@ def ranking_scores(
       documents: <str>[pairs], the candidates' names, or None.
 
     Returns:
-      "map" and "mrr"; NaN if no group counts or a score is NaN.
+      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5"; NaN if no group counts or a score is NaN.
     """
     relevant, scores, groups = np.asarray(labels) == 1, np.asarray(scores, np.float64), _integers(groups)
-    undefined = {"map": float("nan"), "mrr": float("nan")}
+    undefined = dict.fromkeys(_RANKING, float("nan"))
     if not relevant.size or np.isnan(scores).any():
         return undefined
     order = _rank_order(relevant, scores, groups, documents)
@@ -165,9 +169,11 @@ def ranking_scores(
     found = np.cumsum(relevant) - np.repeat(np.cumsum(right) - right, sizes)
     precision = np.add.reduceat(np.where(relevant, found / rank, 0.0), starts)
     first = np.minimum.reduceat(np.where(relevant, rank, relevant.size + 1), starts)
+    found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts) for k in RECALL_AT}
     return {
         "map": float(np.mean(precision[counted] / right[counted])),
         "mrr": float(np.mean(1.0 / first[counted])),
+        **{f"recall_at_{k}": float(np.mean(found_among[k][counted] / right[counted])) for k in RECALL_AT},
     }
 
 
@@ -258,7 +264,7 @@ def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
     """The names `score` gives for a task, the first being the task's main score."""
     if task == "classification":
         return ("accuracy", "macro_f1", "f1", "auc") if classes == 2 else ("accuracy", "macro_f1")
-    return {"ranking": ("map", "mrr", "accuracy", "auc"), "regression": ("pearson", "spearman", "mse")}[task]
+    return {"ranking": (*_RANKING, "accuracy", "auc"), "regression": ("pearson", "spearman", "mse")}[task]
 
 
 def score(
@@ -273,7 +279,7 @@ def score(
     """All scores of a task.
 
     Classification gives accuracy and macro_f1, with two labels also f1 and auc of the second label. Ranking gives
-    map and mrr over the filtered groups (`ranking_scores`), accuracy and auc over all pairs. Regression gives pearson,
+    map, mrr and recall_at_k over the filtered groups (`ranking_scores`), accuracy and auc over all pairs. Regression gives pearson,
     spearman and mse. If an output is not finite, all are NaN.
 
     Arguments:
