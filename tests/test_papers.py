@@ -91,6 +91,19 @@ def test_published_rows_have_the_settings_of_one_run_each(sweep, dataset, rows, 
     assert len(found) == len(set(found)) == with_settings_of_a_run
 
 
+@pytest.mark.parametrize(("dataset", "settings"), [("wikiqa", 180), ("quora", 360)])
+def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
+    planned = resolved("re2_tuning", dataset)
+    assert len(planned.runs()) == settings
+    ends = {key: (min(values), max(values)) for key, values in planned.grid.items() if key != "model.prediction"}
+    assert ends == {
+        "model.blocks": (1, 3),
+        "model.encoder_layers": (1, 3),
+        "training.batch_size": (64, 512),
+        "optimizer.learning_rate": (1e-4, 3e-3),
+    }
+
+
 def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
     assert re2._ROBUSTNESS["2 blocks"] == re2._ROBUSTNESS["2 enc. layers"]
 

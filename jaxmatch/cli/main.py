@@ -17,6 +17,7 @@ SUBCOMMANDS = {
     "sweep": sweep,
     "train": train,
     "tune": tune,
+    "tune": tune,
     "table": table,
     "evaluate": evaluate,
     "ensemble": ensemble,

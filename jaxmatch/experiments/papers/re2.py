@@ -107,6 +107,17 @@ def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     return {name: {f"model.{key}": value for key, value in changes.items()} for name, changes in variants.items()}
 
 
+# Section 3.2: "tuned in a range from 1 to 3", "from 1 to 3", "from 0.0001 to 0.003", "from 64 to 512".
+TUNING = {
+    "model.blocks": (1, 2, 3),
+    "model.encoder_layers": (1, 2, 3),
+    "training.batch_size": (64, 128, 256, 512),
+    "optimizer.learning_rate": (1e-4, 3e-4, 1e-3, 2e-3, 3e-3),
+}
+# Section 3.4: on this symmetric task "we validate between two symmetric versions of the prediction layer".
+TUNING_QUORA = {"model.prediction": ("symmetric", "simple")}
+
+
 # What was printed
 
 # RE2 itself in Tables 1 to 4: parameters and test scores.

@@ -1,0 +1,168 @@
+"""Tuning: a grid chooses a setting on dev, which is then trained with many seeds. The recipe behind a row of a table.
+
+    WORKDIR/               the sweep of the grid, as any other
+    WORKDIR/choice.json    which setting was chosen, by what, among how many
+    WORKDIR/final/         the sweep of the chosen setting
+"""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import launch
+from jaxmatch.experiments.configuration import with_overrides
+from jaxmatch.experiments.display import Display, setting_text
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import make_table
+from jaxmatch.experiments.tables.numbers import plain_score_name, print_number
+from jaxmatch.files import write_json
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The setting of a grid with the best mean score on dev.
+
+    Attributes:
+      variant: its name, or "".
+      overrides: its place in the grid.
+      score: what chose it, "dev.accuracy".
+      mean: of that score over the seeds.
+      seeds: of the grid.
+      candidates: how many settings the grid has.
+      diverged: how many of them could not be chosen, since a run of theirs diverged or has no such score.
+    """
+
+    variant: str
+    overrides: Mapping[str, Any]
+    score: str
+    mean: float
+    seeds: tuple[int, ...]
+    candidates: int
+    diverged: int
+
+    def note(self) -> str:
+        """One sentence for the caption of a table."""
+        left_out = f", {self.diverged} of which diverged" if self.diverged else ""
+        seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
+        return (
+            f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, among "
+            f"{self.candidates} setting{'s' * (self.candidates > 1)}{left_out}: {setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
+            "trained anew with other seeds than those that chose it"
+        )
+
+
+def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
+    """The setting with the best mean dev score over its seeds; of equals, the first.
+
+    A setting with a diverged run is not chosen: its mean would leave out what went wrong.
+
+    Arguments:
+      records: of all runs of a grid.
+
+    Raises:
+      InputError: settings that cannot be compared, or none that can be chosen.
+    """
+    for field, values in {
+        "training.selection": {record["selected_on"] for record in records},
+        "data.name": {record["data"]["name"] for record in records},
+    }.items():
+        if len(values) > 1:
+            raise InputError(
+                f"the settings of this grid differ in {field} ({', '.join(sorted(values))}): they have no score in common",
+                remedy="tune them one by one",
+            )
+    score = records[0]["selected_on"]
+    name = score.removeprefix("dev.")
+    places: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        places.setdefault(repr((record["variant"], sorted(record["overrides"].items()))), []).append(record)
+    means: list[tuple[float, Mapping[str, Any]]] = []
+    for runs in places.values():
+        values = [run["dev"][name] if run["status"] == "finished" else None for run in runs]
+        if None not in values:
+            means.append((statistics.fmean(values), runs[0]))
+    if not means:
+        raise InputError("every setting of this grid diverged with a seed", remedy="try smaller learning rates")
+    # max keeps the first of equals
+    mean, first = max(means, key=lambda each: each[0] if HIGHER_IS_BETTER[name] else -each[0])
+    return Choice(
+        variant=first["variant"],
+        overrides=dict(first["overrides"]),
+        score=score,
+        mean=mean,
+        seeds=tuple(sorted({record["seed"] for record in records})),
+        candidates=len(places),
+        diverged=len(places) - len(means),
+    )
+
+
+def final_sweep(planned: Sweep, choice: Choice, seeds: int) -> Sweep:
+    """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported."""
+    first = max(choice.seeds) + 1
+    layout = planned.table
+    return dataclasses.replace(
+        planned,
+        name=f"{planned.name}-final",
+        config=with_overrides(planned.config, choice.overrides),
+        grid={},
+        variants={choice.variant: planned.variants[choice.variant]} if choice.variant else {},
+        seeds=tuple(range(first, first + seeds)),
+        table=dataclasses.replace(
+            layout,
+            title=f"{layout.title}: the chosen setting",
+            rows=(*layout.rows, *([layout.columns] if layout.columns else [])),
+            columns="",
+            notes=(*layout.notes, choice.note()),
+            original={},
+        ),
+    )
+
+
+def tune(
+    file: Path,
+    *,
+    workdir: Path,
+    seeds: int | None = None,
+    final_seeds: int | None = None,
+    dry_run: bool = False,
+    smoke: bool = False,
+    display: Display | None = None,
+    **arguments: Any,
+) -> str:
+    """Trains a grid, chooses on dev, trains what was chosen with many seeds. Begun again, it goes on where it stopped.
+
+    Arguments:
+      file: a Python file with `get_sweep()`.
+      workdir: the grid's folder; what was chosen is trained in its folder "final".
+      seeds: of the grid; default: those of the file.
+      final_seeds: how many seeds the chosen setting is trained with; default 10.
+      dry_run: show the plan of the grid and train nothing.
+      smoke: shrink everything to seconds, on generated data.
+      display: shows progress.
+      **arguments: overrides, grid_overrides, options: see `launch.sweep`.
+
+    Returns:
+      Both tables in Markdown, or "" for a dry run.
+
+    Raises:
+      InputError: anything the user can mend, or nothing can be chosen.
+    """
+    planned = launch.resolve(file, seeds=seeds, smoke=smoke, **arguments)
+    if dry_run:
+        launch.show_plan(planned, workdir, display)
+        return ""
+    display = display or Display()
+    records = launch.run(planned, workdir, display)
+    choice = choose(records)
+    write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
+    if final_seeds is None:
+        final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
+    final = final_sweep(planned, choice, final_seeds)
+    tables = make_table(records, planned.table), make_table(launch.run(final, Path(workdir) / "final", display), final.table)
+    return "\n".join(table.markdown() for table in tables)

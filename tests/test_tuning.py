@@ -1,0 +1,149 @@
+"""Tuning chooses on dev and reports seeds that chose nothing."""
+
+import dataclasses
+import json
+
+import pytest
+import small_sweep
+from small_sweep import DIVERGING
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import launch, tuning
+from jaxmatch.experiments.configuration import default_config
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import Published, TableLayout
+
+
+def record(rate, seed, dev, test=0.5, status="finished", selected_on="dev.accuracy", variant="", data="sick"):
+    name = selected_on.removeprefix("dev.")
+    return {
+        "seed": seed,
+        "variant": variant,
+        "overrides": {"optimizer.learning_rate": rate},
+        "status": status,
+        "selected_on": selected_on,
+        "dev": None if dev is None else {name: dev},
+        "test": {name: test},
+        "data": {"name": data},
+    }
+
+
+def test_the_best_mean_on_dev_is_chosen_whatever_test_says():
+    choice = tuning.choose([
+        record(0.1, 0, dev=0.90, test=0.9), record(0.1, 1, dev=0.60, test=0.9),  # the best single seed, and best on test
+        record(0.2, 0, dev=0.79, test=0.1), record(0.2, 1, dev=0.81, test=0.1),
+        record(0.3, 0, dev=0.70, test=0.2), record(0.3, 1, dev=0.71, test=0.2),
+    ])  # fmt: skip
+    assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.mean == pytest.approx(0.8)
+    assert (choice.candidates, choice.diverged, choice.seeds) == (3, 0, (0, 1))
+    assert choice.note().startswith("Chosen by dev accuracy, 80.0 in the mean of 2 seeds, among 3 settings: learning_rate=0.2;")
+
+
+def test_a_setting_with_a_diverged_seed_is_not_chosen():
+    records = [record(0.1, 0, dev=0.9), record(0.1, 1, dev=None, status="diverged"), record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
+    choice = tuning.choose(records)
+    assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.diverged == 1
+    assert "among 2 settings, 1 of which diverged" in choice.note()
+    with pytest.raises(InputError, match="every setting of this grid diverged"):
+        tuning.choose(records[:2])
+
+
+def test_a_late_divergence_counts_as_one():
+    # A run that diverged has the scores of its best checkpoint all the same.
+    assert tuning.choose([record(0.1, 0, dev=0.9, status="diverged"), record(0.2, 0, dev=0.5)]).overrides["optimizer.learning_rate"] == 0.2
+
+
+def test_of_equals_the_first_and_of_losses_the_smallest():
+    assert tuning.choose([record(0.3, 0, dev=0.5), record(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
+    losses = [record(0.3, 0, dev=0.5, selected_on="dev.loss"), record(0.1, 0, dev=0.4, selected_on="dev.loss")]
+    assert tuning.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
+
+
+def test_what_has_no_score_in_common_is_not_compared():
+    with pytest.raises(InputError, match=r"differ in training.selection \(dev.accuracy, dev.loss\)"):
+        tuning.choose([record(0.1, 0, 0.5), record(0.2, 0, 0.5, selected_on="dev.loss")])
+    with pytest.raises(InputError, match=r"differ in data.name \(sick, snli\)"):
+        tuning.choose([record(0.1, 0, 0.5), record(0.2, 0, 0.5, data="snli")])
+
+
+def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
+    published = (Published("P", {"test.accuracy": "88"}, "Table 1"),)
+    layout = TableLayout("t", ("variant",), "optimizer.learning_rate", published=published, original={"variant": "a"})
+    variants = {"a": {}, "b": {"model.blocks": 3}}
+    planned = Sweep("s", default_config(), {"optimizer.learning_rate": (0.1, 0.2)}, (0, 4), layout, variants)
+    choice = tuning.Choice("b", {"optimizer.learning_rate": 0.2}, "dev.accuracy", 0.8, (0, 4), 4, 0)
+    final = tuning.final_sweep(planned, choice, 3)
+    runs = final.runs()
+    assert [(run.seed, run.variant, run.config.model.blocks, run.config.optimizer.learning_rate) for run in runs] == [
+        (5, "b", 3, 0.2), (6, "b", 3, 0.2), (7, "b", 3, 0.2),
+    ]  # fmt: skip
+    assert final.table.rows == ("variant", "optimizer.learning_rate") and final.table.published == published
+    assert not final.table.columns and not final.table.original
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs(small_files):
+    with small_sweep.compiled_programs_kept(small_files / "programs"):
+        yield
+
+
+def tuned(files, workdir, **arguments):
+    watcher = small_sweep.Watcher()
+    text = tuning.tune(files / "small.py", workdir=workdir, display=watcher, overrides=small_sweep.overrides(files), **arguments)
+    return text, watcher
+
+
+@pytest.mark.slow
+def test_tuning_goes_from_the_grid_to_the_final_table_and_is_resumed(small_files, tmp_path):
+    text, watcher = tuned(small_files, tmp_path / "work", dry_run=True)
+    assert text == "" and not (tmp_path / "work").exists() and "2 runs (0 on record)" in watcher.text
+    text, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
+    assert [len(runs) for runs in watcher.trained] == [2, 2]
+    choice = json.loads((tmp_path / "work" / "choice.json").read_text())
+    assert choice["overrides"] == {"optimizer.learning_rate": 0.01} and DIVERGING not in choice["overrides"].values()
+    final = small_sweep.records(tmp_path / "work" / "final")
+    assert {record["seed"] for record in final.values()} == {1, 2}
+    assert {record["config"]["optimizer"]["learning_rate"] for record in final.values()} == {0.01}
+    grid, chosen = launch.table(tmp_path / "work"), launch.table(tmp_path / "work" / "final")
+    assert text == f"{grid}\n{chosen}"
+    assert "A small sweep: the chosen setting" in chosen and "among 2 settings, 1 of which diverged: learning" in chosen.replace("\\", "")
+    # Again: nothing is trained, and the tables are the same.
+    again, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
+    assert (again, watcher.trained) == (text, [])
+
+
+@pytest.mark.slow
+def test_an_interrupted_tuning_goes_on(small_files, tmp_path, monkeypatch):
+    """The grid is done when the final sweep is stopped: the next launch trains only the latter."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "final_sweep", stop)
+        with pytest.raises(KeyboardInterrupt):
+            tuned(small_files, tmp_path / "work", final_seeds=2)
+    _, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
+    assert [{run.rsplit("-", 1)[1] for run in runs} for runs in watcher.trained] == [{"seed1", "seed2"}]
+
+
+def test_the_command_hands_its_options_on(monkeypatch, capsys, tmp_path):
+    calls = []
+
+    def note(file, **arguments):
+        calls.append((file.name, arguments))
+        return "tables"
+
+    monkeypatch.setattr(tuning, "tune", note)
+    assert main(["tune", "a.py", "--workdir", str(tmp_path), "--seeds", "3", "--final-seeds", "4", "--dataset", "sick", "--smoke"]) == 0
+    assert capsys.readouterr().out == "tables\n"
+    ((name, arguments),) = calls
+    assert name == "a.py" and arguments["options"] == {"dataset": "sick"}
+    assert (arguments["seeds"], arguments["final_seeds"], arguments["smoke"]) == (3, 4, True)
+
+
+def test_a_choice_can_be_written():
+    choice = tuning.choose([record(0.1, 0, dev=0.9)])
+    assert json.loads(json.dumps(dataclasses.asdict(choice)))["score"] == "dev.accuracy"
+    assert "among 1 setting: learning_rate=0.1" in choice.note()
