@@ -17,7 +17,6 @@ SUBCOMMANDS = {
     "sweep": sweep,
     "train": train,
     "tune": tune,
-    "tune": tune,
     "table": table,
     "evaluate": evaluate,
     "ensemble": ensemble,
