@@ -46,7 +46,6 @@ def test_inspect_shows_where_each_token_looks(run, capsys):
 
 
 def test_inspect_takes_the_papers_pair_and_keeps_its_weights(run, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     assert main(["inspect", str(run), "--format", "json", "--output", str(tmp_path)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["text_a"], printed["text_b"]) == attention.PAPERS_PAIR
@@ -101,7 +100,6 @@ def test_occlusion_of_a_split_that_is_not_there_is_one_line(run, capsys):
 
 
 def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     for seed, scores in enumerate([(0.5, 0.7), (0.3, 0.7)]):
         run = tmp_path / "sweep" / "runs" / f"x-seed{seed}"
         run.mkdir(parents=True)

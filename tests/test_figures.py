@@ -4,6 +4,7 @@ import json
 import sys
 import xml.etree.ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -14,8 +15,8 @@ ATTENTION = {
     "kind": "attention", "text_a": "", "text_b": "", "label": "neutral", "score": None, "probabilities": {},
     "tokens_a": ["a", "$x$", "bell\x07 \u2028"], "tokens_b": ["<unknown>", "日本"],
     "blocks": [
-        {"name": "block 1", "over_b": [[1, 0], [0.5, 0.5], [0.25, 0.75]], "over_a": [[0.2, 0], [0.3, 0], [0.5, 1]]},
-        {"name": "block 2", "over_b": [[0, 1], [0.5, 0.5], [0.25, 0.75]], "over_a": [[0.2, 0], [0.3, 0], [0.5, 1]]},
+        {"name": "block 1", "over_b": [[0.9, 0.1], [0.4, 0.6], [0.25, 0.75]], "over_a": [[0.2, 0.1], [0.3, 0.1], [0.5, 0.8]]},
+        {"name": "block 2", "over_b": [[0.2, 0.8], [0.4, 0.6], [0.25, 0.75]], "over_a": [[0.2, 0.1], [0.3, 0.1], [0.5, 0.8]]},
     ],
 }  # fmt: skip
 OCCLUSION = {
@@ -51,7 +52,6 @@ def test_without_matplotlib_one_line_says_so_and_the_values_are_kept(tmp_path, m
 
 
 def drawn(data):
-    pytest.importorskip("matplotlib")
     with figures._style(None):
         figure = figures.KINDS[data["kind"]](data)
         figure.draw_without_rendering()
@@ -65,11 +65,13 @@ def labels(ticks):
 def test_attention_shows_both_directions_of_each_block():
     panels = [axes for axes in drawn(ATTENTION).axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == [
-        f"block {block}: {side} sum to 1" for block in (1, 2) for side in ("rows", "columns")
+        f"block {block}, {one} over {other}\n({side} sum to 1)"
+        for block in (1, 2)
+        for one, other, side in [("first", "second", "rows"), ("second", "first", "columns")]
     ]
     for axes, block, key in zip(panels, (0, 0, 1, 1), ("over_b", "over_a") * 2, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), ATTENTION["blocks"][block][key])
-        assert axes.images[0].get_clim() == (0, 1)  # blocks can be compared
+        assert axes.images[0].get_clim() == (0, 0.9)  # blocks can be compared
         assert labels(axes.get_yticklabels()) == ["a", "$x$", "bell\ufffd \ufffd"]
         assert labels(axes.get_xticklabels()) == ["<unknown>", "日本"]
 
@@ -78,7 +80,7 @@ def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_the
     panels = [axes for axes in drawn(OCCLUSION).axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == ["yes", "no"]
     written = [{text.get_position(): text.get_text() for text in axes.texts} for axes in panels]
-    assert written[0] == {(0, 0): "-40.0", (0, 2): "-10.0", (1, 0): "-12.3", (1, 1): "-30.0", (1, 2): "-5.0"}
+    assert written[0] == {(0, 0): "−40.0", (0, 2): "−10.0", (1, 0): "−12.3", (1, 1): "−30.0", (1, 2): "−5.0"}
     assert written[1][0, 2] == "+0.0" and written[1][1, 2] == "+5.0" and (0, 1) not in written[1]
     assert {axes.images[0].get_clim() for axes in panels} == {(-40.0, 5.0)}  # one scale for all classes
     assert labels(panels[0].get_yticklabels()) == OCCLUSION["features"]
@@ -98,7 +100,6 @@ def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
 
 @pytest.mark.parametrize("kind", ALL)
 def test_the_same_values_give_the_same_bytes_whatever_the_users_style(tmp_path, kind):
-    matplotlib = pytest.importorskip("matplotlib")
     first = figures.write(ALL[kind], tmp_path / "first", "figure")
     assert [path.name for path in first] == ["figure.json", "figure.svg", "figure.png"]
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.dpi": 30, "svg.hashsalt": None}):
@@ -135,7 +136,6 @@ def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
     ],
 )
 def test_values_that_do_not_fit_are_refused_in_one_line(tmp_path, changed):
-    pytest.importorskip("matplotlib")
     (tmp_path / "values.json").write_text(json.dumps(changed))
     with pytest.raises(InputError, match="values.json: does not hold the values of a figure") as caught:
         figures.redraw(tmp_path / "values.json", tmp_path / "drawn")

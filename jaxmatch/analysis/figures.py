@@ -36,14 +36,16 @@ def attention(data: Mapping[str, Any]) -> Figure:
     from matplotlib.figure import Figure
 
     rows, columns = len(data["tokens_a"]), len(data["tokens_b"])
-    width, height = 1.2 + 0.33 * columns, 1.1 + 0.27 * rows
+    directions = {"over_b": "first over second\n(rows sum to 1)", "over_a": "second over first\n(columns sum to 1)"}
+    strongest = max(np.max(block[key]) for block in data["blocks"] for key in ("over_b", "over_a"))
+    width, height = 1.2 + 0.33 * columns, 1.3 + 0.27 * rows
     figure = Figure(figsize=(max(6.4, 2 * width + 1), height * len(data["blocks"]) + 0.8), layout="constrained")
     places = figure.subplots(len(data["blocks"]), 2, squeeze=False)
     for place, block in zip(places, data["blocks"], strict=True):
-        for axes, key, title in zip(place, ("over_b", "over_a"), ("rows sum to 1", "columns sum to 1"), strict=True):
+        for axes, (key, title) in zip(place, directions.items(), strict=True):
             weights = np.array(block[key], float).reshape(rows, columns)
-            drawn = axes.imshow(weights, cmap="cividis_r", vmin=0, vmax=1, aspect="auto")
-            axes.set_title(f"{block['name']}: {title}")
+            drawn = axes.imshow(weights, cmap="cividis_r", vmin=0, vmax=strongest, aspect="auto")
+            axes.set_title(f"{block['name']}, {title}")
             _name_ticks(axes, data["tokens_a"], data["tokens_b"])
     figure.colorbar(drawn, ax=places, label="attention weight", shrink=0.8)
     answer = data["label"] if data["score"] is None else f"{data['score']:.3f}"
@@ -68,7 +70,7 @@ def occlusion(data: Mapping[str, Any]) -> Figure:
         for (feature, block), value in np.ndenumerate(values):
             if math.isfinite(value):
                 light = (value - lower) / (upper - lower) > 0.5
-                axes.text(block, feature, f"{value:+.1f}", ha="center", va="center", color="black" if light else "white")
+                axes.text(block, feature, f"{value:+z.1f}".replace("-", "−"), ha="center", va="center", color="black" if light else "white")
         _name_ticks(axes, data["features"] if number == 0 else [""] * features, range(1, blocks + 1), upright=False)
         axes.set_title(_printable(label))
         axes.set_xlabel("block")
