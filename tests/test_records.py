@@ -3,13 +3,15 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.execution import plain
-from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, read_record, versions
+from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, make_record, read_record, versions
 from jaxmatch.experiments.tables import fields
 
 
@@ -59,6 +61,24 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
     assert not (workdir / "runs" / record["run"] / "model").exists()
 
 
+def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
+    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), to_dict=dict)
+    run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
+    progress = SimpleNamespace(diverged_at=None, best=None, best_at=0, stopped=False, best_on_test=None, curve=[])
+    result = SimpleNamespace(progress=progress, test=None, parameters={})
+
+    def about(name, *splits):
+        there = {split: SimpleNamespace(pairs=1) for split in splits}
+        data = SimpleNamespace(name=name, fingerprint="f", splits=there, report={})
+        cohort = SimpleNamespace(name="c")
+        made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, seconds={}, replicas=1, devices=jax.devices()[:1])
+        return made["data"]["about"]
+
+    assert about("sick", "train", "dev", "test") == about("own", "train", "dev") == about("rte", "train", "dev") == {}
+    assert about("multinli", "train", "dev") == {"dev": "the matched development pairs"}
+    assert about("multinli", "train", "dev", "test")["test"].startswith("the mismatched development pairs")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -94,7 +114,6 @@ def test_the_table_reads_the_format_that_is_written():
 
 
 def test_versions_are_those_of_installed_packages():
-    import jax
     import numpy as np
 
     assert (versions()["jax"], versions()["numpy"]) == (jax.__version__, np.__version__)
@@ -107,8 +126,6 @@ def test_the_commit_is_a_commit_or_nothing():
 
 
 def test_devices_are_counted_and_named():
-    import jax
-
     assert device_name(jax.devices()[:1] * 3).startswith("3 x cpu (")
 
 

@@ -497,6 +497,14 @@ def test_damaged_records_are_named(records, message):
         make_table(records, LAYOUT)
 
 
+def test_a_caption_says_what_splits_are_that_are_not_what_their_names_say():
+    about = {"test": "the mismatched pairs", "dev": "the matched pairs"}
+    table = make_table([record(data=record()["data"] | {"about": about})], LAYOUT).markdown()
+    assert "4,927 test pairs; dev: the matched pairs; test: the mismatched pairs)." in table
+    for nothing in ({}, None, "x"):
+        assert "4,927 test pairs)." in make_table([record(data=record()["data"] | {"about": nothing})], LAYOUT).markdown()
+
+
 def test_twins_are_told_apart_by_what_differs_in_their_configs():
     twin = record(run="twin", config={"model": {"name": "re2", "blocks": 1}, "optimizer": {"warmup": 5}})
     with pytest.raises(InputError, match=r"differ in optimizer\.learning_rate, optimizer\.warmup"):

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 import jaxmatch
+from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.sweep import Run
@@ -117,6 +118,7 @@ def make_record(
             "name": data.name,
             "fingerprint": data.fingerprint,
             **{split: data.splits[split].pairs if split in data.splits else 0 for split in ("train", "dev", "test")},
+            "about": {split: text for split, text in catalog.about(data.name).items() if split in data.splits},
             "dropped": data.report.get("dropped"),
             "vectors": data.report.get("vectors"),
             "coverage": data.report.get("coverage"),

@@ -27,13 +27,20 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
     )
 
 
+def _about(record: Mapping) -> str:
+    """What the splits are whose names do not say it; records of older versions do not hold it."""
+    about = record["data"].get("about")
+    known = about if isinstance(about, Mapping) else {}
+    return "".join(f"; {split}: {known[split]}" for split in ("train", "dev", "test") if split in known)
+
+
 def _data(records: Sequence[Mapping]) -> list[str]:
     sentences = []
-    for name, train, dev, test in _distinct(
-        tuple(record["data"][field] for field in ("name", "train", "dev", "test")) for record in records
+    for name, train, dev, test, about in _distinct(
+        (*(record["data"][field] for field in ("name", "train", "dev", "test")), _about(record)) for record in records
     ):
         sizes = [f"{size:,} {part}" for part, size in (("training", train), ("dev", dev), ("test", test)) if size]
-        sentences.append(f"Data: {name} ({', '.join(sizes)} pairs).")
+        sentences.append(f"Data: {name} ({', '.join(sizes)} pairs{about}).")
     for vectors in _distinct(record["data"]["vectors"] for record in records):
         shares = [record["data"].get("coverage") for record in records if record["data"]["vectors"] == vectors]
         known = {share if isinstance(share, float) and 0 <= share <= 1 else None for share in shares}
