@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.configuration import default_config, flatten, load_config, load_module, validate, with_overrides
+from jaxmatch.models import MODELS
 
 ROOT = Path(__file__).parent.parent
 KNOWN = flatten(default_config())
@@ -77,6 +78,7 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("model.blocks", "0"),
         ("model.kernel_size", "2"),
         ("model.kernel_size", "large"),
+        ("model.kernel_size", "None"),
         ("model.alignment", "linaer"),
         ("data.lowercase", "1"),
         ("data.lowercase", "maybe"),
@@ -144,10 +146,27 @@ def test_any_text_is_taken_or_refused_in_one_line(key, text):
 def test_configs_load_are_locked_and_valid(file):
     config = load_config(file)
     assert config.is_locked
-    assert set(flatten(config)) == set(KNOWN)
-    validate(config)
-    named = file.stem.removeprefix("re2_")
+    model, _, named = file.stem.partition("_")
+    assert config.model.name == model
     assert config.data.name == named
+    assert set(flatten(config)) == set(flatten(default_config(model)))
+    validate(config)
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_every_model_has_a_config_of_its_own_settings(model):
+    config = default_config(model)
+    validate(config)
+    assert config.model.name == model
+    assert {key for key in flatten(config) if not key.startswith("model.")} == {key for key in KNOWN if not key.startswith("model.")}
+
+
+def test_a_config_keeps_its_model():
+    with pytest.raises(InputError, match=r'"esan" is another model than "re2".*configs/ that begins with esan_'):
+        with_overrides(default_config(), {"model.name": "esan"})
+    assert with_overrides(default_config("esan"), {"model.name": "esan", "model.alignment_layers": "3"}).model.alignment_layers == 3
+    with pytest.raises(InputError, match="there is no model 'esam'; did you mean 'esan'"):
+        default_config("esam")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,15 @@ from jaxmatch.errors import InputError
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 
-def default_config() -> ConfigDict:
-    """RE2 as released (2 blocks, 2 encoder layers, hidden 150); the files in configs/ change it for each data set."""
+def default_config(model: str = "re2") -> ConfigDict:
+    """RE2 as released (2 blocks, 2 encoder layers, hidden 150); the files in configs/ change it for each data set.
+
+    Arguments:
+      model: another name of `jaxmatch.models.MODELS` gives a config of that model; its class says what its settings mean.
+
+    Raises:
+      InputError: there is no such model.
+    """
     config = ConfigDict()
 
     config.model = ConfigDict()
@@ -38,6 +45,9 @@ def default_config() -> ConfigDict:
     config.model.parallel_blocks = False  # True: the ablation "parallel blocks"
     config.model.weight_normalization = "he"  # gain starts at the norm of its direction; "unit": at 1; "none"
     config.model.precision = "float32"  # of the matmuls; or "bfloat16" (parameters stay float32)
+
+    if model != "re2":
+        config.model = ConfigDict(models.default_settings(model))
 
     config.data = ConfigDict()
     config.data.name = "embedded_inference"  # a name of the catalog, or "own"
@@ -145,6 +155,11 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
     for key, value in overrides.items():
         if key not in known:
             raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, list(known)))
+        if key == "model.name" and value != known[key] and value in models.MODELS:
+            raise InputError(
+                f'config.model.name = "{value}" is another model than "{known[key]}", with other settings',
+                remedy=f"use a file of configs/ that begins with {value}_, or default_config({value!r}) in one of your own",
+            )
         section, _, field = key.rpartition(".")
         target = changed
         for part in section.split("."):

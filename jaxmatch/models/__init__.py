@@ -14,14 +14,20 @@ import jax
 
 from jaxmatch.errors import InputError
 from jaxmatch.layers.alignment import ALIGNMENTS
+from jaxmatch.layers.augmentation import AUGMENTATIONS
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.layers.perceptron import HIDDEN_LAYERS
 from jaxmatch.layers.prediction import PREDICTIONS
 from jaxmatch.layers.weights import WEIGHT_NORMALIZATIONS
+from jaxmatch.layers.words import CHARACTERS
+from jaxmatch.models.cafe import CAFE
+from jaxmatch.models.csran import CSRAN
+from jaxmatch.models.esan import ESAN
 from jaxmatch.models.re2 import RE2
 
-MODELS = {"re2": RE2}
+MODELS = {"re2": RE2, "esan": ESAN, "csran": CSRAN, "cafe": CAFE}
 
 _CHOICES = {
     "alignment": ALIGNMENTS,
@@ -30,10 +36,26 @@ _CHOICES = {
     "prediction": PREDICTIONS,
     "weight_normalization": WEIGHT_NORMALIZATIONS,
     "precision": PRECISIONS,
-    "encoder_input": (True, False),
-    "parallel_blocks": (True, False),
+    "augmentation": AUGMENTATIONS,
+    "characters": CHARACTERS,
+    "head": HIDDEN_LAYERS,
 }
-_COUNTS = ("blocks", "encoder_layers", "hidden_size")
+_COUNTS = {
+    "blocks": 1,
+    "encoder_layers": 1,
+    "hidden_size": 1,
+    "alignment_layers": 1,
+    "stacked_layers": 1,
+    "aggregation_layers": 1,
+    "highway_layers": 0,
+    "factors": 1,
+    "head_layers": 1,
+    "head_size": 1,
+    "character_features": 1,
+    "known_characters": 2,
+    "tag_features": 1,
+    "known_tags": 2,
+}
 
 
 def _nearest(name: object, known) -> str:
@@ -42,8 +64,8 @@ def _nearest(name: object, known) -> str:
 
 
 def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
-    sizes = (value,) if isinstance(value, int) else tuple(value)
-    if not sizes or any(not isinstance(size, int) or size < 1 or size % 2 == 0 for size in sizes):
+    sizes = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not sizes or any(not isinstance(size, int) or isinstance(size, bool) or size < 1 or size % 2 == 0 for size in sizes):
         raise InputError(f"model.kernel_size is {value!r}", remedy="give one odd number or several, like 3 or (1, 3)")
     if hidden_size % len(sizes):
         raise InputError(
@@ -51,6 +73,23 @@ def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
             remedy=f"give a hidden size that {len(sizes)} divides",
         )
     return sizes
+
+
+def _settings(model: type[nn.Module]) -> dict[str, Any]:
+    """The fields that a config may set, with their defaults."""
+    fields = {field.name: field.default for field in dataclasses.fields(model)}
+    return {name: default for name, default in fields.items() if name not in ("parent", "name", "outputs")}
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """The `model` part of a config with every field at its default.
+
+    Raises:
+      InputError: on an unknown name.
+    """
+    if name not in MODELS:
+        raise InputError(f"there is no model {name!r}", remedy=_nearest(name, MODELS))
+    return {"name": name, **_settings(MODELS[name])}
 
 
 def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
@@ -68,14 +107,17 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
     if name not in MODELS:
         raise InputError(f"there is no model {name!r}", remedy=_nearest(name, MODELS))
     model = MODELS[name]
-    known = [field.name for field in dataclasses.fields(model) if field.name not in ("parent", "name", "outputs")]
+    known = _settings(model)
     for field, value in fields.items():
         if field not in known:
             raise InputError(f"model {name!r} has no setting {field!r}", remedy=_nearest(field, known))
+        if isinstance(known[field], bool) and not isinstance(value, bool):
+            raise InputError(f"model.{field} is {value!r}", remedy="give True or False")
         if field in _CHOICES and value not in _CHOICES[field]:
             raise InputError(f"model.{field} is {value!r}", remedy=_nearest(value, _CHOICES[field]))
-        if field in _COUNTS and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise InputError(f"model.{field} is {value!r}", remedy="give a whole number from 1 on")
+        least = _COUNTS.get(field)
+        if least is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number from {least} on")
     if "kernel_size" in fields:
         fields["kernel_size"] = _kernel_sizes(fields["kernel_size"], fields.get("hidden_size", model.hidden_size))
     return model(outputs=outputs, **fields)

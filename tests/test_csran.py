@@ -1,0 +1,77 @@
+"""CSRAN as a whole: how its layers are put together."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from random_parameters import compiled
+from test_models import CSRAN, VECTORS, A, B, side, start
+
+from jaxmatch.layers.affinity import bidirectional_alignment
+from jaxmatch.layers.comparison import compared
+from jaxmatch.layers.highway import HighwayLayer
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.refinement import AttentionRefinement
+from jaxmatch.models import build, count_parameters
+from jaxmatch.models.pairs import side_by_side
+
+RELEASED = {
+    "name": "csran", "characters": "bilstm", "known_characters": 86, "tags": True, "known_tags": 48, "highway_layers": 1,
+    "aggregation_layers": 2, "factors": 32, "prediction": "full", "head": "highway", "head_layers": 3,
+}  # fmt: skip
+
+
+def shapes(settings, dimensions=300):
+    module = build(settings, outputs=3)
+    table = jax.ShapeDtypeStruct((10, dimensions), jnp.float32)
+    return jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
+
+
+def test_size_is_that_of_the_released_run_but_for_its_lstms():
+    """The saved log of the released code lists every variable but the LSTMs' with its shape."""
+    found = shapes(RELEASED)
+    highway = 3 * (438 * 200 + 200)
+
+    def machine(inputs):
+        return 1 + inputs + 32 * inputs
+
+    def block(size):
+        return 2 * (size**2 + 2 * machine(size) + machine(2 * size))
+
+    head = 3 * (1600 * 300 + 300) + 2 * (300 * 300 + 300) + 300 * 3 + 3
+    listed = 86 * 20 + 48 * 10 + highway + block(200) + 2 * block(400) + head
+    assert listed == 2_872_021
+    lstms = [found["words"]["characters"]["encoder"]["Lstm_0"]]
+    lstms += [found[f"stack_{number}"] for number in range(3)] + [found[f"aggregation_{number}"] for number in range(2)]
+    assert count_parameters(found) - count_parameters(lstms) == listed
+    inputs = [lstm["input_kernel"].shape[0] for lstm in lstms]
+    assert inputs == [20, 206, 406, 406, 4 * 3 * 400, 400]
+
+
+def test_ablations_and_baseline_leave_out_what_they_say():
+    without_refinement = shapes(RELEASED | {"refinement": False})
+    assert not any(name.startswith("refinement") for name in without_refinement)
+    assert without_refinement["stack_1"]["input_kernel"].shape[0] == 400
+    without_co_stack = shapes(RELEASED | {"co_stack": False})
+    assert without_co_stack["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
+    assert without_co_stack["stack_1"]["input_kernel"].shape[0] == 406
+    for layers in (1, 5):
+        baseline = shapes(RELEASED | {"refinement": False, "co_stack": False, "stacked_layers": layers})
+        assert {"stack_0", f"stack_{layers - 1}"} <= set(baseline) and f"stack_{layers}" not in baseline
+        assert baseline["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
+
+
+def test_layers_are_put_together_as_in_figure_1():
+    module, params = start(CSRAN)
+    tokens, sentences = side_by_side(side(A), side(B))
+    sequence = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
+    stack = []
+    for number in range(2):
+        refined = AttentionRefinement(2).apply({"params": params[f"refinement_{number}"]}, sequence, sentences)
+        sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
+        stack.append(sequence)
+    matched = compared(tuple(stack), bidirectional_alignment(tuple(stack), sentences, "float32"))
+    aggregated = np.asarray(Lstm(3).apply({"params": params["aggregation_0"]}, matched, sentences))
+    found = compiled(lambda: module.apply({"params": params}, tokens, sentences, VECTORS, method="sentence_vectors"))()
+    for which, vector in zip((1, 2), found, strict=True):
+        expected = [aggregated[row, np.asarray(sentences[row]) == which].sum(axis=0) for row in range(len(A))]
+        np.testing.assert_allclose(vector, expected, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,82 @@
+"""ESAN as a whole: how its layers are put together."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import compiled, random_parameters
+from test_models import ESAN, VECTORS, A, B, logits, side, start
+
+from jaxmatch.layers.coattention import CoAttention
+from jaxmatch.layers.comparison import ComparisonFusion
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.models import build, count_parameters
+from jaxmatch.models.pairs import side_by_side
+
+
+def names(settings):
+    """Which gates the alignment layers have."""
+    module = build(settings, outputs=3)
+    shapes = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
+    layers = [shapes[f"alignment_{number}"] for number in range(module.alignment_layers)]
+    return [set(layer.get("augmentation", {})) for layer in layers]
+
+
+def test_size_of_the_network_for_quora():
+    """Table 5 prints 3.9M; Quora has characters, but no tags and no exact matches."""
+    module = build({"name": "esan", "characters": "cnn"}, outputs=2)
+    table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
+    params = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
+    size, hidden, trained = 400, 150, 0
+    trained += 128 * 20 + 5 * 20 * 100 + 100  # characters
+    trained += 2 * 4 * (size // 2) * (size + size // 2 + 1)  # encoder
+    trained += (2 + 3) * size**2 + (1 + 2) * size  # the gates of both layers
+    trained += 2 * size**2 + 2 * (4 * size**2 + size)  # co-attention and fusion
+    trained += 4 * 2 * size * hidden + hidden + hidden * 2 + 2  # prediction
+    assert count_parameters(params) == trained == 3_856_712
+
+
+def test_the_first_layer_is_given_word_features_alone():
+    both = {"intermediate", "word", "contextual"}
+    assert names(ESAN | {"alignment_layers": 3}) == [{"intermediate", "word"}, both, both]
+    assert names(ESAN | {"contextual_features": False}) == [{"intermediate", "word"}, {"intermediate", "word"}]
+    assert names(ESAN | {"word_features": False}) == [set(), {"intermediate", "contextual"}]
+    assert names(ESAN | {"augmentation": "simple"}) == names(ESAN | {"augmentation": "none"}) == [set(), set()]
+
+
+@pytest.mark.parametrize("settings", [{"word_features": False}, {"contextual_features": False}, {"augmentation": "none"}], ids=str)
+def test_an_ablation_leaves_out_what_it_says(settings):
+    """With simple augmentation all variants have the same parameters, so that only what is added differs."""
+    simple = ESAN | {"augmentation": "simple"}
+    module, params = start(simple)
+    ablated = build(simple | settings, outputs=3)
+    assert np.abs(logits(ablated, params) - logits(module, params)).max() > 1e-3
+
+
+def test_layers_are_put_together_as_in_figure_1():
+    """Of an odd size, with simple augmentation: what is added to what, in which layer."""
+    module, vectors = build(ESAN | {"augmentation": "simple", "alignment_layers": 2}, outputs=3), VECTORS[:, :5]
+    params = random_parameters(module, side(A), side(B), vectors)
+    tokens, sentences = side_by_side(side(A), side(B))
+    words = vectors[tokens["ids"]]
+    contextual = Lstm(3).apply({"params": params["encoder"]["layer_0"]}, (words,), sentences)[..., :5]
+
+    def layer(number, augmented):
+        of_layer = params[f"alignment_{number}"]
+        aligned = CoAttention(5).apply({"params": of_layer["alignment"]}, augmented, sentences)
+        return ComparisonFusion(5).apply({"params": of_layer["fusion"]}, (augmented,), (aligned,), None)
+
+    first = layer(0, contextual + words)
+    second = np.asarray(layer(1, first + words + contextual))
+    found = compiled(lambda: module.apply({"params": params}, tokens, sentences, vectors, method="sentence_vectors"))()
+    for which, vector in zip((1, 2), found, strict=True):
+        for row in range(len(A)):
+            own = second[row, np.asarray(sentences[row]) == which]
+            np.testing.assert_allclose(vector[row], np.concatenate([own.mean(axis=0), own.max(axis=0)]), rtol=1e-4, atol=1e-4)
+
+
+def test_attention_weights_can_be_asked_for():
+    module, params = start(ESAN)
+    _, kept = module.apply({"params": params}, side(A), side(B), VECTORS, mutable=["intermediates"])
+    (weights,) = kept["intermediates"]["alignment_1"]["alignment"]["weights"]
+    np.testing.assert_allclose(np.asarray(weights)[0, :5].sum(axis=-1), 1, rtol=1e-5)

@@ -1,0 +1,197 @@
+"""What must hold of ESAN, CSRAN and CAFE whatever the weights are (RE2's own tests are in test_re2.py)."""
+
+import functools
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import compiled, random_parameters
+
+from jaxmatch.errors import InputError
+from jaxmatch.models import build
+from jaxmatch.models.bound import BoundModel
+from jaxmatch.models.pairs import side_by_side
+
+FEATURES = {"known_characters": 12, "character_features": 4, "tags": True, "known_tags": 6, "tag_features": 3, "exact_match": True}
+STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
+ESAN = {"name": "esan", "hidden_size": 5}
+CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
+CAFE = {"name": "cafe", **STACK}
+ALL = pytest.mark.parametrize("settings", [ESAN, CSRAN, CAFE], ids=lambda settings: settings["name"])
+RANDOM = np.random.default_rng(0)
+VECTORS = jnp.asarray(0.5 * RANDOM.normal(size=(20, 6)), jnp.float32)
+A = np.array([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0], [11, 0, 0, 0, 0]], np.int32)
+B = np.array([[12, 13, 14, 0, 0, 0], [2, 3, 4, 5, 6, 7], [18, 19, 0, 0, 0, 0]], np.int32)
+
+
+def side(ids):
+    """A sentence with every feature, a function of the word's id, so that it travels with the word."""
+    ids = np.asarray(ids, np.int32)
+    characters = (ids[..., None] * np.arange(1, 17)) % 11 + 1
+    lengths = ids % 7 + 1
+    return {
+        "ids": ids,
+        "characters": np.where((np.arange(16) < lengths[..., None]) & (ids > 0)[..., None], characters, 0).astype(np.int32),
+        "tags": np.where(ids > 0, ids % 5 + 1, 0).astype(np.int32),
+        "exact_match": np.where(ids > 0, ids % 2, 0).astype(np.int8),
+    }
+
+
+def loss(module, params, a, b, key, rate):
+    outputs = module.apply({"params": params}, a, b, VECTORS, dropout_rate=rate, rngs={"dropout": key})
+    return -jax.nn.log_softmax(outputs)[:, 0].mean()
+
+
+@functools.cache
+def _logits(module):
+    return compiled(lambda params, a, b: module.apply({"params": params}, a, b, VECTORS))
+
+
+def logits(module, params, a=A, b=B):
+    return np.asarray(_logits(module)(params, side(a), side(b)))
+
+
+def start(settings, seed=0):
+    module = build(settings, outputs=3)
+    return module, random_parameters(module, side(A), side(B), VECTORS, seed=seed)
+
+
+@functools.cache
+def small(name):
+    """A small model of each kind, and parameters."""
+    return start({"esan": ESAN, "csran": CSRAN, "cafe": CAFE}[name])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ESAN,
+        ESAN | FEATURES | {"characters": "cnn", "alignment_layers": 3, "encoder_layers": 2},
+        ESAN | {"augmentation": "simple", "precision": "bfloat16"},
+        CSRAN,
+        CSRAN | FEATURES | {"characters": "bilstm", "aggregation_layers": 2, "prediction": "full", "head": "highway"},
+        CSRAN | {"refinement": False, "co_stack": False, "highway_layers": 0, "head_layers": 1},
+        CAFE,
+        CAFE | {"bidirectional": True, "prediction": "symmetric"},
+    ],
+    ids=lambda settings: " ".join(str(value) for value in settings.values()),
+)
+def test_padding_never_changes_a_logit(settings):
+    module, params = start(settings)
+    expected = logits(module, params)
+    assert np.ptp(expected) > 1e-2
+    padded = logits(module, params, np.pad(A, ((0, 0), (2, 4))), np.pad(B, ((0, 0), (0, 1))))
+    tolerance = 5e-2 if settings.get("precision") == "bfloat16" else 1e-4
+    np.testing.assert_allclose(padded, expected, atol=tolerance * np.abs(expected).max())
+
+
+@ALL
+def test_companions_in_a_batch_never_change_a_logit(settings):
+    module, params = small(settings["name"])
+    np.testing.assert_allclose(logits(module, params, A[1:2, :3], B[1:2]), logits(module, params)[1:2], rtol=1e-4, atol=1e-4)
+
+
+@ALL
+def test_swapping_sentences_swaps_their_vectors(settings):
+    module, params = small(settings["name"])
+    run = compiled(lambda a, b: module.apply({"params": params}, *side_by_side(a, b), VECTORS, method="sentence_vectors"))
+    (one, other), (again_other, again_one) = run(side(A), side(B)), run(side(B), side(A))
+    np.testing.assert_allclose(one, again_one, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(other, again_other, rtol=1e-4, atol=1e-4)
+    assert np.abs(one - other).max() > 1e-2
+
+
+@ALL
+def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
+    module, params = small(settings["name"])
+    gradient = compiled(jax.value_and_grad(lambda params, a, b: loss(module, params, a, b, jax.random.key(0), 0.2)))
+    cases = [(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.int32)), (np.array([[3], [0]]), np.array([[0], [4]]))]
+    for a, b in cases:
+        value, leaves = gradient(params, side(a), side(b))
+        assert np.isfinite(value)
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(leaves))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [ESAN | FEATURES | {"characters": "bilstm"}, CSRAN | FEATURES | {"characters": "cnn"}, CAFE | FEATURES],
+    ids=lambda settings: settings["name"],
+)
+def test_every_parameter_has_a_gradient(settings):
+    module, params = start(settings)
+    gradient = compiled(jax.grad(lambda params: loss(module, params, side(A), side(B), jax.random.key(0), 0.0)))(params)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
+        assert np.isfinite(leaf).all() and np.any(leaf != 0), path
+
+
+@ALL
+def test_rate_zero_is_evaluation_and_the_key_decides(settings):
+    module, params = small(settings["name"])
+    run = compiled(
+        lambda key, rate: module.apply({"params": params}, side(A), side(B), VECTORS, dropout_rate=rate, rngs={"dropout": key})
+    )
+    first, second = jax.random.key(1), jax.random.key(2)
+    np.testing.assert_allclose(run(first, 0.0), logits(module, params), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(run(first, 0.3), run(first, 0.3))
+    assert np.abs(run(first, 0.3) - run(second, 0.3)).max() > 1e-3
+    assert np.abs(run(first, 0.3) - run(first, 0.0)).max() > 1e-3
+
+
+def primitives(jaxpr):
+    """The names of the equations of a jaxpr and of all inside it."""
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from primitives(inner)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [ESAN | FEATURES | {"characters": "cnn"}, CSRAN | FEATURES | {"characters": "bilstm"}, CAFE],
+    ids=lambda settings: settings["name"],
+)
+def test_a_step_of_replicas_has_no_convolution(settings):
+    module, params = start(settings)
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), params)
+    keys, rates = jax.random.split(jax.random.key(5)), jnp.array([0.2, 0.5])
+    step = jax.vmap(jax.value_and_grad(lambda params, key, rate: loss(module, params, side(A), side(B), key, rate)))
+    names = set(primitives(jax.make_jaxpr(step)(stacked, keys, rates).jaxpr))
+    assert {"dot_general", "scan"} <= names
+    assert not any("conv_general" in name for name in names)
+
+
+@ALL
+def test_word_vectors_get_no_gradient(settings):
+    module, params = small(settings["name"])
+    gradient = compiled(jax.grad(lambda vectors: module.apply({"params": params}, side(A), side(B), vectors).sum()))(VECTORS)
+    np.testing.assert_array_equal(gradient, np.zeros_like(VECTORS))
+
+
+@ALL
+def test_a_bound_model_answers_as_the_model_does(settings):
+    module, params = small(settings["name"])
+    bound = BoundModel(module, params, np.asarray(VECTORS))
+    expected = logits(module, params)
+    np.testing.assert_allclose(bound.logits(A, B), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(bound.logits(np.pad(A, ((0, 0), (0, 9))), B), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "esan", "blocks": 2}, "model 'esan' has no setting 'blocks'"),
+        ({"name": "esan", "augmentation": "gate"}, "model.augmentation is 'gate'; did you mean 'gated'"),
+        ({"name": "esan", "word_features": "no"}, "model.word_features is 'no'; give True or False"),
+        ({"name": "esan", "alignment_layers": 0}, "model.alignment_layers is 0; give a whole number from 1 on"),
+        ({"name": "csran", "highway_layers": -1}, "model.highway_layers is -1; give a whole number from 0 on"),
+        ({"name": "csran", "characters": "lstm"}, "model.characters is 'lstm'; did you mean 'bilstm'"),
+        ({"name": "csran", "co_stak": True}, "no setting 'co_stak'; did you mean 'co_stack'"),
+        ({"name": "cafe", "head": "deep"}, "model.head is 'deep'"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        build(settings, outputs=2)
