@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from jaxmatch import __version__
-from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, sweep, table, train, tune
+from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, train, tune
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.errors import InputError
 
@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "train": train,
     "tune": tune,
     "table": table,
+    "report": report,
     "evaluate": evaluate,
     "ensemble": ensemble,
     "predict": predict,

@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import inspect
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,12 +16,12 @@ from jaxmatch.experiments.display import Display, plan_text
 from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.plan import make_plan
 from jaxmatch.experiments.preparation import cache_folder
-from jaxmatch.experiments.records import best_record, read_record
+from jaxmatch.experiments.reading import SweepFolder, read_sweep_folder, write_notes
+from jaxmatch.experiments.records import best_record
 from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
-from jaxmatch.experiments.tables import Published, TableLayout, make_table
+from jaxmatch.experiments.tables import Table, TableLayout, make_table
 from jaxmatch.experiments.workdir import Workdir
-from jaxmatch.files import write_json
 
 FORMATS = ("markdown", "latex", "csv", "json")
 
@@ -99,10 +98,7 @@ def run(planned: Sweep, workdir: Path, display: Display | None = None) -> list[d
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
     folder = Workdir(workdir)
-    write_json(
-        folder.path / "sweep.json",
-        {"name": planned.name, "layout": dataclasses.asdict(planned.table), "runs": list(plan.runs)},
-    )
+    write_notes(folder, plan)
     try:
         records = execute(plan, folder, display)
     finally:
@@ -129,25 +125,22 @@ def table(directory: Path, format: str = "markdown") -> str:
     """
     if format not in FORMATS:
         raise InputError(f'there is no table format "{format}"', remedy=nearest(format, list(FORMATS)))
-    notes_file = Path(directory) / "sweep.json"
-    try:
-        notes = json.loads(notes_file.read_text())
-        layout = dict(notes["layout"])
-        layout["published"] = tuple(Published(**row) for row in layout["published"])
-        layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
-        runs = [str(run) for run in notes["runs"]]
-    except FileNotFoundError:
-        raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the file is damaged ({error})", path=notes_file, remedy="run the sweep again to renew it") from None
-    folder = Workdir(Path(directory))
-    finished = [folder.run_folder(run) / "record.json" for run in runs]
-    records = [read_record(path) for path in finished if path.exists()]
-    if not records:
-        raise InputError("no run has finished yet", path=directory, remedy="wait, or run the sweep again to go on")
-    if missing := len(finished) - len(records):
-        layout = dataclasses.replace(layout, notes=(*layout.notes, f"{missing} of {len(finished)} runs have not finished"))
-    return getattr(make_table(records, layout), format)()
+    return getattr(table_of(read_sweep_folder(directory)), format)()
+
+
+def table_of(folder: SweepFolder) -> Table:
+    """The table of a sweep folder.
+
+    Raises:
+      InputError: none of its runs has finished.
+    """
+    layout = folder.layout
+    if not folder.records:
+        raise InputError("no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to go on")
+    if folder.missing:
+        note = f"{len(folder.missing)} of {len(folder.runs)} runs have not finished"
+        layout = dataclasses.replace(layout, notes=(*layout.notes, note))
+    return make_table(list(folder.records.values()), layout)
 
 
 def resolve(

@@ -1,0 +1,20 @@
+"""Write one HTML page about a sweep's working folder: tables, learning curves, failures, plan, runs and settings.
+
+The page needs no other file and no network. Nothing is trained; a sweep that still runs is shown as far as it is.
+"""
+
+import argparse
+from pathlib import Path
+
+HELP = "write an HTML page about a sweep"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="the page (default: DIR/report.html)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.experiments.report import write_report
+
+    print(write_report(arguments.directory, arguments.output))

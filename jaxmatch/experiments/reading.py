@@ -1,0 +1,72 @@
+"""What a sweep left in its folder, read back: the layout of its table, its runs, the records of those that ended."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.plan import Plan
+from jaxmatch.experiments.records import read_record
+from jaxmatch.experiments.tables import Published, TableLayout
+from jaxmatch.experiments.workdir import Workdir
+from jaxmatch.files import write_json
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepFolder:
+    """The sweep that was started last in a folder.
+
+    Attributes:
+      path: the folder.
+      name: of the sweep.
+      layout: of its table.
+      runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not tell.
+      records: name -> record, of the runs that ended, in the order of `runs`.
+    """
+
+    path: Path
+    name: str
+    layout: TableLayout
+    runs: Mapping[str, Mapping[str, Any]]
+    records: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the runs that have not ended."""
+        return tuple(run for run in self.runs if run not in self.records)
+
+
+def write_notes(folder: Workdir, plan: Plan) -> None:
+    """Writes down, in a sweep's folder, what `read_sweep_folder` reads besides records."""
+    places = {
+        name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed} for name, (run, _) in plan.runs.items()
+    }
+    layout = dataclasses.asdict(plan.sweep.table)
+    write_json(folder.path / "sweep.json", {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places})
+
+
+def read_sweep_folder(directory: Path) -> SweepFolder:
+    """Reads a sweep's folder.
+
+    Raises:
+      InputError: no sweep was run there, or a file is damaged.
+    """
+    directory = Path(directory)
+    file = directory / "sweep.json"
+    try:
+        notes = json.loads(file.read_text())
+        layout = dict(notes["layout"])
+        layout["published"] = tuple(Published(**row) for row in layout["published"])
+        layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
+        places = notes.get("places", {})
+        runs = {str(run): dict(places.get(run, {})) for run in notes["runs"]}
+        name = str(notes.get("name", directory.name))
+    except FileNotFoundError:
+        raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"the file is damaged ({error})", path=file, remedy="run the sweep again to renew it") from None
+    folder = Workdir(directory)
+    files = {run: folder.run_folder(run) / "record.json" for run in runs}
+    return SweepFolder(directory, name, layout, runs, {run: read_record(file) for run, file in files.items() if file.exists()})
