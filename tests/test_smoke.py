@@ -55,7 +55,7 @@ def test_one_s_own_data_is_told_by_its_scores():
         return smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.data.name
 
     assert stands_in() == "embedded_inference"
-    assert stands_in(training__selection="map") == "embedded_ranking"
+    assert stands_in(training__selection="map") == stands_in(training__selection="recall_at_2") == "embedded_ranking"
     assert stands_in(training__selection="f1") == "embedded_paraphrase"
     assert stands_in(data__task="ranking") == "embedded_ranking"
 

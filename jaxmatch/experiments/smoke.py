@@ -41,7 +41,7 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
     elif name in catalog.EMBEDDED_TASKS:
         return name, _scores(name)
     else:  # one's own data, which is not read: what it is scored by tells
-        task = config.data.task or ("ranking" if selection in ("map", "mrr") else "classification")
+        task = config.data.task or ("ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification")
     two = len(labels) == 2 or selection in ("f1", "auc")
     name = "embedded_ranking" if task == "ranking" else "embedded_paraphrase" if two else "embedded_inference"
     return name, _scores(name)
