@@ -88,7 +88,7 @@ def test_block_10_comes_after_block_2():
 def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):
     _, matcher = network
     monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: True)
-    with pytest.raises(InputError, match="the model 're2' keeps no attention weights"):
+    with pytest.raises(InputError, match="of the kind RE2 keeps no attention weights"):
         attention(matcher, [("a b c d e a b c d e", "b c d e a b c d e")])  # a length of its own: not compiled before
 
 

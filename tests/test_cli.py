@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -17,7 +18,7 @@ import jaxmatch
 import jaxmatch.experiments
 from jaxmatch.cli import predict, table
 from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.cli.main import main
+from jaxmatch.cli.main import SUBCOMMANDS, main
 from jaxmatch.cli.pairs import read_pairs
 from jaxmatch.errors import InputError
 from jaxmatch.training.scores import score
@@ -214,7 +215,7 @@ def _command(*words, **named):
 def test_help_names_every_subcommand_and_does_not_wait_for_jax():
     done = _command("--help", text=True)
     assert done.returncode == 0
-    assert all(f"\n    {name} " in done.stdout for name in ("sweep", "train", "table", "evaluate", "predict", "data"))
+    assert all(re.search(rf"\n    {name}\s", done.stdout) for name in SUBCOMMANDS)
     code = "import sys, jaxmatch.cli.main; print('jax' in sys.modules, 'nltk' in sys.modules)"
     package = str(Path(jaxmatch.__file__).parent.parent)
     done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True, check=True)

@@ -1,6 +1,9 @@
 """Runs are gathered by setting, and curves hold means and deviations worked out by hand."""
 
+import json
 import math
+import statistics
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +65,13 @@ def test_runs_without_a_common_curve_are_refused():
         curves([RECORDS[3]])
     with pytest.raises(InputError, match="different scores: dev.accuracy, dev.mrr"):
         curves([RECORDS[0], {**RECORDS[1], "selected_on": "dev.mrr"}])
+
+
+def test_records_of_a_real_sweep():
+    files = sorted((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
+    records = [json.loads(file.read_text()) for file in files]
+    groups = by_setting(records)
+    assert [[record["seed"] for record in members] for members in groups] == [[0, 1, 2]] * 4
+    last = curves(records)["settings"][3]["points"][-1]
+    scores = [record["curve"][-1]["dev"]["accuracy"] for record in groups[3]]
+    assert (last["mean"], last["deviation"]) == pytest.approx((statistics.fmean(scores), statistics.stdev(scores)))

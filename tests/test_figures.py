@@ -98,6 +98,14 @@ def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
     assert labels(figure.legends[0].get_texts())[:2] == ["blocks=1 (2 seeds)", "blocks=2 (2 seeds)"]
 
 
+def test_long_texts_are_drawn_too():
+    weights = np.full((500, 2), 0.5).tolist()
+    blocks = [{"name": "block 1", "over_b": weights, "over_a": weights}]
+    with figures._style(None):
+        figure = figures.attention({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
+    assert figure.get_size_inches().max() * 150 < 2**16  # no picture may have more points on a side
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_the_same_values_give_the_same_bytes_whatever_the_users_style(tmp_path, kind):
     first = figures.write(ALL[kind], tmp_path / "first", "figure")

@@ -83,7 +83,7 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
         ids, sentences = matcher.model.rows(np.array([ids_a], np.int32), np.array([ids_b], np.int32))
         kept = _weights(*matcher.model.folded, matcher.model.vectors, ids, sentences)
         if not kept:
-            raise InputError(f"the model {matcher.config['model']['name']!r} keeps no attention weights")
+            raise InputError(f"a model of the kind {type(matcher.model.module).__name__} keeps no attention weights")
         is_a, is_b = sentences[0] == 1, sentences[0] == 2
         found.append(
             PairAttention(

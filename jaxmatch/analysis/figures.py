@@ -29,17 +29,16 @@ _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
 _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 150, "font.size": 9}
 _MARKERS = "osD^v<>Pp*Xh"
 _LONGEST_LABEL = 24
+_LARGEST = 60
 
 
 def attention(data: Mapping[str, Any]) -> Figure:
     """Attention weights of a pair (RE2's Figure 3): a row a block, a column a direction; see `PairAttention.as_json`."""
-    from matplotlib.figure import Figure
-
     rows, columns = len(data["tokens_a"]), len(data["tokens_b"])
     directions = {"over_b": "first over second\n(rows sum to 1)", "over_a": "second over first\n(columns sum to 1)"}
     strongest = max(np.max(block[key]) for block in data["blocks"] for key in ("over_b", "over_a"))
     width, height = 1.2 + 0.33 * columns, 1.3 + 0.27 * rows
-    figure = Figure(figsize=(max(6.4, 2 * width + 1), height * len(data["blocks"]) + 0.8), layout="constrained")
+    figure = _figure(max(6.4, 2 * width + 1), height * len(data["blocks"]) + 0.8)
     places = figure.subplots(len(data["blocks"]), 2, squeeze=False)
     for place, block in zip(places, data["blocks"], strict=True):
         for axes, (key, title) in zip(place, directions.items(), strict=True):
@@ -55,14 +54,12 @@ def attention(data: Mapping[str, Any]) -> Figure:
 
 def occlusion(data: Mapping[str, Any]) -> Figure:
     """Changes of accuracy without a feature (RE2's Figure 2): a panel a class; see `Occlusion.as_json`."""
-    from matplotlib.figure import Figure
-
     # <float>[blocks, features, classes] in percentage points; NaN where there is nothing
     change = 100 * np.array(data["change"], float)
     blocks, features, classes = change.shape
     known = change[np.isfinite(change)]
     lower, upper = min(known.min(initial=0), -1e-3), max(known.max(initial=0), 1e-3)
-    figure = Figure(figsize=(1.6 + classes * (0.9 + 0.6 * blocks), 1.3 + 0.45 * features), layout="constrained")
+    figure = _figure(1.6 + classes * (0.9 + 0.6 * blocks), 1.3 + 0.45 * features)
     places = figure.subplots(1, classes, squeeze=False)[0]
     for number, (axes, label) in enumerate(zip(places, data["labels"], strict=True)):
         values = change[:, :, number].T
@@ -81,10 +78,9 @@ def occlusion(data: Mapping[str, Any]) -> Figure:
 def curves(data: Mapping[str, Any]) -> Figure:
     """Learning curves: the mean over the seeds, and a band of one sample standard deviation; see `curves.curves`."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     settings = data["settings"]
-    figure = Figure(figsize=(6.4, 3.8 + 0.2 * len(settings)), layout="constrained")
+    figure = _figure(6.4, 3.8 + 0.2 * len(settings))
     axes = figure.subplots()
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(settings))))
     for number, setting in enumerate(settings):
@@ -184,6 +180,13 @@ def _style(source: Path | None) -> Iterator[None]:
         # A character that the font lacks is drawn as a box, which says enough.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield
+
+
+def _figure(width: float, height: float) -> Figure:
+    """An empty figure of a size in inches, cut to what can be drawn however long the texts are."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(min(width, _LARGEST), min(height, _LARGEST)), layout="constrained")
 
 
 def _name_ticks(axes: Axes, rows: Sequence[Any], columns: Sequence[Any], upright: bool = True) -> None:
