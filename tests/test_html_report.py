@@ -3,8 +3,8 @@
 import json
 import re
 import shutil
-import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 import small_sweep

@@ -8,6 +8,19 @@ from html import escape
 
 WIDTH, HEIGHT = 340, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 34
+# How each class of mark looks by itself; a page may give it other colours.
+_LINE = 'fill="none" stroke="#20639b"'
+_LOOKS = {
+    "run": f'{_LINE} stroke-opacity=".55" stroke-linecap="round"',
+    "run diverged": 'fill="none" stroke="#1a1a1a" stroke-dasharray="4 3" stroke-linecap="round"',
+    "mean": f'{_LINE} stroke-width="2.2"',
+    "band": 'fill="#20639b" fill-opacity=".18"',
+    "chosen": 'fill="#20639b"',
+    "axis": 'stroke="#1a1a1a"',
+    "rule": 'stroke="#d5d5d5" stroke-width=".5"',
+    "value": 'font-size="10" text-anchor="end"',
+    "samples": 'font-size="10" text-anchor="middle"',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,18 +96,22 @@ def chart(label: str, curves: Sequence[Curve], spans: Range) -> str:
     middle = band(curves)
     if middle:
         edge = [(x, mean + spread) for x, mean, spread in middle] + [(x, mean - spread) for x, mean, spread in reversed(middle)]
-        parts.append(f'<polygon class="band" points="{_points(edge, spans)}"/>')
+        parts.append(f'<polygon {_look("band")} points="{_points(edge, spans)}"/>')
     for curve in curves:
         kind = "run diverged" if curve.diverged else "run"
-        shown = "".join(f'<polyline class="{kind}" points="{_points(piece, spans)}"/>' for piece in _pieces(curve.points))
+        shown = "".join(f'<polyline {_look(kind)} points="{_points(piece, spans)}"/>' for piece in _pieces(curve.points))
         at = next(((x, y) for x, y in curve.points if x == curve.chosen_at and y is not None), None)
         if at and not curve.diverged:
             x, y = _place(at, spans)
-            shown += f'<circle class="chosen" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
+            shown += f'<circle {_look("chosen")} cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
         parts.append(f"<g><title>{escape(curve.name)}</title>{shown}</g>")
     if middle:
-        parts.append(f'<polyline class="mean" points="{_points([(x, mean) for x, mean, _ in middle], spans)}"/>')
+        parts.append(f'<polyline {_look("mean")} points="{_points([(x, mean) for x, mean, _ in middle], spans)}"/>')
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+
+
+def _look(kind: str) -> str:
+    return f'class="{kind}" {_LOOKS[kind]}'
 
 
 def _pieces(points: Iterable[tuple[int, float | None]]) -> list[list[tuple[int, float]]]:
@@ -132,11 +149,11 @@ def _axes(spans: Range) -> list[str]:
     parts = []
     for value in ticks(*spans.values):
         _, y = _place((0, value), spans)
-        parts.append(f'<line class="rule" x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="value" x="{_LEFT - 5}" y="{y + 3.5:.1f}">{value:g}</text>')
+        parts.append(f'<line {_look("rule")} x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text {_look("value")} x="{_LEFT - 5}" y="{y + 3.5:.1f}">{value:g}</text>')
     for samples in ticks(*spans.samples) if spans.samples[1] > 0 else []:
         x, _ = _place((samples, 0), spans)
-        parts.append(f'<text class="samples" x="{x:.1f}" y="{bottom + 14}">{_short(samples)}</text>')
-    parts.append(f'<line class="axis" x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
-    parts.append(f'<text class="samples" x="{(_LEFT + right) / 2:.0f}" y="{HEIGHT - 4}">pairs seen</text>')
+        parts.append(f'<text {_look("samples")} x="{x:.1f}" y="{bottom + 14}">{_short(samples)}</text>')
+    parts.append(f'<line {_look("axis")} x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
+    parts.append(f'<text {_look("samples")} x="{(_LEFT + right) / 2:.0f}" y="{HEIGHT - 4}">pairs seen</text>')
     return parts

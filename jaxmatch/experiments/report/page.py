@@ -19,10 +19,8 @@ th { border-bottom: 1px solid var(--ink); font-weight: 600; } th.over { text-ali
 tbody + tbody tr:first-child td { border-top: 1px solid var(--ink); } pre { overflow-x: auto; font-size: .85rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .85rem; text-align: center; } svg { width: 100%; height: auto; }
-svg text { font-size: 10px; fill: var(--ink); } .value { text-anchor: end; } .samples { text-anchor: middle; }
-.axis { stroke: var(--ink); } .rule { stroke: var(--faint); stroke-width: .5; } .band { fill: var(--own); opacity: .18; }
-polyline { fill: none; } .run { stroke: var(--own); opacity: .55; stroke-width: 1; stroke-linecap: round; }
-.diverged { stroke-dasharray: 4 3; stroke: var(--ink); } .mean { stroke: var(--own); stroke-width: 2.2; } .chosen { fill: var(--own); }
+svg text { fill: var(--ink); } .axis { stroke: var(--ink); } .rule { stroke: var(--faint); } .band, .chosen { fill: var(--own); }
+.run, .mean { stroke: var(--own); } .run.diverged { stroke: var(--ink); }
 """
 _PARTS = (
     ("Results", sections.results),
