@@ -124,7 +124,8 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(copy,
     assert len(drawings) == 4  # dev accuracy and training loss of two settings
     assert sum("dev accuracy" in drawing.get("aria-label") for drawing in drawings) == 2
     assert "<td>training.batch_size</td><td>16</td>" in text and "<td>optimizer.learning_rate</td><td>0.01; 1e+30</td>" in text
-    assert "done" in text and r"\toprule" in text
+    assert "<td>data: name</td><td>own</td>" in text
+    assert "<td>done</td>" in text and r"\toprule" in text
     # The same folder gives the same page, but for what tells of its place.
     assert write_report(copy, copy / "again.html").read_text() == text
 

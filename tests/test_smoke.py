@@ -4,18 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from jaxmatch.experiments import launch
+from jaxmatch import models
+from jaxmatch.data.embedded import DIMENSIONS
+from jaxmatch.experiments import launch, memory
 from jaxmatch.experiments.configuration import default_config, with_overrides
 from jaxmatch.experiments.smoke import NOTE, smoked
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.models import MODELS
 from jaxmatch.training.scores import score_names
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = TableLayout(title="t", rows=(), scores=())
 
 
-FILES = [*sorted((ROOT / "sweeps").glob("*.py")), *sorted((ROOT / "configs").glob("re2_*.py"))]
+FILES = [*sorted((ROOT / "sweeps").glob("*.py")), *sorted((ROOT / "configs").glob("*.py"))]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
@@ -70,3 +73,16 @@ def test_axes_of_one_program_stay_and_of_others_the_first_value():
 def test_a_smoke_run_can_be_changed_like_any_other():
     planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
     assert planned.config.training.epochs == 3 and len(planned.seeds) == 3
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_becomes_tiny(model):
+    config = smoked(Sweep("s", default_config(model), {}, (0,), LAYOUT)).config.model
+    assert config.name == model and config.hidden_size == 12
+    module = models.build(config.to_dict(), outputs=3)
+    assert memory.parameter_count(module, DIMENSIONS) < 100_000
+
+
+def test_several_kernel_sizes_share_the_tiny_hidden_size():
+    config = with_overrides(default_config(), {"model.kernel_size": (1, 3, 5)})
+    assert smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.model.kernel_size == (1, 3, 5)

@@ -12,10 +12,15 @@ from jaxmatch.training.scores import score_names
 NOTE = "Smoke run: a tiny model after a few steps on generated data; its scores mean nothing"
 # Of seeds and variants; a program takes far longer to compile than these steps to train.
 _FIRST = 2
+# Those that a model does not have are left out.
 _SETTINGS = {
     "model.blocks": 2,
     "model.encoder_layers": 1,
-    "model.hidden_size": 8,
+    "model.alignment_layers": 2,
+    "model.stacked_layers": 2,
+    "model.aggregation_layers": 1,
+    "model.head_size": 12,
+    "model.hidden_size": 12,  # what two, three or four kernel sizes can share
     "data.directory": "",
     "data.task": "",
     "data.vectors": "",

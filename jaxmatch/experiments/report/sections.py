@@ -102,7 +102,7 @@ def plan(folder: SweepFolder) -> str:
         if not set(cohort.runs) & set(folder.runs):  # of another sweep of this folder
             continue
         own = [ended[run] for run in cohort.runs if run in ended]
-        state = "done" if cohort.done else "begun"
+        state = "done" if cohort.done else "not done"
         rows.append([cohort.name, cohort.signature, str(len(cohort.runs)), state, *_times(own)])
     if not rows:  # kept records alone tell which runs trained together
         by_cohort: dict[str, list[Mapping[str, Any]]] = {}
@@ -111,7 +111,7 @@ def plan(folder: SweepFolder) -> str:
         rows = [[name, NOTHING, str(len(own)), "done", *_times(own)] for name, own in by_cohort.items()]
     headings = ("cohort", "program", "runs", "state", "compiling", "training", "evaluating", "device")
     numeric = (False, False, True, False, True, True, True, False)
-    return markup.grid(headings, rows, numeric) if rows else markup.element("p", "No cohort has begun.")
+    return markup.grid(headings, rows, numeric) if rows else markup.element("p", "No cohort was begun.")
 
 
 def settings(folder: SweepFolder) -> str:
@@ -134,12 +134,12 @@ def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
     """What a result depends on besides its config."""
     around = {"device": record["device"], "commit": record.get("commit") or "unknown"}
     around |= {f"version of {name}": version for name, version in record.get("versions", {}).items()}
-    return around | {f"data: {name}": value for name, value in flatten({"": record["data"]}, "").items()}
+    return around | {f"data: {name}": value for name, value in flatten(record["data"]).items()}
 
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.10g}"
     return NOTHING if value in ("", None, {}) else str(value)
 
 
