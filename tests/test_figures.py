@@ -7,6 +7,8 @@ import xml.etree.ElementTree
 import matplotlib
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jaxmatch.analysis import figures
 from jaxmatch.errors import InputError
@@ -140,6 +142,7 @@ def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
         {**OCCLUSION, "labels": ["one"]},
         {**ATTENTION, "tokens_a": ["a"]},
         {**CURVES, "settings": [{"name": "x"}]},
+        {**CURVES, "settings": []},
         {**CURVES, "score": 3},
     ],
 )
@@ -149,3 +152,31 @@ def test_values_that_do_not_fit_are_refused_in_one_line(tmp_path, changed):
         figures.redraw(tmp_path / "values.json", tmp_path / "drawn")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "drawn").exists()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(-2, 2) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+SHOWN = [
+    *((ATTENTION, key) for key in ("blocks", "tokens_a", "tokens_b", "label", "score")),
+    *((OCCLUSION, key) for key in ("change", "labels", "features")),
+    *((CURVES, key) for key in ("settings", "score")),
+]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(SHOWN), JSON)
+def test_any_values_are_drawn_or_refused(tmp_path_factory, shown, other):
+    """One value of a figure is replaced by any other."""
+    values, key = shown
+    values = {**values, key: other}
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "values.json").write_text(json.dumps(values))
+    try:
+        figures.redraw(folder / "values.json", folder)
+    except InputError as error:
+        assert error.path == folder / "values.json"

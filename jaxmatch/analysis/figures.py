@@ -80,6 +80,8 @@ def curves(data: Mapping[str, Any]) -> Figure:
     import matplotlib
 
     settings = data["settings"]
+    if not settings:
+        raise ValueError("no setting to draw a curve of")
     figure = _figure(6.4, 3.8 + 0.2 * len(settings))
     axes = figure.subplots()
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(settings))))
