@@ -66,9 +66,9 @@ def make_data(task: str = "classification") -> EncodedData:
 
 
 def make_cohort(seeds=(1, 2, 3), optimizer=None, *, model=None, training=None, execution=None, data=None, **arguments):
-    """A cohort with some settings changed; `optimizer` holds one mapping of changes a run."""
+    """A cohort with some settings changed, or of another model; `optimizer` holds one mapping of changes a run."""
     return Cohort(
-        model={**MODEL, **(model or {})},
+        model=model if "name" in (model or {}) else {**MODEL, **(model or {})},
         training={**TRAINING, **(training or {})},
         execution={**EXECUTION, **(execution or {})},
         data=data or make_data(),

@@ -1,0 +1,38 @@
+"""CSRAN on SNLI (the paper reports 88.7 test accuracy, Table 2; the authors' saved log 88.5 dev, 88.7 test).
+
+    jaxmatch train configs/csran_snli.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
+
+Layers, batch size, learning rate, decay, L2 penalty and clipping are those of that log. There, unlike in the paper, the input
+has one highway layer, the prediction layers see product and difference too (model.prediction = "full") and are highway layers
+(model.head = "highway"), and the factorisation machines have 32 factors. The paper also gives each word's characters
+(model.characters = "bilstm") and part of speech (model.tags). Run time and score: not measured.
+"""
+
+from ml_collections import ConfigDict
+
+from jaxmatch.experiments.configuration import default_config, with_overrides
+
+
+def get_config() -> ConfigDict:
+    return with_overrides(
+        default_config("csran"),
+        {
+            "model.stacked_layers": 3,  # 2 to 5 in the paper
+            "model.aggregation_layers": 2,  # 1 or 2
+            "model.hidden_size": 200,  # of a direction; 64, 100, 200 or 300
+            "model.highway_layers": 2,
+            "model.head_layers": 3,  # with the last; 1 to 3
+            "model.head_size": 300,  # 100, 200, 300 or 600
+            "data.name": "snli",
+            "data.tokenizer": "word",
+            "training.batch_size": 128,
+            "training.epochs": 20,  # it "converges in less than 20 epochs" (section 3.3.1)
+            "training.patience_samples": 0,
+            "optimizer.learning_rate": 0.001,  # 0.001, 0.0003 or 0.0004 in the paper
+            "optimizer.learning_rate_floor": 0.0,
+            "optimizer.decay_rate": 0.96,
+            "optimizer.decay_samples": 5_500_000,  # ten epochs
+            "optimizer.weight_decay": 1e-8,
+            "optimizer.gradient_clip": 5.0,
+        },
+    )

@@ -1,0 +1,49 @@
+"""ESAN and CSRAN under lockstep training: the invariants of tests/test_cohort.py that a model could break."""
+
+import numpy as np
+import pytest
+from small_cohort import DIMENSIONS, leaves, make_cohort
+from test_cohort import lockstep
+
+from jaxmatch.experiments import memory
+from jaxmatch.models import build
+
+ESAN = {"name": "esan", "hidden_size": 8}
+CSRAN = {"name": "csran", "stacked_layers": 2, "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
+ONE_LENGTH = {"maximum_buckets": 1}  # all tests share two compiled steps a model
+pytestmark = pytest.mark.slow
+BOTH = pytest.mark.parametrize("model", [ESAN, CSRAN], ids=lambda model: model["name"])
+
+
+@BOTH
+def test_alone_is_as_in_a_cohort(model):
+    changes = [{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}]
+    together = make_cohort(seeds=(7, 1, 2), optimizer=changes, model=model, training=ONE_LENGTH)
+    alone = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
+    losses_together, _ = lockstep(together, 20)
+    losses_alone, _ = lockstep(alone, 20)
+    np.testing.assert_allclose(losses_together[:, 0], losses_alone[:, 0], atol=1e-4)
+    assert losses_together.std(axis=1).max() > 1e-3  # the runs do differ
+    for compiled in together.lockstep.programs.train.executables.values():
+        text = compiled.as_text()
+        assert "dot(" in text
+        assert " convolution(" not in text
+
+
+@BOTH
+def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
+    changes = [{"learning_rate": 1e-2}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"learning_rate": 1e-2}]
+    results = make_cohort(optimizer=changes, model=model, training=ONE_LENGTH).train()
+    assert results[1].progress.diverged_at is not None
+    assert all(np.isfinite(leaf).all() for result in results for leaf in leaves(result))
+    for result in (results[0], results[2]):
+        assert result.progress.diverged_at is None
+        curve = result.progress.curve
+        assert curve[-1]["train_loss"] < curve[0]["train_loss"]
+
+
+@BOTH
+def test_the_memory_of_a_step_can_be_told(model):
+    module = build(model, outputs=2)
+    small, large = (memory.replica_bytes(module, "classification", DIMENSIONS, 16, length) for length in (8, 32))
+    assert 4 * 4 * memory.parameter_count(module, DIMENSIONS) < small < large
