@@ -264,7 +264,7 @@ def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_int
     assert header == ["blocks", "parameters", "seeds", "dev accuracy (%)", "published: dev accuracy (%)"]
     assert (first[-1], second[-1]) == (shown, "")
     assert ("covers, beats, misses" in table.markdown()) == (text != "about")
-    assert "- RE2 (paper): Table 1." in table.markdown()
+    assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
     told = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
     assert told["published"]["text"] == text and told["published"]["verdict"] == (shown.partition("(")[2].rstrip(")") or None)
     assert told["interval"]["lower"] == pytest.approx(0.7703, abs=1e-4) and told["interval"]["upper"] == pytest.approx(0.8697, abs=1e-4)

@@ -167,12 +167,14 @@ def _has_row(table: Content, published: Published) -> bool:
 
 
 def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple[str, ...]:
-    """Where published rows are from, and those of their scores that have no column; what is alike is said once."""
+    """Where published rows are from, and what of them has no column; what is alike is said once."""
     labels: dict[str, list[str]] = {}
     for published in table.layout.published:
-        shown = table.layout.scores if published in beside.values() or _has_row(table, published) else ()
-        rest = [(name, text) for name, text in published.scores.items() if name not in shown]
-        told = (f"{numbers.score_heading(name)} {text}" for name, text in rest)
+        stands_beside = published in beside.values()
+        shown = table.layout.scores if stands_beside or _has_row(table, published) else ()
+        told = [f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown]
+        if stands_beside:  # where a row below has columns for these
+            told += [f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings]
         those = labels.setdefault("; ".join([published.source, *told]), [])
         those += [published.label] if published.label not in those else []
     return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
