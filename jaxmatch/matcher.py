@@ -1,6 +1,7 @@
 """A trained model that answers: it takes pairs of texts and gives labels, probabilities or scores."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from jaxmatch import model_folder
+from jaxmatch.data import tagging
+from jaxmatch.data.characters import character_table
+from jaxmatch.data.matches import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING, Vocabulary
 from jaxmatch.errors import InputError
@@ -73,13 +77,15 @@ class Matcher:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         sides_a, sides_b = self.ids(pairs)
+        features = self.features(pairs)
         tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b)], np.int64)
         order = np.argsort(tokens, kind="stable")
         result = np.zeros((len(order), self.outputs), np.float32)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            sides = (padded([side[row] for row in rows]) for side in (sides_a, sides_b))
-            result[rows] = self.model.logits(*sides)
+            batch_a, batch_b = (padded([side[row] for row in rows]) for side in (sides_a, sides_b))
+            told = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in features.items()}
+            result[rows] = self.model.logits(batch_a, batch_b, told)
         return result
 
     def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> list[Prediction]:
@@ -121,6 +127,22 @@ class Matcher:
             sides_b.append(ids_of(pair[1]))
         return sides_a, sides_b
 
+    def features(self, pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
+        """What the model takes of each token besides its word: name -> as `ids`, in the same places; of most models nothing.
+
+        Raises:
+          InputError: the model takes parts of speech, and the tagger's model is not installed.
+        """
+        names, found = self.model.module.token_features, {}
+        if "tags" in names:
+            tags_of = functools.cache(lambda text: tagging.tags(text, self._preprocessing))
+            found["tags"] = tuple([tags_of(pair[side]) for pair in pairs] for side in (0, 1))
+        if "exact_match" in names:
+            tokens_of = functools.cache(self.tokens)
+            marks = [exact_matches_of(tokens_of(text_a), tokens_of(text_b)) for text_a, text_b in pairs]
+            found["exact_match"] = tuple([mark[side] for mark in marks] for side in (0, 1))
+        return found
+
 
 def probabilities_of(logits: np.ndarray) -> np.ndarray:
     """<float32>[pairs, classes] -> <float64>[pairs, classes], of which each row sums to 1 (softmax)."""
@@ -144,15 +166,20 @@ def load(path: str | os.PathLike) -> Matcher:
     The folder is all that is needed. Nothing in it is executed, and every file is held to its checksum.
 
     Raises:
-      InputError: there is no model, or it is damaged, or it was written by a newer version.
+      InputError: there is no model, or it is damaged, or it was written by a newer version; or it takes parts of speech, and
+        NLTK's tagger is not installed.
     """
     stored = model_folder.read(path)
     try:
         preprocessing = Preprocessing(**stored.preprocessing)
     except TypeError as error:
         raise InputError(f"preprocessing that this version does not know ({error})", path=stored.folder) from error
+    module = stored.module
+    if "tags" in module.token_features:
+        tagging.check_installed()
+    characters = character_table(stored.words, module.known_characters) if module.takes_characters else None
     return Matcher(
-        BoundModel(stored.module, stored.parameters, stored.vectors),
+        BoundModel(module, stored.parameters, stored.vectors, characters),
         vocabulary=Vocabulary(stored.words),
         preprocessing=preprocessing,
         labels=stored.labels,

@@ -4,6 +4,9 @@
     parameters.npz   <float32> arrays, named by their place in the parameter tree: "blocks_0/encoder/..."
     vocabulary.txt   one word a line, in the order of the ids; a word that would not survive that stands as JSON
     vectors.npy      <float32>[words, dimensions]
+
+The characters of words follow from the vocabulary, exact matches from the texts; parts of speech need NLTK's tagger, whose model is
+not in the folder (data/tagging.py).
 """
 
 import dataclasses

@@ -18,6 +18,31 @@ def data_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
+def tagger() -> None:
+    """Skips where NLTK's tagger is not installed."""
+    from jaxmatch.data import tagging
+    from jaxmatch.errors import InputError
+
+    try:
+        tagging.model_files()
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def no_tagger(monkeypatch, tmp_path):
+    """NLTK without its models."""
+    import nltk.data
+
+    from jaxmatch.data import tagging
+
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    tagging._tagger.cache_clear()
+    yield
+    tagging._tagger.cache_clear()
+
+
+@pytest.fixture(scope="session")
 def small_files(tmp_path_factory) -> Path:
     """The files of the small sweep: pairs, vectors, the sweep itself."""
     import small_sweep

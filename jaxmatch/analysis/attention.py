@@ -12,6 +12,7 @@ import numpy as np
 from flax import traverse_util
 
 from jaxmatch.errors import InputError
+from jaxmatch.layers.words import WordTable
 from jaxmatch.matcher import Matcher, Prediction
 
 # The case study of Yang et al. (2019), section 3.7, a pair of SNLI's dev set.
@@ -79,9 +80,11 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
       TypeError: an element is not a pair of two strings.
     """
     found = []
-    for pair, ids_a, ids_b, prediction in zip(pairs, *matcher.ids(pairs), matcher.predict(pairs), strict=True):
-        ids, sentences = matcher.model.rows(np.array([ids_a], np.int32), np.array([ids_b], np.int32))
-        kept = _weights(*matcher.model.folded, matcher.model.vectors, ids, sentences)
+    features = matcher.features(pairs)
+    for number, (pair, ids_a, ids_b, prediction) in enumerate(zip(pairs, *matcher.ids(pairs), matcher.predict(pairs), strict=True)):
+        told = {name: tuple(np.array([side[number]], np.int32) for side in sides) for name, sides in features.items()}
+        tokens, sentences = matcher.model.inputs(np.array([ids_a], np.int32), np.array([ids_b], np.int32), told)
+        kept = _weights(*matcher.model.folded, matcher.model.words, tokens, sentences)
         if not kept:
             raise InputError(f"a model of the kind {type(matcher.model.module).__name__} keeps no attention weights")
         is_a, is_b = sentences[0] == 1, sentences[0] == 2
@@ -102,11 +105,11 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
 
 @functools.partial(jax.jit, static_argnums=0)
 def _weights(
-    module: nn.Module, params: Any, vectors: jax.Array, ids: jax.Array, sentences: jax.Array
+    module: nn.Module, params: Any, words: jax.Array | WordTable, tokens: Mapping[str, jax.Array], sentences: jax.Array
 ) -> Mapping[str, jax.Array]:
     """Name of a block -> <float32>[batch, length, length], from each token of a row to each."""
     _, state = module.apply(
-        {"params": params}, {"ids": ids}, sentences, vectors, method="match", mutable=["intermediates"]
+        {"params": params}, dict(tokens), sentences, words, method="match", mutable=["intermediates"]
     )
     flat = traverse_util.flatten_dict(dict(state.get("intermediates", {})))
     return {_name(path[:-1]): kept[0] for path, kept in flat.items() if path[-1] == _KEPT}

@@ -19,7 +19,9 @@ class Corpus:
       preprocessing: how they are read.
 
     Attributes:
+      texts: the distinct texts.
       words: word -> number, in order of first appearance.
+      tokens: <int32>[tokens], the word numbers of all distinct texts, laid end to end.
       counts: <int64>[words], occurrences over all splits; a text that stands in many pairs counts as often.
       sentences: split -> side ('a', 'b') -> <int64>[pairs], which distinct text.
     """
@@ -30,6 +32,7 @@ class Corpus:
             name: {"a": number_keys(split.text_a, texts), "b": number_keys(split.text_b, texts)}
             for name, split in data.splits.items()
         }
+        self.texts = tuple(texts)
         self.words: dict[str, int] = {}
         numbers, flat, lengths = _Numbers(self.words, preprocessing), array("i"), array("q")
         longest = preprocessing.maximum_length or None
@@ -39,14 +42,14 @@ class Corpus:
             found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
             lengths.append(len(found))
             flat.extend(found)
-        self._flat = np.frombuffer(flat, np.int32) if flat else np.zeros(0, np.int32)
+        self.tokens = np.frombuffer(flat, np.int32) if flat else np.zeros(0, np.int32)
         self._offsets = np.concatenate([[0], np.cumsum(np.frombuffer(lengths, np.int64) if lengths else [])])
         self._offsets = self._offsets.astype(np.int64)
         repeats = sum(
             np.bincount(side, minlength=len(texts)) for sides in self.sentences.values() for side in sides.values()
         )
         weights = np.repeat(repeats, np.diff(self._offsets))
-        self.counts = np.bincount(self._flat, weights, minlength=len(self.words)).astype(np.int64)
+        self.counts = np.bincount(self.tokens, weights, minlength=len(self.words)).astype(np.int64)
 
     def column(self, split: str, side: str, ids: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The texts of one column end to end.
@@ -57,13 +60,21 @@ class Corpus:
         Returns:
           tokens <int32>[total], offsets <int64>[pairs + 1].
         """
+        places, offsets = self.places(split, side)
+        tokens = self.tokens[places]
+        return (tokens if ids is None else ids[tokens]), offsets
+
+    def places(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """Where the tokens of one column stand in `tokens`.
+
+        Returns:
+          places <int64>[total], offsets <int64>[pairs + 1].
+        """
         sentences = self.sentences[split][side]
         starts = self._offsets[sentences]
         lengths = self._offsets[sentences + 1] - starts
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        tokens = self._flat[places]
-        return (tokens if ids is None else ids[tokens]), offsets
+        return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
 
 
 class _Numbers(dict[str, int | None]):

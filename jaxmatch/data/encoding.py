@@ -9,7 +9,8 @@ from typing import Any
 import filelock
 import numpy as np
 
-from jaxmatch.data import cache, catalog, embedded, rows, vectors, vocabulary
+from jaxmatch.data import cache, catalog, embedded, matches, rows, tagging, vectors, vocabulary
+from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.tokens import Preprocessing
@@ -35,6 +36,9 @@ class DataSettings:
       remove_punctuation: whether tokens that are nothing but punctuation are dropped.
       minimum_count: a word without a vector is kept when it occurs this often.
       maximum_length: tokens kept of a text, 0 for all.
+      characters: how many numbers there are for the characters of words (see `character_table`); 0 leaves them out.
+      tags: whether the part of speech of each token is told.
+      exact_match: whether it is told which words the other sentence has, too.
     """
 
     name: str
@@ -46,6 +50,9 @@ class DataSettings:
     remove_punctuation: bool = True
     minimum_count: int = 5
     maximum_length: int = 0
+    characters: int = 0
+    tags: bool = False
+    exact_match: bool = False
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -69,6 +76,8 @@ class EncodedSplit:
       labels: <int32>[pairs], positions in the data set's label names, or <float32>[pairs] for a regression.
       groups: <int32>[pairs], what a candidate competes in, numbered in order of appearance; or None.
       documents: <unicode>[pairs], the candidate's name, or None.
+      tags_a, tags_b: <uint8>, the part of speech of each token (data/tagging.py), or None.
+      exact_match_a, exact_match_b: <int8>, 1 for a token that the other sentence has, too (data/matches.py); or None.
     """
 
     tokens_a: np.ndarray
@@ -78,6 +87,10 @@ class EncodedSplit:
     labels: np.ndarray
     groups: np.ndarray | None = None
     documents: np.ndarray | None = None
+    tags_a: np.ndarray | None = None
+    tags_b: np.ndarray | None = None
+    exact_match_a: np.ndarray | None = None
+    exact_match_b: np.ndarray | None = None
 
     @property
     def pairs(self) -> int:
@@ -104,7 +117,16 @@ class EncodedSplit:
         Returns:
           ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]: 1 or 2, which sentence a token is of; 0 is padding.
         """
-        return rows.side_by_side(self.tokens_a, self.lengths_a, self.tokens_b, self.lengths_b, int(self.lengths.max(initial=0)))
+        return self._laid(self.tokens_a, self.tokens_b)
+
+    def features(self) -> dict[str, np.ndarray]:
+        """What is known of each token besides its word, in the same rows: 'tags' <uint8>[pairs, longest], 'exact_match' <int8>[pairs,
+        longest], as far as they were asked for."""
+        known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
+        return {name: self._laid(*sides)[0] for name, sides in known.items() if sides[0] is not None}
+
+    def _laid(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return rows.side_by_side(first, self.lengths_a, second, self.lengths_b, int(self.lengths.max(initial=0)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +142,7 @@ class EncodedData:
       preprocessing: how the text was read.
       report: plain values for records: `counts`, `dropped`, `coverage`, `vectors`, `broken_vector_lines`, ...
       fingerprint: a hash of everything the arrays were made from.
+      characters: <uint16>[words, 16], the characters of each word (data/characters.py), or None.
     """
 
     name: str
@@ -131,6 +154,7 @@ class EncodedData:
     preprocessing: Preprocessing
     report: Mapping[str, Any]
     fingerprint: str
+    characters: np.ndarray | None = None
 
 
 def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
@@ -200,6 +224,10 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> str:
         "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
     }
+    if settings.tags:
+        description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
+    if settings.exact_match:
+        description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:
         description["embedded"] = embedded.VERSION
     if settings.vectors:
@@ -220,9 +248,21 @@ def _encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, An
     words = vocabulary.build(counts, found, settings.minimum_count)
     ids = np.array(words.ids(corpus.words), np.int32)
     arrays: dict[str, np.ndarray] = {"vectors": _table(words, found, vector_report.dimensions)}
+    tags = tagging.tags_of(corpus.texts, settings.preprocessing) if settings.tags else None
+    alike: dict[str, int] = {}
+    folded = np.array([alike.setdefault(matches.folded(word), len(alike)) for word in corpus.words], np.int64)
     for name, split in data.splits.items():
+        columns = []
         for side in ("a", "b"):
-            arrays[f"{name}.tokens_{side}"], arrays[f"{name}.offsets_{side}"] = corpus.column(name, side, ids)
+            places, offsets = corpus.places(name, side)
+            tokens = corpus.tokens[places]
+            arrays[f"{name}.tokens_{side}"], arrays[f"{name}.offsets_{side}"] = ids[tokens], offsets
+            if tags is not None:
+                arrays[f"{name}.tags_{side}"] = tags[places]
+            if settings.exact_match:
+                columns += [folded[tokens], offsets]
+        if settings.exact_match:
+            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = matches.exact_matches(*columns)
         arrays.update(_labels_and_groups(name, split, data))
     values = {
         "task": data.task,
@@ -275,6 +315,8 @@ def _from_entry(
     settings: DataSettings, fingerprint: str, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]
 ) -> EncodedData:
     names = [field.name for field in dataclasses.fields(EncodedSplit)]
+    # Made anew in less time than a file of it would take to be read and held to its hash.
+    characters = character_table(values["words"], settings.characters) if settings.characters else None
     return EncodedData(
         name=settings.name,
         task=values["task"],
@@ -287,4 +329,5 @@ def _from_entry(
         preprocessing=settings.preprocessing,
         report=values["report"],
         fingerprint=fingerprint,
+        characters=characters,
     )

@@ -8,7 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.experiments.liveness import peak_bytes
+from jaxmatch.layers.words import WordTable
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.step import flattening, initial_state, train_step
 
@@ -50,8 +52,11 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
       length: tokens of a pair, padding included.
     """
     state, settings, seed, vectors = _state(module, dimensions)
+    if module.takes_characters:
+        vectors = WordTable(vectors, _array((2, LONGEST_WORD), np.uint16))
+    features = {name: _array((batch, length), np.int8) for name in module.token_features}
     split = {
-        "tokens": {"ids": _array((batch, length), np.int32)},
+        "tokens": {"ids": _array((batch, length), np.int32), **features},
         "sentences": _array((batch, length), np.int8),
         "labels": _array((batch,), np.float32 if task == "regression" else np.int32),
     }

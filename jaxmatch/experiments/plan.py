@@ -9,7 +9,7 @@ import jax
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoding import DataSettings, EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import memory, preparation
 from jaxmatch.experiments.sweep import Run, Sweep
@@ -83,12 +83,12 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
       InputError: the data cannot be read, or two places of the grid are the same run.
     """
     devices = tuple(devices or jax.devices())
-    encoded: dict[str, EncodedData] = {}
+    encoded: dict[DataSettings, EncodedData] = {}
     groups: dict[str, list[Run]] = {}
     data_of: dict[str, EncodedData] = {}
     names: set[str] = set()
     for run in sweep.runs():
-        key = repr(sorted(run.config.data.to_dict().items()))
+        key = preparation.data_settings(run.config)
         if key not in encoded:
             encoded[key] = preparation.prepare(run.config)
         data = encoded[key]

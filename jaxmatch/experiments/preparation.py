@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data import catalog, encoding
+from jaxmatch.data import catalog, characters, encoding, tagging
+from jaxmatch.errors import InputError
 
 # Names the folder that holds the official folders of the data sets.
 DATA_VARIABLE = "JAXMATCH_DATA"
@@ -37,13 +38,41 @@ def cache_folder(named: str = "") -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmatch"
 
 
-def prepare(config: Mapping[str, Any]) -> encoding.EncodedData:
-    """The encoded data of a run's config.
+def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
+    """What to read for a run's config, and how: its data section, and what its model takes of each word.
 
     Raises:
-      InputError: files are missing or damaged, or no vectors are named.
+      InputError: the model knows fewer characters or tags than there are.
     """
     settings = dict(config["data"])
     settings["directory"] = data_directory(settings["name"], settings["directory"])
     settings["vectors"] = vectors_file(settings["vectors"], settings["directory"])
-    return encoding.prepare(encoding.DataSettings(**settings), cache_folder(config["execution"]["cache_directory"]))
+    return encoding.DataSettings(**settings, **_features(config["model"]))
+
+
+def _features(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The features that a model is given, which a model without such settings is not."""
+    found: dict[str, Any] = {}
+    if model.get("characters", "none") != "none":
+        found["characters"] = _enough(model, "known_characters", characters.LEAST_KNOWN)
+    if model.get("tags", False) and _enough(model, "known_tags", tagging.LEAST_KNOWN):
+        found["tags"] = True
+    if model.get("exact_match", False):
+        found["exact_match"] = True
+    return found
+
+
+def _enough(model: Mapping[str, Any], name: str, least: int) -> int:
+    if model[name] < least:
+        raise InputError(f"config.model.{name} = {model[name]} is too small", remedy=f"it is at least {least}")
+    return model[name]
+
+
+def prepare(config: Mapping[str, Any]) -> encoding.EncodedData:
+    """The encoded data of a run's config.
+
+    Raises:
+      InputError: files are missing or damaged, or no vectors are named; or the model takes parts of speech, and NLTK's tagger is
+        not installed.
+    """
+    return encoding.prepare(data_settings(config), cache_folder(config["execution"]["cache_directory"]))

@@ -1,15 +1,36 @@
 """What ESAN (section 2.1), CSRAN (section 2.1) and CAFE are given for each word: its vector, and features beside it."""
 
+from typing import NamedTuple
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterFeatures
 from jaxmatch.layers.parts import Parts
 
-LONGEST_WORD = 16  # characters of a word that are seen (ESAN, section 3; CSRAN's released settings)
 CHARACTERS = ("none", "cnn", "bilstm")
+
+
+class WordTable(NamedTuple):
+    """What is known of each word of a vocabulary, where that is more than its vector; models take it in place of the vectors.
+
+    Attributes:
+      vectors: <float32>[words, dimensions].
+      characters: <uint16>[words, 16], 0 is padding (data/characters.py).
+    """
+
+    vectors: jax.Array
+    characters: jax.Array
+
+
+def with_characters(tokens: dict[str, jax.Array], words: jax.Array | WordTable) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Looks up the characters of the tokens, if they are known; the tokens with them, and the vectors."""
+    if not isinstance(words, WordTable):
+        return tokens, words
+    return {**tokens, "characters": words.characters[tokens["ids"]]}, words.vectors
 
 
 class WordFeatures(nn.Module):
@@ -40,8 +61,8 @@ class WordFeatures(nn.Module):
         """Looks up what is known of each word.
 
         Arguments:
-          tokens: 'ids' <int32>[batch, length] and, as far as they are asked for, 'characters' <int32>[batch, length, 16],
-            'tags' <int32>[batch, length] and 'exact_match' <int8 or float32>[batch, length]. Features may be missing when
+          tokens: 'ids' <int32>[batch, length] and, as far as they are asked for, 'characters' <integer>[batch, length, 16],
+            'tags' <integer>[batch, length] and 'exact_match' <int8 or float32>[batch, length]. Features may be missing when
             parameters are made, which do not depend on them.
           vectors: <float32>[words, dimensions].
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -12,13 +13,16 @@ import numpy as np
 from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
 from jaxmatch.layers import weights
+from jaxmatch.layers.words import WordTable
 
 _SMALLEST = 8
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _logits(module: nn.Module, params: Any, vectors: jax.Array, ids: jax.Array, sentences: jax.Array) -> jax.Array:
-    return module.apply({"params": params}, {"ids": ids}, sentences, vectors, method="match")
+def _logits(
+    module: nn.Module, params: Any, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array
+) -> jax.Array:
+    return module.apply({"params": params}, tokens, sentences, words, method="match")
 
 
 def room(extent: int, steps: int = 1) -> int:
@@ -37,11 +41,20 @@ def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
     return ids.astype(np.int32)
 
 
-def _without_padding(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What stands before the padding at the end of each row: tokens <int32>[total] and their numbers <int32>[batch]."""
+def _before_padding(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What stands before the padding at the end of each row: where <bool>[batch, length], how much <int>[batch]."""
     places = np.arange(1, ids.shape[1] + 1)
     lengths = np.max(np.where(ids > 0, places, 0), axis=1, initial=0)
-    return ids[places <= lengths[:, None]], lengths
+    return places <= lengths[:, None], lengths
+
+
+def _checked_feature(values: np.ndarray, ids: np.ndarray, name: str) -> np.ndarray:
+    values = np.asarray(values)
+    if values.shape != ids.shape or not np.issubdtype(values.dtype, np.integer):
+        raise InputError(
+            f"{name} of the tokens is {values.dtype} of shape {values.shape}", remedy=f"give integers of shape {ids.shape}, as the ids"
+        )
+    return values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,16 +65,25 @@ class BoundModel:
       module: the model (jaxmatch/models).
       params: its parameters, of one run.
       vectors: <float32>[words, dimensions], the table of word vectors that ids point into.
+      characters: <uint16>[words, 16], the characters of the same words (data/characters.py), for a model that takes them.
     """
 
     module: nn.Module
     params: Any
     vectors: jax.Array | np.ndarray
+    characters: jax.Array | np.ndarray | None = None
 
     def __post_init__(self):
         # Moved to the device once, not with every batch; and weights are normalised once.
         object.__setattr__(self, "params", jax.tree.map(jnp.asarray, self.params))
         object.__setattr__(self, "vectors", jnp.asarray(self.vectors, jnp.float32))
+        if self.characters is not None:
+            object.__setattr__(self, "characters", jnp.asarray(self.characters))
+
+    @property
+    def words(self) -> jax.Array | WordTable:
+        """What the module is given as word vectors."""
+        return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
 
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
@@ -70,7 +92,9 @@ class BoundModel:
             return self.module, self.params
         return self.module.clone(weight_normalization="none"), weights.folded(self.params)
 
-    def logits(self, ids_a: np.ndarray, ids_b: np.ndarray) -> np.ndarray:
+    def logits(
+        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+    ) -> np.ndarray:
         """Matches pairs of padded sentences.
 
         A pair's tokens are laid side by side; batches are padded to powers of two and rows to one of few lengths, so that
@@ -79,30 +103,48 @@ class BoundModel:
         Arguments:
           ids_a: <int32>[batch, length_a], 0 = padding.
           ids_b: <int32>[batch, length_b].
+          features: name -> <integer>[batch, length_a] and [batch, length_b], what else the model takes of each token
+            (`module.token_features`).
 
         Returns:
           <float32>[batch, outputs].
 
         Raises:
-          InputError: if the shapes do not fit or an id is outside the table.
+          InputError: if the shapes do not fit, an id is outside the table, or a feature is missing.
         """
-        ids, sentences = self.rows(ids_a, ids_b)
-        batch = len(ids)
+        tokens, sentences = self.inputs(ids_a, ids_b, features)
+        batch = len(sentences)
         filling = ((0, room(batch) - batch), (0, 0))
-        return np.asarray(_logits(*self.folded, self.vectors, np.pad(ids, filling), np.pad(sentences, filling)))[:batch]
+        tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
+        return np.asarray(_logits(*self.folded, self.words, tokens, sentences))[:batch]
 
     def rows(self, ids_a: np.ndarray, ids_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the module's `match` is given for pairs of padded sentences: see `logits`.
+        """What the `match` of a module that takes words alone is given for pairs of padded sentences: see `logits`.
 
         Returns:
           ids <int32>[batch, length] and sentences <int8>[batch, length].
+        """
+        tokens, sentences = self.inputs(ids_a, ids_b)
+        return tokens["ids"], sentences
+
+    def inputs(
+        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """What the module's `match` is given for pairs of padded sentences: see `logits`.
+
+        Returns:
+          tokens, 'ids' <int32>[batch, length] and each of the features alike, and sentences <int8>[batch, length].
         """
         words = self.vectors.shape[0]
         ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
         if ids_b.shape[0] != ids_a.shape[0]:
             raise InputError(f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
-        (tokens_a, lengths_a), (tokens_b, lengths_b) = _without_padding(ids_a), _without_padding(ids_b)
+        (there_a, lengths_a), (there_b, lengths_b) = _before_padding(ids_a), _before_padding(ids_b)
         length = room(int((lengths_a + lengths_b).max(initial=1)), steps=4)
-        ids, sentences = side_by_side(tokens_a, lengths_a, tokens_b, lengths_b, length)
+        ids, sentences = side_by_side(ids_a[there_a], lengths_a, ids_b[there_b], lengths_b, length)
         sentences[ids == 0] = 0  # padding may stand inside a sentence, too
-        return ids, sentences
+        tokens = {"ids": ids}
+        for name, (first, second) in (features or {}).items():
+            first, second = _checked_feature(first, ids_a, name), _checked_feature(second, ids_b, name)
+            tokens[name], _ = side_by_side(first[there_a], lengths_a, second[there_b], lengths_b, length)
+        return tokens, sentences

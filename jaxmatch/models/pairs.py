@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.words import WordFeatures
+from jaxmatch.layers.words import WordFeatures, WordTable, with_characters
 
 
 def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
@@ -25,11 +25,21 @@ class PairModel(nn.Module):
 
     weight_normalization = "none"  # of a model that says nothing else
 
+    @property
+    def takes_characters(self) -> bool:
+        """Whether it is given the characters of each word."""
+        return False
+
+    @property
+    def token_features(self) -> tuple[str, ...]:
+        """What it is given of each token besides its word: 'tags', 'exact_match', both or nothing."""
+        return ()
+
     def __call__(
         self,
         a: dict[str, jax.Array],
         b: dict[str, jax.Array],
-        vectors: jax.Array,
+        vectors: jax.Array | WordTable,
         dropout_rate: jax.Array | float | None = None,
     ) -> jax.Array:
         """Matches pairs of sentences.
@@ -38,7 +48,7 @@ class PairModel(nn.Module):
           a: {'ids': <int32>[batch, length_a]}, the words of the first sentences; 0 is padding. A model may take further features
             of each word (layers/words.py).
           b: {'ids': <int32>[batch, length_b]}, of the second.
-          vectors: <float32>[words, dimensions], the word vectors; they are not trained.
+          vectors: <float32>[words, dimensions], the word vectors, which are not trained; or a table that has the characters, too.
           dropout_rate: <float32>[], or None in evaluation; otherwise the random numbers come from the key 'dropout'.
 
         Returns:
@@ -50,7 +60,7 @@ class PairModel(nn.Module):
         self,
         tokens: dict[str, jax.Array],
         sentences: jax.Array,
-        vectors: jax.Array,
+        vectors: jax.Array | WordTable,
         dropout_rate: jax.Array | float | None = None,
     ) -> jax.Array:
         """As a call, for pairs that already are rows; padding may stand anywhere in them.
@@ -63,6 +73,7 @@ class PairModel(nn.Module):
         Returns:
           <float32>[batch, outputs], logits.
         """
+        tokens, vectors = with_characters(tokens, vectors)
         return self.predict(*self.sentence_vectors(tokens, sentences, vectors, dropout_rate), dropout_rate)
 
 
@@ -90,6 +101,14 @@ class FeaturePairModel(PairModel):
     exact_match: bool = False
     forget_bias: float = 0.0
     precision: str = "float32"
+
+    @property
+    def takes_characters(self) -> bool:
+        return self.characters != "none"
+
+    @property
+    def token_features(self) -> tuple[str, ...]:
+        return ("tags",) * self.tags + ("exact_match",) * self.exact_match
 
     def word_layer(self, name: str) -> WordFeatures:
         """The layer that looks up what is known of each word."""

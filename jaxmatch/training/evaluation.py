@@ -32,9 +32,9 @@ def cohort_outputs(flat: Flattening) -> Callable:
 
 
 def device_split(split: EncodedSplit) -> dict[str, Any]:
-    """A split as rows of tokens: {"tokens": {"ids"}, "sentences", "labels"}; see `step.take_batch`."""
+    """A split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see `step.take_batch`."""
     ids, sentences = split.side_by_side()
-    return {"tokens": {"ids": ids}, "sentences": sentences, "labels": np.asarray(split.labels)}
+    return {"tokens": {"ids": ids, **split.features()}, "sentences": sentences, "labels": np.asarray(split.labels)}
 
 
 class Evaluator:

@@ -13,6 +13,7 @@ from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoding import EncodedData
+from jaxmatch.layers.words import WordTable
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
@@ -51,6 +52,11 @@ def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.D
 def outputs_of(data: EncodedData) -> int:
     """How many numbers the model gives for a pair."""
     return 1 if data.task == "regression" else len(data.labels)
+
+
+def word_table(data: EncodedData) -> np.ndarray | WordTable:
+    """What a model is given as word vectors: with the characters of each word, if the data has them."""
+    return data.vectors if data.characters is None else WordTable(data.vectors, data.characters)
 
 
 class Epoch(NamedTuple):
@@ -105,7 +111,7 @@ class Lockstep:
         self.pairs = train.pairs
         self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
-        self.vectors = self.everywhere(data.vectors)
+        self.vectors = self.everywhere(word_table(data))
         self._split = self.everywhere(device_split(train))
         self._placed_for: tuple[bytes, bytes] | None = None
         self.active = np.ones(len(seeds), bool)

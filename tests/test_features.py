@@ -1,0 +1,154 @@
+"""What is known of words and tokens besides their ids: characters, parts of speech, exact matches."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.data import encoding, tagging
+from jaxmatch.data.characters import character_table
+from jaxmatch.data.encoding import DataSettings, prepare
+from jaxmatch.data.matches import exact_matches, exact_matches_of
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import preparation
+from jaxmatch.experiments.configuration import default_config, with_overrides
+
+FIRST = ("<padding>", "<unknown>")
+
+
+def test_characters_by_hand():
+    table = character_table([*FIRST, "ab", "x" * 20, "é\0", "7"])
+    assert table.shape == (6, 16) and table.dtype == np.uint16
+    assert not table[0].any()
+    assert table[1].tolist() == [1] + [0] * 15
+    assert table[2].tolist() == [97, 98] + [0] * 14
+    assert table[3].tolist() == [120] * 16
+    assert table[4].tolist() == [1, 1] + [0] * 14  # neither has a number of its own, and neither is padding
+    assert table[5, 0] == ord("7")
+
+
+def test_characters_beyond_ascii_can_have_numbers():
+    table = character_table([*FIRST, "aé", "я"], known=1024)
+    assert table[2, :2].tolist() == [97, 128 + 0xE9] and table[3, 0] == 128 + (0x44F - 896)
+    with pytest.raises(ValueError, match="fewer than the 128"):
+        character_table(FIRST, known=127)
+
+
+@given(st.lists(st.text(max_size=20), max_size=20, unique=True), st.sampled_from([128, 300]))
+@settings(max_examples=50, deadline=None)
+def test_a_word_s_characters_do_not_depend_on_the_others(words, known):
+    table = character_table([*FIRST, *words], known)
+    assert table.max(initial=0) < known
+    for row, word in zip(table[2:], words, strict=True):
+        assert (row > 0).tolist() == [True] * min(16, len(word)) + [False] * max(0, 16 - len(word))
+        np.testing.assert_array_equal(row, character_table([*FIRST, word], known)[2])
+
+
+def test_the_tag_numbers_are_fixed():
+    # They are in every saved model: 0 padding, 1 none, then the Penn Treebank's in this order.
+    assert (tagging._NUMBERS["#"], tagging._NUMBERS["DT"], tagging._NUMBERS["NN"], tagging._NUMBERS["``"]) == (2, 12, 21, 46)
+    assert tagging.LEAST_KNOWN == 47
+
+
+def test_tags_follow_the_tokens(tagger):
+    def names(text, **changes):
+        preprocessing = Preprocessing(**changes)
+        found = tagging.tags(text, preprocessing)
+        assert len(found) == len(preprocessing.tokens(text))
+        by_number = {number: tag for tag, number in tagging._NUMBERS.items()}
+        return [by_number.get(number) for number in found]
+
+    text = "The quick fox, she says, jumps over London."
+    assert names(text) == ["DT", "JJ", "NN", "PRP", "VBZ", "VBZ", "IN", "NNP"]
+    assert names(text, remove_punctuation=False)[3] == ","
+    assert names(text, maximum_length=2) == ["DT", "JJ"]
+    assert names("?!") == [None]  # nothing is left of it
+
+
+def test_the_tagger_is_asked_for_by_name_where_it_is_missing(no_tagger, tmp_path):
+    with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
+        tagging.check_installed()
+    with pytest.raises(InputError, match="averaged_perceptron_tagger_eng"):
+        prepare(DataSettings("embedded_inference", tags=True), tmp_path / "cache")
+
+
+words = st.lists(st.sampled_from(["a", "A", "b", "c", "ß", "ss"]), min_size=1, max_size=5)
+
+
+@given(st.lists(st.tuples(words, words), min_size=1, max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_matches_are_those_of_each_pair_alone(pairs):
+    numbers = {}
+    sides = []
+    for side in (0, 1):
+        flat = [numbers.setdefault(word.casefold(), len(numbers)) for pair in pairs for word in pair[side]]
+        sides += [np.array(flat, np.int64), np.cumsum([0, *(len(pair[side]) for pair in pairs)])]
+    found_a, found_b = exact_matches(*sides)
+    expected_a, expected_b = [], []
+    for a, b in pairs:
+        one, other = exact_matches_of(a, b)
+        assert one == [int(word.casefold() in [each.casefold() for each in b]) for word in a]
+        assert exact_matches_of(b, a) == (other, one)  # which sentence comes first does not matter
+        expected_a += one
+        expected_b += other
+    assert (found_a.tolist(), found_b.tolist()) == (expected_a, expected_b)
+    assert found_a.dtype == np.int8
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Own data of two pairs with vectors; its settings."""
+    (tmp_path / "train.tsv").write_text(
+        "text_a\ttext_b\tlabel\nThe rare cat, the dog.\ta Cat or RARE cow\tyes\nthe end\tthe\tno\n"
+    )
+    (tmp_path / "v.txt").write_text("cat 1 2\ndog 3 4\nthe 5 6\n")
+    return lambda **features: DataSettings("own", str(tmp_path), vectors=str(tmp_path / "v.txt"), **features)
+
+
+def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
+    plain = prepare(own(), tmp_path / "cache")
+    data = prepare(own(characters=128, tags=True, exact_match=True), tmp_path / "cache")
+    assert plain.characters is None and plain.splits["train"].features() == {} and plain.fingerprint != data.fingerprint
+    np.testing.assert_array_equal(data.characters, character_table(data.vocabulary.words))
+    train = data.splits["train"]
+    np.testing.assert_array_equal(train.tokens_a, plain.splits["train"].tokens_a)
+    # "rare" is unknown to the vocabulary, and still a match.
+    assert train.exact_match_a.tolist() == [0, 1, 1, 0, 0, 1, 0]
+    assert train.exact_match_b.tolist() == [0, 1, 0, 1, 0, 1]
+    ids, sentences = train.side_by_side()
+    features = train.features()
+    assert set(features) == {"tags", "exact_match"}
+    assert features["exact_match"].tolist() == [[0, 1, 1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]]
+    assert ((features["tags"] > 0) == (ids > 0)).all() and features["tags"].dtype == np.uint8
+    determiners = features["tags"] == tagging._NUMBERS["DT"]
+    assert determiners[0].tolist()[:6] == [True, False, False, True, False, True] and determiners[1].tolist()[:3] == [True, False, True]
+    cut = prepare(own(tags=True, exact_match=True, maximum_length=2), tmp_path / "cache").splits["train"]
+    assert cut.exact_match_a.tolist() == [0, 0, 1, 0] and len(cut.tags_a) == 4  # "rare" is cut from the other sentence
+
+
+def test_features_are_kept_with_the_encoded_data(own, tmp_path, tagger, monkeypatch):
+    asked = own(characters=128, tags=True, exact_match=True)
+    first = prepare(asked, tmp_path / "cache")
+    monkeypatch.setattr(encoding, "_encode", lambda settings: pytest.fail("it was made again"))
+    second = prepare(asked, tmp_path / "cache")
+    for name, values in first.splits["train"].features().items():
+        np.testing.assert_array_equal(values, second.splits["train"].features()[name])
+    np.testing.assert_array_equal(first.characters, second.characters)
+
+
+def test_a_config_asks_for_what_its_model_takes():
+    def asked(model, **changes):
+        config = with_overrides(default_config(model), {f"model.{key}": value for key, value in changes.items()})
+        settings = preparation.data_settings(config)
+        return settings.characters, settings.tags, settings.exact_match
+
+    assert asked("re2") == asked("esan") == (0, False, False)
+    assert asked("esan", characters="cnn", exact_match=True) == (128, False, True)
+    assert asked("csran", characters="bilstm", known_characters=500, tags=True) == (500, True, False)
+    with pytest.raises(InputError, match="config.model.known_characters = 100 is too small; it is at least 128"):
+        asked("esan", characters="cnn", known_characters=100)
+    with pytest.raises(InputError, match="config.model.known_tags = 46 is too small; it is at least 47"):
+        asked("esan", tags=True, known_tags=46)
+    with pytest.raises(InputError, match='there is no setting "config.model.tags"'):
+        asked("re2", tags=True)
