@@ -161,9 +161,20 @@ def test_every_model_has_a_config_of_its_own_settings(model):
     assert {key for key in flatten(config) if not key.startswith("model.")} == {key for key in KNOWN if not key.startswith("model.")}
 
 
-def test_a_config_keeps_its_model():
-    with pytest.raises(InputError, match=r'"esan" is another model than "re2".*configs/ that begins with esan_'):
-        with_overrides(default_config(), {"model.name": "esan"})
+@pytest.mark.parametrize(("old", "new"), [("re2", "esan"), ("esan", "re2"), ("csran", "cafe")])
+def test_another_model_brings_its_own_settings(old, new):
+    base = with_overrides(default_config(old), {"model.hidden_size": 77, "training.epochs": 3})
+    changed = with_overrides(base, {"model.precision": "bfloat16", "model.name": new})
+    assert changed.model == with_overrides(default_config(new), {"model.precision": "bfloat16"}).model
+    assert changed.training.epochs == 3
+    assert with_overrides(base, {"model.name": old}).model.hidden_size == 77
+    with pytest.raises(InputError, match='there is no setting "config.model.blocks"'):
+        with_overrides(default_config(), {"model.name": "esan", "model.blocks": "3"})
+
+
+def test_an_unknown_model_is_named():
+    with pytest.raises(InputError, match="there is no model 'esam'; did you mean 'esan'"):
+        with_overrides(default_config(), {"model.name": "esam"})
     assert with_overrides(default_config("esan"), {"model.name": "esan", "model.alignment_layers": "3"}).model.alignment_layers == 3
     with pytest.raises(InputError, match="there is no model 'esam'; did you mean 'esan'"):
         default_config("esam")

@@ -145,21 +145,20 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
 
     Arguments:
       config: the base.
-      overrides: dotted name -> value, or the text of a value.
+      overrides: dotted name -> value, or the text of a value. Another `model.name` puts that model in place of the config's, with
+        its own settings at their defaults; the other overrides change these.
 
     Raises:
       InputError: an unknown name (with the nearest known one) or a value of the wrong type.
     """
     changed = ConfigDict(config.to_dict())
-    known = flatten(config)
+    name = overrides.get("model.name", changed.model.name)
+    if name != changed.model.name:
+        changed.model = ConfigDict(default_config(name).model.to_dict())
+    known = flatten(changed)
     for key, value in overrides.items():
         if key not in known:
             raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, list(known)))
-        if key == "model.name" and value != known[key] and value in models.MODELS:
-            raise InputError(
-                f'config.model.name = "{value}" is another model than "{known[key]}", with other settings',
-                remedy=f"use a file of configs/ that begins with {value}_, or default_config({value!r}) in one of your own",
-            )
         section, _, field = key.rpartition(".")
         target = changed
         for part in section.split("."):

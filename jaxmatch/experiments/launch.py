@@ -209,6 +209,11 @@ def changed(
             )
         if planned.variants and all(key in settings for settings in planned.variants.values()):
             raise InputError(f"every variant of this sweep sets config.{key}", remedy="leave it out, or change the sweep file")
+    for key in overrides:
+        if key.startswith("model.") and any("model.name" in settings for settings in planned.variants.values()):
+            raise InputError(
+                f"config.{key} is not common to the models of this sweep", remedy="leave it out, or change the sweep file"
+            )
     config = with_overrides(planned.config, overrides)
     rows = tuple(planned.table.rows) + tuple(key for key in grid if key not in planned.table.rows and key != planned.table.columns)
     order = {**planned.table.order, **grid}
@@ -219,7 +224,7 @@ def changed(
         scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
     now = flatten(config)
     # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a result.
-    different = [f"{key}={now[key]}" for key in overrides if now[key] != known[key] and not key.startswith(NOT_IDENTITY)]
+    different = [f"{key}={now[key]}" for key in overrides if now[key] != known.get(key) and not key.startswith(NOT_IDENTITY)]
     notes = planned.table.notes + ((f"Settings changed from the sweep file's: {', '.join(different)}",) if different else ())
     layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores, notes=notes)
     if seeds is not None:
