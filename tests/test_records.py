@@ -34,7 +34,10 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
         assert {split: record["data"][split] for split in small_sweep.PAIRS} == small_sweep.PAIRS
         assert record["parameters"] > 0
         assert record["times"]["replicas"] == 2
-        assert set(record["times"]) == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | {"replicas"}
+        shares = {"replicas", "train_seconds_a_run", "inference_microseconds_a_pair"}
+        assert set(record["times"]) == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | shares
+        assert 0 < record["times"]["inference_microseconds_a_pair"] < 1e6
+        assert record["times"]["train_seconds_a_run"] == pytest.approx(record["times"]["train_seconds"] / 2, abs=1e-3)
         assert record["versions"] == versions()
         assert record["device"].startswith("1 x cpu")
 
@@ -71,7 +74,9 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
         there = {split: SimpleNamespace(pairs=1) for split in splits}
         data = SimpleNamespace(name=name, fingerprint="f", splits=there, report={})
         cohort = SimpleNamespace(name="c")
-        made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, seconds={}, replicas=1, devices=jax.devices()[:1])
+        times = {"seconds": {"train": 1.5}, "answered": {"pairs": 0, "seconds": 0.0}, "replicas": 1}
+        made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, **times, devices=jax.devices()[:1])
+        assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
         return made["data"]["about"]
 
     assert about("sick", "train", "dev", "test") == about("own", "train", "dev") == about("rte", "train", "dev") == {}

@@ -89,6 +89,7 @@ def _train(plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display,
             data=data,
             result=result,
             seconds=cohort.seconds,
+            answered=cohort.answered,
             replicas=len(runs),
             devices=devices,
         )

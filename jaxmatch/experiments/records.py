@@ -82,12 +82,14 @@ def make_record(
     data: EncodedData,
     result: RunResult,
     seconds: Mapping[str, float],
+    answered: Mapping[str, float],
     replicas: int,
     devices: Iterable[jax.Device],
 ) -> dict[str, Any]:
     """The record of a run, as plain values for JSON.
 
-    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them.
+    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
+    training and what it takes to answer a pair (see `Cohort.answered`) make models comparable.
     """
     progress = result.progress
     diverged = progress.diverged_at is not None
@@ -110,7 +112,12 @@ def make_record(
         "test": result.test,
         "best_on_test": progress.best_on_test,
         "curve": progress.curve,
-        "times": {**{f"{name}_seconds": round(value, 3) for name, value in seconds.items()}, "replicas": replicas},
+        "times": {
+            **{f"{name}_seconds": round(value, 3) for name, value in seconds.items()},
+            "replicas": replicas,
+            "train_seconds_a_run": round(seconds["train"] / replicas, 3),
+            "inference_microseconds_a_pair": round(1e6 * answered["seconds"] / answered["pairs"], 3) if answered["pairs"] else None,
+        },
         "versions": versions(),
         "device": device_name(devices),
         "commit": commit(),

@@ -68,6 +68,8 @@ class Cohort:
       lockstep: the replicas on the devices.
       seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an evaluation
         had to wait for its compilation counts as "compile".
+      answered: pairs that runs answered in evaluations so far, each counted once a run, and the seconds it took, which are part of
+        those of "evaluate".
 
     Raises:
       InputError: the data has no train or no dev split.
@@ -104,6 +106,7 @@ class Cohort:
         self._progress = [RunProgress() for _ in seeds]
         self._epoch = self._index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
+        self.answered = {"pairs": 0, "seconds": 0.0}
 
     def train(self, checkpoints: Checkpoints | None = None, listener: Listener | None = None) -> list[RunResult]:
         """Trains every run to its end and scores test once with the checkpoint that dev chose.
@@ -216,6 +219,16 @@ class Cohort:
             )
         return self._evaluators[split]
 
+    def _outputs(self, split: str, parameters: jax.Array) -> np.ndarray:
+        """What every slot answers, `<float32>[slot, pairs, outputs]`; timed without what compiles."""
+        evaluator = self.evaluator(split)
+        start, compiled = time.perf_counter(), self.lockstep.compile_seconds
+        outputs = evaluator.outputs(parameters)
+        compiled = self.lockstep.compile_seconds - compiled
+        self.answered["seconds"] += time.perf_counter() - start - compiled
+        self.answered["pairs"] += outputs.shape[0] * outputs.shape[1]
+        return outputs
+
     def _scores(self, split: str, outputs: np.ndarray) -> dict[str, float]:
         """All scores of one replica's outputs, `<float32>[pairs, outputs]`, and the mean loss."""
         data, encoded = self._data, self._data.splits[split]
@@ -241,9 +254,9 @@ class Cohort:
         """The best parameters so far and the dev scores of all runs still training."""
         losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
         diverged_at = np.asarray(state.diverged_at)
-        dev_outputs = self.evaluator("dev").outputs(state.parameters)
+        dev_outputs = self._outputs("dev", state.parameters)
         on_test = self._training["best_on_test"] and "test" in self._data.splits
-        test_outputs = self.evaluator("test").outputs(state.parameters) if on_test else None
+        test_outputs = self._outputs("test", state.parameters) if on_test else None
         slots = self.lockstep.slots
         improved = np.zeros(len(slots), bool)
         shown = []
@@ -300,6 +313,7 @@ class Cohort:
             "slots": self.lockstep.slots.tolist(),
             "progress": [dataclasses.asdict(progress) for progress in self._progress],
             "seconds": self.seconds,
+            "answered": self.answered,
         }
         number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         checkpoints.save(number, {"state": state, "best": best}, notes)
@@ -316,6 +330,7 @@ class Cohort:
         self._progress = [RunProgress(**progress) for progress in notes["progress"]]
         self._update_active()
         self.seconds.update(notes["seconds"])
+        self.answered.update(notes.get("answered", {}))  # those of older versions have none
         steps = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         listener.resumed(steps, self._training["epochs"] * self.lockstep.batches.steps_per_epoch)
         return arrays["state"], arrays["best"]
@@ -324,7 +339,7 @@ class Cohort:
         tests: list[dict | None] = [None] * len(self._progress)
         if "test" in self._data.splits:
             with self._timed("evaluate"):
-                outputs = self.evaluator("test").outputs(self.lockstep.by_replica(best))
+                outputs = self._outputs("test", self.lockstep.by_replica(best))
                 for run, progress in enumerate(self._progress):
                     if progress.best is not None:
                         tests[run] = self._scores("test", outputs[run])
