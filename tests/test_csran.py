@@ -43,6 +43,7 @@ def test_size_is_that_of_the_released_run_but_for_its_lstms():
     lstms = [found["words"]["characters"]["encoder"]["Lstm_0"]]
     lstms += [found[f"stack_{number}"] for number in range(3)] + [found[f"aggregation_{number}"] for number in range(2)]
     assert count_parameters(found) - count_parameters(lstms) == listed
+    assert count_parameters(found) == 14_472_341
     inputs = [lstm["input_kernel"].shape[0] for lstm in lstms]
     assert inputs == [20, 206, 406, 406, 4 * 3 * 400, 400]
 

@@ -23,6 +23,9 @@ from jaxmatch.models.pairs import FeaturePairModel
 class CSRAN(FeaturePairModel):
     """The whole of figure 1, from words to logits.
 
+    In the setting of the released run it trains 14.5M numbers (the paper prints none; ESAN's figure 2 says more than 10M), most of
+    them where the first aggregation LSTM meets the comparisons of all layers.
+
     Arguments:
       stacked_layers: k, LSTM layers of the stacked encoder, 1 to 5 in the paper.
       aggregation_layers: LSTM layers over the comparisons (Eq. 6 and 7), 1 or 2 in the paper.
