@@ -9,7 +9,7 @@ prediction layer is the one that the released setting of the data set does not u
 from pathlib import Path
 
 from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.papers import parts, re2
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import TableLayout
 
@@ -24,7 +24,7 @@ def get_sweep(dataset: str = "snli") -> Sweep:
         name=f"re2-ablation-{dataset}",
         config=config,
         grid={},
-        variants=re2.settings(variants),
+        variants=parts.settings(variants),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
             title=f"Ablation of RE2 on {data.title}",

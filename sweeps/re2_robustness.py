@@ -9,7 +9,7 @@ it without data files.
 from pathlib import Path
 
 from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.papers import parts, re2
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import TableLayout
 
@@ -23,7 +23,7 @@ def get_sweep(dataset: str = "snli") -> Sweep:
         name=f"re2-robustness-{dataset}",
         config=config,
         grid={},
-        variants=re2.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
+        variants=parts.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
             title=f"Robustness of RE2 to blocks and encoder layers on {data.title}",

@@ -9,10 +9,10 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import launch
 from jaxmatch.experiments.configuration import flatten
-from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.papers import csran, esan, re2
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
-PAPER_SWEEPS = ("re2_main", "re2_ablation", "re2_robustness")
+PAPER_SWEEPS = ("re2_main", "re2_ablation", "re2_robustness", "esan_main", "esan_ablation", "csran_main", "csran_ablation", "csran_depth")
 
 
 def resolved(sweep, dataset, **arguments):
@@ -37,7 +37,8 @@ def test_every_launcher_takes_every_data_set(sweep, variants, dataset):
 def test_an_unknown_data_set_is_one_line(sweep, capsys):
     assert main(["sweep", str(SWEEPS / f"{sweep}.py"), "--dataset", "wikiqaa"]) == 2
     said = capsys.readouterr().err
-    assert said == 'jaxmatch: there is no data set "wikiqaa" in this sweep; did you mean "wikiqa"?\n'
+    meant = 'did you mean "wikiqa"' if sweep.startswith("re2") else "known: "
+    assert said.startswith(f'jaxmatch: there is no data set "wikiqaa" in this sweep; {meant}') and said.count("\n") == 1
 
 
 def alternatives(dataset):
@@ -91,6 +92,116 @@ def test_published_rows_have_the_settings_of_one_run_each(sweep, dataset, rows, 
     assert len(found) == len(set(found)) == with_settings_of_a_run
 
 
+LATER = [
+    *(("esan_main", name, 1, rows, 1) for name, rows in (("snli", 9), ("quora", 8), ("multinli", 6))),
+    *(("esan_ablation", name, 5, rows, rows) for name, rows in (("quora", 5), ("snli", 0))),
+    *(
+        ("csran_main", name, 1, rows, 1)
+        for name, rows in (("snli", 6), ("scitail", 5), ("quora", 6), ("twitter_url", 4), ("trecqa", 7), ("ubuntu", 7))
+    ),
+    *(("csran_ablation", name, 4, 4, 4) for name in csran.ABLATION),
+    *(("csran_depth", name, 5 * curves, 0, 0) for name, curves in (("scitail", 2), ("quora", 1), ("snli", 1))),
+]
+
+
+@pytest.mark.parametrize(("sweep", "dataset", "variants", "rows", "own"), LATER)
+def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, dataset, variants, rows, own):
+    planned = resolved(sweep, dataset)
+    runs = planned.runs()
+    model = sweep.partition("_")[0]
+    assert {run.config.model.name for run in runs} == {model}
+    assert len(runs) == 5 * variants == len({run.identity("data") for run in runs})
+    assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
+    assert len(planned.table.published) == rows
+    found = []
+    for row in planned.table.published:
+        assert set(row.scores) <= set(planned.table.scores) and "Table " in row.source
+        asked = {key: value for key, value in row.settings.items() if key not in ("parameters", "seeds")}
+        settings = [(run, {**flatten(run.config), "variant": run.variant}) for run in runs if run.seed == 0]
+        found += [run.identity("data") for run, known in settings if asked and asked.items() <= known.items()]
+    assert len(found) == len(set(found)) == own
+    # Without the features a run is not the paper's, and nothing but the vectors is given of a word.
+    plain = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "features": "none"}, seeds=1)
+    assert plain.config.model.characters == "none" and not plain.config.model.tags and plain.config.data.minimum_count == 5
+    assert planned.config.model.characters != "none" and planned.config.data.minimum_count == 1
+
+
+def test_features_of_the_papers():
+    def given(sweep, dataset):
+        model = resolved(sweep, dataset).config.model
+        return model.characters, model.tags, model.exact_match
+
+    assert given("esan_main", "snli") == given("esan_main", "multinli") == ("cnn", True, True)
+    assert given("esan_main", "quora") == ("cnn", False, False)  # "for the NLI task", section 2.1
+    assert given("csran_main", "snli") == given("csran_depth", "quora") == ("bilstm", False, False)
+    with pytest.raises(InputError, match='--features cannot be "all"; it is "paper" or "none"'):
+        launch.resolve(SWEEPS / "esan_main.py", options={"features": "all"})
+
+
+def test_ablations_change_what_they_say():
+    def changed(sweep, dataset):
+        return [run.config.model for run in resolved(sweep, dataset, seeds=1).runs()]
+
+    models = changed("csran_ablation", "scitail")
+    assert [(model.refinement, model.co_stack) for model in models] == [(True, True), (False, True), (True, False), (False, False)]
+    assert {model.stacked_layers for model in models} == {3}
+    depth = [(model.stacked_layers, model.co_stack) for model in changed("csran_depth", "scitail")]
+    assert depth == [(layers, full) for full in (True, False) for layers in (1, 2, 3, 4, 5)]
+    models = changed("esan_ablation", "quora")
+    assert [model.augmentation for model in models] == ["gated", "none", "gated", "gated", "simple"]
+    assert [(model.word_features, model.contextual_features) for model in models[2:4]] == [(False, True), (True, False)]
+
+
+def test_some_figures_of_esan_and_csran_as_printed():
+    def figures(sweep, dataset, label, **settings):
+        asked = settings.items()
+        rows = [row for row in resolved(sweep, dataset).table.published if row.label.startswith(label)]
+        (row,) = (row for row in rows if asked <= row.settings.items())
+        return tuple(row.scores.values())
+
+    assert figures("esan_main", "snli", "ESAN") == ("89.0",)
+    assert figures("esan_main", "multinli", "DIIN") == ("78.8", "77.8")
+    assert figures("esan_ablation", "quora", "ESAN", variant="w/ Simple Augment.") == ("89.1",)
+    assert figures("csran_main", "trecqa", "CSRAN") == ("0.854", "0.935")
+    assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
+    assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
+    assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
+    assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
+
+
+def compare(**options):
+    return launch.resolve(SWEEPS / "comparison.py", options=options, seeds=2)
+
+
+def test_a_comparison_gives_all_models_the_same_data_and_seeds():
+    planned = compare(dataset="quora")
+    runs = planned.runs()
+    assert [run.variant for run in runs] == [name for name in ("RE2", "ESAN", "CSRAN", "CAFE") for _ in (0, 1)]
+    assert [run.config.model.name for run in runs[::2]] == ["re2", "esan", "csran", "cafe"]
+    assert len({repr(run.config.data) for run in runs}) == 1 and [run.seed for run in runs[:2]] == [0, 1]
+    assert all(run.config.model.get("characters", "none") == "none" for run in runs)
+    # RE2's own setting, and those of the files of the others.
+    assert runs[0].config.model.hidden_size == 200 and runs[0].config.training.batch_size == 512
+    assert runs[2].config.training.batch_size == 128 and runs[2].config.model.hidden_size == 150
+    assert planned.table.scores[-2:] == ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
+    assert [row.label.split()[0] for row in planned.table.published] == ["RE2", "ESAN", "CSRAN"]
+
+
+def test_a_comparison_takes_any_models_and_data_set():
+    planned = compare(dataset="sick", models="cafe,re2", features="paper")
+    runs = planned.runs()
+    assert [run.variant for run in runs] == ["CAFE", "CAFE", "RE2", "RE2"]
+    assert runs[0].config.model.characters == "bilstm" and runs[0].config.model.tags
+    assert {run.config.data.minimum_count for run in runs} == {1} and {run.config.training.batch_size for run in runs} == {64}
+    assert compare().config.data.name == "embedded_inference"
+    with pytest.raises(InputError, match='there is no model "esam" in this sweep; did you mean "esan"'):
+        compare(models="re2,esam")
+    with pytest.raises(InputError, match='there is no data set "quara" in this sweep; did you mean "quora"'):
+        compare(dataset="quara")
+    with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):
+        launch.resolve(SWEEPS / "comparison.py", overrides={"model.hidden_size": "8"})
+
+
 @pytest.mark.parametrize(("dataset", "settings"), [("wikiqa", 180), ("quora", 360)])
 def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
     planned = resolved("re2_tuning", dataset)
@@ -142,7 +253,7 @@ def cache(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sweep", "dataset", "rows"), [("re2_main", "wikiqa", 1), ("re2_ablation", "wikiqa", 2)])
+@pytest.mark.parametrize(("sweep", "dataset", "rows"), [("re2_main", "wikiqa", 1), ("re2_ablation", "wikiqa", 2), ("csran_depth", "scitail", 1)])
 def test_a_smoke_run_goes_from_the_file_to_the_table(sweep, dataset, rows, cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     words = f"sweep {SWEEPS / sweep}.py --dataset {dataset} --smoke --seeds 1 --config.execution.cache_directory={cache}"

@@ -75,6 +75,17 @@ def test_a_smoke_run_can_be_changed_like_any_other():
     assert planned.config.training.epochs == 3 and len(planned.seeds) == 3
 
 
+def test_models_that_variants_bring_become_tiny_too():
+    options = {"dataset": "quora", "models": "esan,cafe", "features": "paper"}
+    planned = launch.resolve(ROOT / "sweeps" / "comparison.py", smoke=True, options=options)
+    runs = planned.runs()
+    assert [run.config.model.name for run in runs] == ["esan", "esan", "cafe", "cafe"]
+    for run in runs:
+        # What the tagger needs is a file, too.
+        assert (run.config.model.hidden_size, run.config.model.character_features, run.config.model.tags) == (12, 4, False)
+        assert run.config.model.characters != "none" and run.config.training.batch_size == 512
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_becomes_tiny(model):
     config = smoked(Sweep("s", default_config(model), {}, (0,), LAYOUT)).config.model

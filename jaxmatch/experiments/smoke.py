@@ -1,6 +1,8 @@
 """A sweep shrunk to seconds: does it load, train, record and tabulate? Its scores mean nothing."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -20,6 +22,8 @@ _SETTINGS = {
     "model.stacked_layers": 2,
     "model.aggregation_layers": 1,
     "model.head_size": 12,
+    "model.character_features": 4,
+    "model.tags": False,  # the tagger's model is a file, too
     "model.hidden_size": 12,  # what two, three or four kernel sizes can share
     "data.directory": "",
     "data.task": "",
@@ -50,6 +54,15 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
     two = len(labels) == 2 or selection in ("f1", "auc")
     name = "embedded_ranking" if task == "ranking" else "embedded_paraphrase" if two else "embedded_inference"
     return name, _scores(name)
+
+
+def _shrunk(config: ConfigDict, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A variant that brings a model of its own, made as tiny as the others; any other as it is."""
+    if "model.name" not in settings:
+        return dict(settings)
+    known = flatten(with_overrides(config, settings))
+    tiny = {key: value for key, value in _SETTINGS.items() if key in settings or (key.startswith("model.") and key in known)}
+    return {**settings, **tiny}
 
 
 def _scores(name: str) -> tuple[str, ...]:
@@ -85,6 +98,6 @@ def smoked(sweep: Sweep) -> Sweep:
         config=config,
         grid=grid,
         seeds=tuple(sweep.seeds)[:_FIRST],
-        variants=dict(list(sweep.variants.items())[:_FIRST]),
+        variants={name: _shrunk(config, sweep.variants[name]) for name in list(sweep.variants)[:_FIRST]},
         table=layout,
     )

@@ -3,14 +3,12 @@
 Settings are fields of `config.model` that differ from the released setting of the data set (configs/re2_*.py).
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import nearest
+from jaxmatch.experiments.papers.parts import DataSet, find
 from jaxmatch.experiments.tables import Published
 
 CITATION = "Yang et al. (2019)"
@@ -23,32 +21,12 @@ UP_TO = 5  # blocks and encoder layers of Table 7
 STATED = ("blocks", "encoder_layers", "alignment", "fusion", "connection", "encoder_input", "prediction", "parallel_blocks")
 
 
-@dataclasses.dataclass(frozen=True)
-class DataSet:
-    """A data set of the paper, or one that is only trained here.
-
-    Attributes:
-      title: as it is written.
-      config: stem of its file in configs/.
-      pairs: of the full set, dev and test included, as the paper counts them; 0 for one that is not in the paper.
-      main_table: the number of its table among 1 to 4; "" for one that is not in the paper.
-      scores: what a table shows, the score that chooses the checkpoint first.
-    """
-
-    title: str
-    config: str
-    pairs: int
-    main_table: str
-    scores: tuple[str, ...]
-
-
-_ACCURACY = ("dev.accuracy", "test.accuracy")
 DATA_SETS = {
-    "snli": DataSet("SNLI", "re2_snli", 570_000, "1", _ACCURACY),
-    "scitail": DataSet("SciTail", "re2_scitail", 27_000, "2", _ACCURACY),
-    "quora": DataSet("Quora", "re2_quora", 400_000, "3", _ACCURACY),
-    "wikiqa": DataSet("WikiQA", "re2_wikiqa", 20_000, "4", ("dev.mrr", "test.map", "test.mrr")),
-    "sick": DataSet("SICK", "re2_sick", 0, "", _ACCURACY),
+    "snli": DataSet("SNLI", "re2_snli", "1", pairs=570_000),
+    "scitail": DataSet("SciTail", "re2_scitail", "2", pairs=27_000),
+    "quora": DataSet("Quora", "re2_quora", "3", pairs=400_000),
+    "wikiqa": DataSet("WikiQA", "re2_wikiqa", "4", scores=("dev.mrr", "test.map", "test.mrr"), pairs=20_000),
+    "sick": DataSet("SICK", "re2_sick", ""),
 }
 PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
 ROBUSTNESS = ("snli", "quora", "scitail")
@@ -60,9 +38,7 @@ def data_set(name: str) -> DataSet:
     Raises:
       InputError: there is none; names the nearest.
     """
-    if name not in DATA_SETS:
-        raise InputError(f'there is no data set "{name}" in this sweep', remedy=nearest(name, list(DATA_SETS)))
-    return DATA_SETS[name]
+    return find(DATA_SETS, name)
 
 
 # What is trained
@@ -100,11 +76,6 @@ def distinct(variants: Mapping[str, Mapping[str, Any]], model: Mapping[str, Any]
         if not any({**model, **changes} == {**model, **other} for other in kept.values()):
             kept[name] = dict(changes)
     return kept
-
-
-def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Variants as a sweep takes them: {"1 block": {"blocks": 1}} as {"1 block": {"model.blocks": 1}}."""
-    return {name: {f"model.{key}": value for key, value in changes.items()} for name, changes in variants.items()}
 
 
 # Section 3.2: "tuned in a range from 1 to 3", "from 1 to 3", "from 0.0001 to 0.003", "from 64 to 512".

@@ -1,0 +1,82 @@
+"""Models side by side on one data set: the same pairs, vectors and seeds, with parameters, training time and inference time.
+
+    jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
+
+`--dataset`: the end of a file name configs/re2_*.py, whose data and training all models share. `--models`: any of re2, esan, csran
+and cafe, separated by commas. A model that has a file for the data set (configs/esan_quora.py) has its structure, its optimizer and
+its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides its vector;
+by default all see the same. `--smoke` tries it in seconds, without data files.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import flatten, load_config, nearest, with_overrides
+from jaxmatch.experiments.launch import SCORES
+from jaxmatch.experiments.papers import csran, esan, parts, re2
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
+SEEDS = 5
+TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
+PUBLISHED = {"re2": re2.published_main, "esan": esan.published_main, "csran": csran.published_main}
+
+
+def features_of(model: str, dataset: str) -> dict[str, Any]:
+    """What the paper of a model gives of each word besides its vector."""
+    cafe = {"characters": "bilstm", "tags": True}
+    return {"re2": {}, "esan": esan.features(dataset), "csran": dict(csran.FEATURES), "cafe": cafe}[model]
+
+
+def settings_of(model: str, dataset: str) -> dict[str, Any]:
+    """How a model differs from the setting that all share."""
+    file = CONFIGS / f"{model}_{dataset}.py"
+    own = flatten(load_config(file)) if file.is_file() else {}
+    return {
+        "model.name": model,
+        **{key: own[key] for key in own if key.startswith(("model.", "optimizer.")) or key == "training.batch_size"},
+    }
+
+
+def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = parts.NONE) -> Sweep:
+    known = sorted(file.stem.removeprefix("re2_") for file in CONFIGS.glob("re2_*.py"))
+    if dataset not in known:
+        raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
+    names = list(dict.fromkeys(models.split(",")))
+    for name in names:
+        if name not in TITLES:
+            raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
+    told = {name: parts.feature_settings(features_of(name, dataset), features) for name in names}
+    # What a model needs of the data, all have: they are to see the same words.
+    shared = {key: value for settings in told.values() for key, value in settings.items() if key.startswith("data.")}
+    config = with_overrides(load_config(CONFIGS / f"re2_{dataset}.py"), shared)
+    variants = {TITLES[name]: settings_of(name, dataset) | told[name] for name in names}
+    selection = config.training.selection
+    published = [
+        row
+        for name in names
+        if name in PUBLISHED
+        for row in PUBLISHED[name](dataset, with_overrides(config, variants[TITLES[name]]))
+        if "model.name" in row.settings
+    ]
+    return Sweep(
+        name=f"comparison-{dataset}",
+        config=config,
+        grid={},
+        variants=variants,
+        seeds=tuple(range(SEEDS)),
+        table=TableLayout(
+            title=f"Models on {dataset}",
+            rows=("variant",),
+            scores=(*SCORES.get(selection, (f"dev.{selection}", f"test.{selection}")), *TIMES),
+            published=tuple(published),
+            notes=(
+                "A run's training time is its share of that of the runs it was trained with; compiling and evaluating are not in it. "
+                "Inference is what evaluation took for a pair and run, padding included",
+            ),
+            order={"variant": tuple(variants)},
+        ),
+    )

@@ -1,0 +1,36 @@
+"""CSRAN with one to five stacked layers, the paper's Figures 2 (SciTail, beside a plain stack) and 3 (Quora and SNLI), on dev.
+
+    jaxmatch sweep sweeps/csran_depth.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/depth
+
+`--dataset`: scitail, quora or snli. The stacked model is CSRAN without attention refinement and co-stack affinity. The paper
+draws its curves and prints no numbers. `--features none` leaves out the words' characters. `--smoke` tries it in seconds.
+"""
+
+from pathlib import Path
+
+from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.papers import csran, parts
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep(dataset: str = "scitail", features: str = parts.PAPER) -> Sweep:
+    data = csran.data_set(dataset, tuple(csran.CURVES))
+    curves = csran.CURVES[dataset]
+    return Sweep(
+        name=f"csran-depth-{dataset}",
+        config=parts.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features),
+        grid={"model.stacked_layers": csran.DEPTHS},
+        variants=parts.settings(curves),
+        seeds=tuple(range(csran.SEEDS)),
+        table=TableLayout(
+            title=f"Depth of CSRAN's stack on {data.title}",
+            rows=("model.stacked_layers",),
+            columns="variant",
+            scores=data.scores[:1],
+            order={"variant": tuple(curves)},
+            notes=(f"{csran.CITATION} draw this in Figure {2 if dataset == 'scitail' else 3} and print no numbers",),
+        ),
+    )

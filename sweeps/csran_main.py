@@ -1,0 +1,33 @@
+"""CSRAN beside the paper's Tables 2 (SNLI), 3 (SciTail), 4 (Quora), 5 (TwitterURL), 6 (TrecQA) and 7 (Ubuntu), five seeds.
+
+    jaxmatch sweep sweeps/csran_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/csran
+
+`--dataset`: snli, scitail, quora, twitter_url, trecqa or ubuntu. `--features none` leaves out the words' characters, which the
+paper encodes by a BiLSTM. `--smoke` tries it in seconds, without data files.
+"""
+
+from pathlib import Path
+
+from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.papers import csran, parts
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep(dataset: str = "snli", features: str = parts.PAPER) -> Sweep:
+    data = csran.data_set(dataset)
+    config = parts.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features)
+    return Sweep(
+        name=f"csran-main-{dataset}",
+        config=config,
+        grid={},
+        seeds=tuple(range(csran.SEEDS)),
+        table=TableLayout(
+            title=f"CSRAN on {data.title}",
+            rows=(),
+            scores=data.scores,
+            published=csran.published_main(dataset, config),
+        ),
+    )

@@ -1,0 +1,34 @@
+"""ESAN beside the paper's Tables 1 (SNLI), 2 (Quora) and 3 (MultiNLI): its settings as far as it gives them, five seeds.
+
+    jaxmatch sweep sweeps/esan_main.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/esan
+
+`--dataset`: snli, quora or multinli. `--features none` leaves out what the paper gives of each word besides its vector: its
+characters, and for inference its part of speech, which needs NLTK's tagger, and exact match. `--smoke` tries it in seconds.
+"""
+
+from pathlib import Path
+
+from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.papers import esan, parts
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep(dataset: str = "snli", features: str = parts.PAPER) -> Sweep:
+    data = esan.data_set(dataset)
+    config = parts.with_features(load_config(CONFIGS / f"{data.config}.py"), esan.features(dataset), features)
+    return Sweep(
+        name=f"esan-main-{dataset}",
+        config=config,
+        grid={},
+        seeds=tuple(range(esan.SEEDS)),
+        table=TableLayout(
+            title=f"ESAN on {data.title}",
+            rows=(),
+            scores=data.scores,
+            published=esan.published_main(dataset, config),
+            notes=esan.NOTES.get(dataset, ()),
+        ),
+    )
