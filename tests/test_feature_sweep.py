@@ -1,0 +1,131 @@
+"""A model that is given characters, parts of speech and exact matches, from a sweep to its answers."""
+
+import json
+
+import numpy as np
+import pytest
+import small_sweep
+
+from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_split
+from jaxmatch.cli.main import main
+from jaxmatch.data.readers import own
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import launch
+from jaxmatch.matcher import load
+from jaxmatch.training.evaluation import mean_loss
+
+SWEEP = '''"""A small sweep of a model with every feature."""
+
+from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+
+def get_sweep() -> Sweep:
+    settings = {
+        "data.name": "own",
+        "training.batch_size": 16,
+        "training.epochs": 2,
+        "training.maximum_buckets": 1,
+        "execution.checkpoint_seconds": 0.0,
+    }
+    return Sweep("features", with_overrides(default_config(), settings), {}, (0,), TableLayout("t", ()))
+'''
+MODEL = {
+    "model.name": "esan",
+    "model.alignment_layers": "1",
+    "model.hidden_size": "8",
+    "model.characters": "cnn",
+    "model.character_features": "4",
+    "model.tags": "True",
+    "model.tag_features": "2",
+    "model.exact_match": "True",
+}
+pytestmark = pytest.mark.slow
+
+
+def launched(files, workdir, **arguments):
+    watcher = small_sweep.Watcher()
+    overrides = small_sweep.overrides(files) | MODEL
+    text = launch.sweep(files / "features.py", workdir=workdir, display=watcher, overrides=overrides, **arguments)
+    return text, watcher
+
+
+@pytest.fixture(scope="module")
+def trained(small_files, tagger):
+    """The folder of the sweep after training, and the run's."""
+    (small_files / "features.py").write_text(SWEEP)
+    workdir = small_files / "with_features"
+    with small_sweep.compiled_programs_kept(small_files / "programs"):
+        text, watcher = launched(small_files, workdir)
+    assert "test accuracy" in text and len(watcher.trained) == 1
+    (run,) = small_sweep.records(workdir)
+    return workdir, workdir / "runs" / run
+
+
+def test_what_is_trained_stays_and_the_signature_tells_features_apart(trained, small_files):
+    workdir, _ = trained
+    _, watcher = launched(small_files, workdir)
+    assert watcher.trained == []
+    planned = launch.resolve(small_files / "features.py", overrides=small_sweep.overrides(small_files) | MODEL)
+    for key, value in (("model.tags", "False"), ("model.exact_match", "False"), ("model.characters", "none")):
+        other = launch.resolve(small_files / "features.py", overrides=small_sweep.overrides(small_files) | MODEL | {key: value})
+        assert other.runs()[0].signature("data") != planned.runs()[0].signature("data")
+
+
+def test_the_saved_model_sees_what_it_was_trained_on(trained, small_files):
+    _, run = trained
+    matcher = load(run)
+    record = json.loads((run / "record.json").read_text())
+    split = own.read(small_files / "test.tsv", "classification", matcher.labels)
+    assert score_split(matcher, split)["accuracy"] == record["test"]["accuracy"]
+    loss = mean_loss("classification", matcher.logits(pairs_of(split)), label_numbers(matcher, split))
+    assert loss == pytest.approx(record["test"]["loss"], abs=1e-5)
+
+
+def test_answers_do_not_depend_on_the_other_pairs(trained):
+    matcher = load(trained[1])
+    pairs = [("ba bo", "ba du"), ("ku, MA mo mu ba zz", "Ma"), ("?", "ba bo bu da do du ka")]
+    together = matcher.logits(pairs)
+    alone = np.concatenate([matcher.logits([pair]) for pair in reversed(pairs)])[::-1]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    features = matcher.features(pairs)
+    assert features["exact_match"] == ([[1, 0], [0, 1, 0, 0, 0, 0], [0]], [[1, 0], [1], [0] * 7])
+    assert [[len(tags) for tags in side] for side in features["tags"]] == [[2, 6, 1], [2, 1, 7]]
+    # Each of the features is looked at.
+    ids = [np.array([[2, 3]]), np.array([[3, 4]])]
+    told = {name: (np.array([[1, 1]]), np.array([[1, 1]])) for name in ("tags", "exact_match")}
+    plain = matcher.model.logits(*ids, told)
+    for name, other in (("tags", 9), ("exact_match", 0)):
+        changed = {**told, name: (np.array([[1, other]]), told[name][1])}
+        assert np.abs(matcher.model.logits(*ids, changed) - plain).max() > 1e-6
+    spelled = matcher.model.characters.at[2, 0].set(65)
+    respelled = type(matcher.model)(matcher.model.module, matcher.model.params, matcher.model.vectors, spelled)
+    assert np.abs(respelled.logits(*ids, told) - plain).max() > 1e-6
+
+
+def test_features_that_are_missing_or_misshapen_are_named(trained):
+    model = load(trained[1]).model
+    ids = np.array([[2, 3]])
+    with pytest.raises(InputError, match="takes 'tags' of each word"):
+        model.logits(ids, ids)
+    with pytest.raises(InputError, match=r"tags of the tokens is int64 of shape \(1, 3\); give integers of shape \(1, 2\)"):
+        model.logits(ids, ids, {"tags": (np.zeros((1, 3), np.int64), ids)})
+
+
+def test_a_model_with_tags_asks_for_the_tagger(trained, no_tagger, tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text("text_a\ttext_b\nba\tbo\n")
+    words = ["predict", str(trained[1]), "--input", str(tmp_path / "pairs.tsv"), "--output", str(tmp_path / "answers.jsonl")]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "python -m nltk.downloader averaged_perceptron_tagger_eng" in said and said.count("\n") == 1
+    assert not (tmp_path / "answers.jsonl").exists()
+
+
+def test_evaluate_and_predict(trained, small_files, tmp_path, capsys):
+    assert main(["evaluate", str(trained[1]), "--input", str(small_files / "dev.tsv"), "--format", "json"]) == 0
+    record = json.loads((trained[1] / "record.json").read_text())
+    assert json.loads(capsys.readouterr().out)["scores"]["accuracy"] == record["dev"]["accuracy"]
+    answers = tmp_path / "answers.jsonl"
+    assert main(["predict", str(trained[1]), "--input", str(small_files / "dev.tsv"), "--output", str(answers)]) == 0
+    assert len(answers.read_text().splitlines()) == small_sweep.PAIRS["dev"]
