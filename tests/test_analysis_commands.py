@@ -35,7 +35,8 @@ def test_inspect_shows_where_each_token_looks(run, capsys):
     (expected,) = attention.attention(jaxmatch.load(run), [("a b C", "no d")])
     assert lines[:2] == ["first:  a b C", "second: no d"]
     label = expected.prediction.label
-    assert lines[2].startswith(f"answer: {label} (entailment ") and f"{label} {expected.prediction.probabilities[label]:.3f}" in lines[2]
+    assert lines[2].startswith(f"answer: {label} (entailment ")
+    assert f"{label} {expected.prediction.probabilities[label]:.3f}" in lines[2]
     row = expected.blocks[0].over_b[1]
     most = int(row.argmax())
     looks = f"{('no', 'd')[most]} {row[most]:.2f}, {('no', 'd')[1 - most]} {row[1 - most]:.2f}"

@@ -67,7 +67,8 @@ def occlusion(data: Mapping[str, Any]) -> Figure:
         for (feature, block), value in np.ndenumerate(values):
             if math.isfinite(value):
                 light = (value - lower) / (upper - lower) > 0.5
-                axes.text(block, feature, f"{value:+z.1f}".replace("-", "−"), ha="center", va="center", color="black" if light else "white")
+                color = "black" if light else "white"
+                axes.text(block, feature, f"{value:+z.1f}".replace("-", "−"), ha="center", va="center", color=color)
         _name_ticks(axes, data["features"] if number == 0 else [""] * features, range(1, blocks + 1), upright=False)
         axes.set_title(_printable(label))
         axes.set_xlabel("block")
