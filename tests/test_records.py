@@ -13,6 +13,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments.execution import plain
 from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, make_record, read_record, versions
 from jaxmatch.experiments.tables import fields
+from jaxmatch.training.progress import RunProgress
 
 
 def test_numbers_that_json_does_not_know_become_null():
@@ -34,12 +35,13 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
         assert {split: record["data"][split] for split in small_sweep.PAIRS} == small_sweep.PAIRS
         assert record["parameters"] > 0
         assert record["times"]["replicas"] == 2
-        shares = {"replicas", "train_seconds_a_run", "inference_microseconds_a_pair"}
+        shares = {"replicas", "train_seconds_a_run", "inference_microseconds_a_pair", "lockstep_steps", "replica_steps"}
         assert set(record["times"]) == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | shares
         assert 0 < record["times"]["inference_microseconds_a_pair"] < 1e6
         assert record["times"]["train_seconds_a_run"] == pytest.approx(record["times"]["train_seconds"] / 2, abs=1e-3)
         assert record["versions"] == versions()
         assert record["device"].startswith("1 x cpu")
+        assert (record["times"]["lockstep_steps"], record["times"]["replica_steps"]) == (12, 24)
 
 
 @pytest.mark.slow
@@ -67,16 +69,16 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
 def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
     config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), to_dict=dict)
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
-    progress = SimpleNamespace(diverged_at=None, best=None, best_at=0, stopped=False, best_on_test=None, curve=[])
-    result = SimpleNamespace(progress=progress, test=None, parameters={})
+    result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
 
     def about(name, *splits):
         there = {split: SimpleNamespace(pairs=1) for split in splits}
         data = SimpleNamespace(name=name, fingerprint="f", splits=there, report={})
         cohort = SimpleNamespace(name="c")
-        times = {"seconds": {"train": 1.5}, "answered": {"pairs": 0, "seconds": 0.0}, "replicas": 1}
+        times = {"seconds": {"train": 1.5}, "answered": {"pairs": 0, "seconds": 0.0}, "replicas": 1, "steps": {"lockstep": 3}}
         made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, **times, devices=jax.devices()[:1])
         assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
+        assert (made["times"]["lockstep_steps"], made["status"], made["dropped"]) == (3, "finished", None)
         return made["data"]["about"]
 
     assert about("sick", "train", "dev", "test") == about("own", "train", "dev") == about("rte", "train", "dev") == {}

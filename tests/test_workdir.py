@@ -129,13 +129,25 @@ def test_a_run_in_two_cohorts_is_trained_by_one(workdir):
     assert sum("a0" in cohort.runs for cohort in claimed) == 1
 
 
+def test_a_dropped_run_is_trained_anew_for_who_wants_all_of_it(workdir):
+    finished(workdir, (A, ("a0", "a1")))
+    write_json(workdir.run_folder("a1") / "record.json", {"status": "dropped"})
+    planned, every = [(A, ("a0", "a1"))], lambda run, record: True
+    assert workdir.finished() == {"a0"} and workdir.finished(every) == {"a0", "a1"}
+    assert workdir.claim(planned, every) == []
+    (cohort,) = workdir.claim(planned)
+    assert held([cohort]) == [(A, ("a1",))]  # a0 is left as it is
+    finish(workdir, cohort)
+    assert workdir.finished() == {"a0", "a1"} and workdir.claim(planned) == []
+
+
 def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, monkeypatch):
     planned = [(A, ("a0", "a1"))]
     (cohort,) = workdir.claim(planned)
     look = Workdir._recorded
 
-    def look_slowly(self, runs):
-        found = look(self, list(runs))
+    def look_slowly(self, runs, settled):
+        found = look(self, list(runs), settled)
         finish(self, cohort)  # by another launcher, right after we looked
         return found
 

@@ -5,13 +5,19 @@ folder, with seeds that the grid did not use. Started again, it does only what i
 `jaxmatch sweep`:
 
     jaxmatch tune sweeps/re2_tuning.py --dataset wikiqa --seeds 3 --workdir runs/tuning
+
+With --halving, settings that trail are dropped at a few rungs on the way (successive halving): the best third, by the mean of
+their seeds' best dev scores so far, goes on after a ninth of the epochs, and again after a third. --eta and --rungs change that.
 """
 
 import argparse
 import functools
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from jaxmatch.cli import launching
+from jaxmatch.errors import InputError
 
 HELP = "choose a setting on dev, then train it with many seeds"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
@@ -21,10 +27,32 @@ WHEN_INTERRUPTED = launching.INTERRUPTED
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/, or one of your own")
     parser.add_argument("--final-seeds", type=launching.positive, metavar="N", help="seeds of the chosen setting (default: 10)")
+    parser.add_argument("--halving", action="store_true", help="drop settings of the grid that trail, at a few rungs on the way")
+    parser.add_argument("--eta", type=_eta, metavar="N", help="with --halving: of n settings the best n / N go on (default: 3)")
+    parser.add_argument("--rungs", type=_rungs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped")
     launching.add_arguments(parser)
+
+
+def _eta(text: str) -> int:
+    number = launching.positive(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} drops nothing: give a whole number from 2 on")
+    return number
+
+
+def _rungs(text: str) -> tuple[int, ...]:
+    return tuple(map(launching.positive, text.split(",")))
+
+
+def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    given = {name: value for name in ("eta", "rungs") if (value := getattr(arguments, name)) is not None}
+    if given and not arguments.halving:
+        raise InputError(f"--{next(iter(given))} says how to drop settings, which was not asked for", remedy="add --halving")
+    return {"halve": True, **given} if arguments.halving else {}
 
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.experiments import tuning
 
-    launching.launch(functools.partial(tuning.tune, final_seeds=arguments.final_seeds), arguments)
+    tune = functools.partial(tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments))
+    launching.launch(tune, arguments)

@@ -102,12 +102,19 @@ class Display(Listener):
         self._bar: Progress | None = None
         # Work is counted in multiplications; what this process did of it gives the speed.
         self._done_work = self._cohort_work = self._here_work = self._reached = 0.0
-        self._label, self._said_waiting = "", False
+        self._label, self._said_waiting, self._again = "", False, False
 
-    def begin(self, plan: Plan, finished: set[str]) -> None:
-        """Shows the plan."""
-        self.console.print(plan_text(plan, finished), markup=False)
-        self._plan, self._number = plan, 0
+    def begin(self, plan: Plan, finished: set[str], note: str = "", share: float = 1.0) -> None:
+        """Shows the plan.
+
+        Arguments:
+          plan: the whole sweep.
+          finished: names of runs that are on record.
+          note: a line to add.
+          share: of the work that is expected to be done.
+        """
+        self.console.print("\n".join([plan_text(plan, finished), *([note] if note else [])]), markup=False)
+        self._plan, self._numbers, self._paused = plan, {}, set()
         missing = [cohort for name, (_, cohort) in plan.runs.items() if name not in finished]
         if not missing:
             return
@@ -121,29 +128,31 @@ class Display(Listener):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self._total_work = sum(cohort.multiplications for cohort in missing)
+        self._total_work = share * sum(cohort.multiplications for cohort in missing)
         self._began = self._line_at = time.monotonic()
         self._task = self._bar.add_task("training", total=self._total_work)
         self._bar.start()
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> None:
         """A cohort begins."""
-        self._number += 1
+        number = self._numbers.setdefault(folder.name, len(self._numbers) + 1)
         planned = self._plan.runs[folder.runs[0]][1]
-        self._label = f"cohort {self._number} ({_shared(runs)})"
+        self._label = f"cohort {number} ({_shared(runs)})"
         self._cohort_work, self._reached = planned.multiplications * len(runs), 0.0
+        self._again = folder.name in self._paused
         self._say(f"{self._label}: {_count(len(runs), 'run')}, compiling")
 
     def stepped(self, done: int, total: int) -> None:
-        reached = done / total
-        self._here_work += (reached - self._reached) * self._cohort_work
-        self._reached = reached
+        advance = (done / total - self._reached) * self._cohort_work
+        self._here_work += advance
+        self._done_work += advance
+        self._reached = done / total
         if not self._bar:
             return
-        self._bar.update(self._task, completed=self._done_work + reached * self._cohort_work, description=self._label)
+        self._bar.update(self._task, completed=self._done_work, description=self._label)
         now = time.monotonic()
         if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
-            to_go = self._total_work - self._done_work - reached * self._cohort_work
+            to_go = max(0.0, self._total_work - self._done_work)
             left = duration_text((now - self._began) * to_go / self._here_work)
             self._say(f"{self._label}: {done:,} of {total:,} steps, about {left} left for the whole sweep")
             self._line_at = now
@@ -155,13 +164,47 @@ class Display(Listener):
 
     def resumed(self, done: int, total: int) -> None:
         self._reached = done / total  # what was done before says nothing about the speed here
+        if not self._again:
+            self._done_work += self._reached * self._cohort_work
         self._say(f"{self._label}: goes on from a checkpoint, {done:,} of {total:,} steps in")
 
     def cohort_done(self, folder: CohortFolder) -> None:
         """A cohort's records are written."""
-        self._done_work += self._cohort_work
+        self._done_work += (1 - self._reached) * self._cohort_work
         self._cohort_work = 0.0
         self._say(f"{self._label}: done")
+
+    def cohort_paused(self, folder: CohortFolder) -> None:
+        """A cohort has come to a rung and waits there for the others."""
+        self._paused.add(folder.name)
+        self._say(f"{self._label}: at the rung")
+
+    def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
+        """It is settled which settings go on.
+
+        Arguments:
+          epochs: behind all runs.
+          score: by which they were compared.
+          means: of the settings that did not diverge, the best first.
+          settings: how many were compared.
+          go_on: how many go on.
+        """
+        last = next((mean for mean in reversed(means[:go_on]) if mean is not None), None)
+        spread = "" if last is None or means[0] is None else f" (mean {score} so far {means[0]:.4f} to {last:.4f})"
+        self._say(f"rung after epoch {epochs}: {go_on} of {settings} settings go on{spread}")
+
+    def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
+        """Successive halving has come to its end; see `rungs.saving`."""
+        steps = ", ".join(
+            f"{saving[part]['made']:,.0f} of {saving[part]['whole']:,.0f} {part.replace('_', ' ')}"
+            + (f" ({100 * saving[part]['made'] / saving[part]['whole']:.0f}%)" if saving[part]["whole"] else "")
+            for part in ("lockstep_steps", "replica_steps")
+        )
+        seconds, compiling = saving["train_seconds"], saving["compile_seconds"]["made"]
+        self._say(
+            f"successive halving: {steps}; trained for {duration_text(seconds['made'])}, the whole grid would take about "
+            f"{duration_text(seconds['whole'])}; compilation {duration_text(compiling)}"
+        )
 
     def waiting(self, cohorts: int) -> None:
         """Another launcher trains what is left."""

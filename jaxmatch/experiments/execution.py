@@ -4,7 +4,8 @@ import dataclasses
 import io
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,12 +17,38 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.experiments.display import Display
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import make_record, read_record
-from jaxmatch.experiments.workdir import CohortFolder, Workdir
+from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_end
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
 
 SECONDS_BETWEEN_TRIES = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """How far a plan is to be trained.
+
+    Attributes:
+      until: epochs after which its cohorts pause; None: to the end.
+      dropped: names of runs that were given up -> the epochs they were trained for.
+      halving: by what rule, for their records.
+    """
+
+    until: int | None = None
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    halving: Mapping[str, Any] | None = None
+
+    def settled(self, run: str, record: Mapping[str, Any]) -> bool:
+        """Whether a record holds all that this stage wants of a run."""
+        if trained_to_its_end(run, record):
+            return True
+        wanted = self.dropped.get(run, self.until)
+        return wanted is not None and (record.get("dropped") or {}).get("after_epochs", 0) >= wanted
+
+    def reached(self, folder: CohortFolder) -> bool:
+        """Whether a cohort is done, or pauses where this stage does."""
+        return folder.done or (self.until is not None and folder.rung(self.until).exists())
 
 
 def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[jax.Device] | None = None) -> list[dict]:
@@ -36,35 +63,45 @@ def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[ja
       display: told how it goes.
       devices: default: all there are.
     """
+    display.begin(plan, workdir.finished())
+    execute_stage(plan, workdir, display, Stage(), devices)
+    display.end()
+    return [read_record(workdir.run_folder(run) / "record.json") for run in plan.runs]
+
+
+def execute_stage(
+    plan: Plan, workdir: Workdir, display: Display, stage: Stage, devices: Sequence[jax.Device] | None = None
+) -> None:
+    """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`."""
     devices = tuple(devices or jax.devices())
     planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
     wanted = {run for _, runs in planned for run in runs}
-    display.begin(plan, workdir.finished())
-    while claimed := workdir.claim(planned):
+    while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
         trained = False
         for folder in claimed:
             try:
                 with folder.lock().acquire(blocking=False):
                     # Somebody may have finished it, or taken it away, since it was claimed; or stopped at one that holds
                     # runs which are not planned here, and which the next claim abandons.
-                    if not folder.done and (folder.path / "cohort.json").exists() and wanted.issuperset(folder.runs):
-                        _train(plan, folder, workdir, display, devices)
+                    there = (folder.path / "cohort.json").exists()
+                    if there and not stage.reached(folder) and wanted.issuperset(folder.runs):
+                        _train(plan, folder, workdir, display, stage, devices)
                         trained = True
             except Timeout:
                 continue
-        if not trained and any(not folder.done for folder in claimed):
+        if not trained and not all(stage.reached(folder) for folder in claimed):
             display.waiting(len(claimed))
             time.sleep(SECONDS_BETWEEN_TRIES)
-    display.end()
-    return [read_record(workdir.run_folder(run) / "record.json") for run in plan.runs]
 
 
-def _train(plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display, devices: tuple[jax.Device, ...]) -> None:
+def _train(
+    plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display, stage: Stage, devices: tuple[jax.Device, ...]
+) -> None:
     planned = plan.runs
     runs = [planned[name][0] for name in folder.runs]
     data = planned[folder.runs[0]][1].data
     config = runs[0].config
-    display.cohort(folder, runs)
+    display.cohort(folder, [run for run, name in zip(runs, folder.runs, strict=True) if name not in stage.dropped] or runs)
     cohort = Cohort(
         model=config.model.to_dict(),
         training=config.training.to_dict(),
@@ -74,11 +111,19 @@ def _train(plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display,
         optimizer=[run.config.optimizer.to_dict() for run in runs],
         devices=devices,
     )
+    dropped: dict[int, list[int]] = {}
+    for position, name in enumerate(folder.runs):
+        if name in stage.dropped:
+            dropped.setdefault(stage.dropped[name], []).append(position)
     checkpoints = Checkpoints(folder.checkpoints)
     try:
-        results = cohort.train(checkpoints, display)
+        results = cohort.train(checkpoints, display, until=stage.until, dropped=dropped)
     finally:
         checkpoints.close()
+    if results is None:
+        _note_pause(folder.rung(stage.until), folder, cohort)
+        display.cohort_paused(folder)
+        return
     vectors = _shared_vectors(workdir, data)
     workdir.clear_remains(folder.runs)
     for run, result in zip(runs, results, strict=True):
@@ -92,13 +137,24 @@ def _train(plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display,
             answered=cohort.answered,
             replicas=len(runs),
             devices=devices,
+            steps=cohort.steps,
+            halving=stage.halving,
         )
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
-            if result.progress.best is not None:
+            if result.progress.best is not None and result.progress.status != "dropped":
                 _save_model(run_folder / "model", run, data, result, vectors)
             write_json(run_folder / "record.json", plain(record))
     folder.mark_done()
     display.cohort_done(folder)
+
+
+def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
+    """Writes down how the runs of a paused cohort have done so far, with what it took."""
+    histories = {
+        name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
+        for name, progress in zip(folder.runs, cohort.progress, strict=True)
+    }
+    write_json(path, plain({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData):

@@ -4,17 +4,19 @@ import ast
 import dataclasses
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from jaxmatch.errors import InputError
+from jaxmatch.experiments import rungs
 from jaxmatch.experiments.configuration import flatten, load_config, load_module, mistakes_of, nearest, with_overrides
 from jaxmatch.experiments.display import Display, plan_text
 from jaxmatch.experiments.execution import execute
-from jaxmatch.experiments.plan import make_plan
+from jaxmatch.experiments.halving import Halving
+from jaxmatch.experiments.plan import Plan, make_plan
 from jaxmatch.experiments.preparation import cache_folder
 from jaxmatch.experiments.reading import SweepFolder, read_sweep_folder, write_notes
 from jaxmatch.experiments.records import best_record
@@ -73,34 +75,49 @@ def sweep(
     return make_table(run(planned, workdir, display), planned.table).markdown()
 
 
-def show_plan(planned: Sweep, workdir: Path, display: Display | None = None) -> None:
-    """Shows what a sweep would train in a folder, and trains nothing."""
+def show_plan(
+    planned: Sweep, workdir: Path, display: Display | None = None, halve: Callable[[Plan], Halving] | None = None
+) -> None:
+    """Shows what a sweep would train in a folder, and trains nothing.
+
+    Arguments: as of `run`.
+    """
     display = display or Display()
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
     folder = Workdir(workdir)
-    finished = folder.finished() if folder.path.exists() else set()
-    display.console.print(plan_text(plan, finished), markup=False)
+    settled = (rungs.on_record,) if halve else ()
+    finished = folder.finished(*settled) if folder.path.exists() else set()
+    lines = [plan_text(plan, finished)]
+    if halve:
+        lines.append(halve(plan).text(sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)))
+    display.console.print("\n".join(lines), markup=False)
 
 
-def run(planned: Sweep, workdir: Path, display: Display | None = None) -> list[dict[str, Any]]:
+def run(
+    planned: Sweep, workdir: Path, display: Display | None = None, halve: Callable[[Plan], Halving] | None = None
+) -> list[dict[str, Any]]:
     """Trains what a folder lacks of a sweep; its records.
 
     Arguments:
       planned: as `resolve` gives it.
       workdir: the folder.
       display: shows progress.
+      halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
 
     Raises:
-      InputError: the data cannot be read, or a run stands in the grid twice.
+      InputError: the data cannot be read, a run stands in the grid twice, or the grid cannot be halved.
     """
     display = display or Display()
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
     folder = Workdir(workdir)
+    halving = halve(plan) if halve else None
+    if halving is not None:
+        rungs.agree(plan, folder, halving)
     write_notes(folder, plan)
     try:
-        records = execute(plan, folder, display)
+        records = execute(plan, folder, display) if halving is None else rungs.execute(plan, folder, display, halving)
     finally:
         display.end()
     if best := best_record(records):

@@ -85,14 +85,20 @@ def make_record(
     answered: Mapping[str, float],
     replicas: int,
     devices: Iterable[jax.Device],
+    steps: Mapping[str, int],
+    halving: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The record of a run, as plain values for JSON.
 
     `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
-    training and what it takes to answer a pair (see `Cohort.answered`) make models comparable.
+    training and what it takes to answer a pair (see `Cohort.answered`) make models comparable. `dropped` tells, of a run whose
+    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`).
     """
     progress = result.progress
-    diverged = progress.diverged_at is not None
+    dropped = None
+    if progress.status == "dropped":
+        after = progress.dropped_at // data.splits["train"].pairs
+        dropped = {"after_epochs": after, "at_samples": progress.dropped_at, **(halving or {})}
     selection = run.config.training.selection
     return {
         "format": FORMAT,
@@ -103,7 +109,8 @@ def make_record(
         "variant": run.variant,
         "overrides": dict(run.overrides),
         "config": run.config.to_dict(),
-        "status": "diverged" if diverged else "finished",
+        "status": progress.status,
+        "dropped": dropped,
         "diverged_at_samples": progress.diverged_at,
         "selected_on": f"dev.{selection}",
         "selected_at_samples": progress.best_at if progress.best is not None else None,
@@ -114,6 +121,7 @@ def make_record(
         "curve": progress.curve,
         "times": {
             **{f"{name}_seconds": round(value, 3) for name, value in seconds.items()},
+            **{f"{name}_steps": number for name, number in steps.items()},
             "replicas": replicas,
             "train_seconds_a_run": round(seconds["train"] / replicas, 3),
             "inference_microseconds_a_pair": round(1e6 * answered["seconds"] / answered["pairs"], 3) if answered["pairs"] else None,

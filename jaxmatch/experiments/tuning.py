@@ -1,18 +1,20 @@
 """Tuning: a grid chooses a setting on dev, which is then trained with many seeds. The recipe behind a row of a table.
 
     WORKDIR/               the sweep of the grid, as any other
+    WORKDIR/halving.json   which settings were dropped on the way, where that was asked for
     WORKDIR/choice.json    which setting was chosen, by what, among how many
     WORKDIR/final/         the sweep of the chosen setting
 """
 
 import dataclasses
+import functools
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import launch
+from jaxmatch.experiments import halving, launch
 from jaxmatch.experiments.configuration import with_overrides
 from jaxmatch.experiments.display import Display, setting_text
 from jaxmatch.experiments.sweep import Sweep
@@ -22,6 +24,8 @@ from jaxmatch.files import write_json
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
+# A smoke run has one; a rung needs two.
+SMOKE_HALVING_EPOCHS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Choice:
       seeds: of the grid.
       candidates: how many settings the grid has.
       diverged: how many of them could not be chosen, since a run of theirs diverged or has no such score.
+      dropped: how many of them were dropped before their training was over.
     """
 
     variant: str
@@ -45,10 +50,13 @@ class Choice:
     seeds: tuple[int, ...]
     candidates: int
     diverged: int
+    dropped: int = 0
 
     def note(self) -> str:
         """One sentence for the caption of a table."""
         left_out = f", {self.diverged} of which diverged" if self.diverged else ""
+        if self.dropped:
+            left_out += f", {self.dropped} of which {'was' if self.dropped == 1 else 'were'} dropped by successive halving"
         seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         return (
             f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, among "
@@ -60,7 +68,7 @@ class Choice:
 def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     """The setting with the best mean dev score over its seeds; of equals, the first.
 
-    A setting with a diverged run is not chosen: its mean would leave out what went wrong.
+    A setting with a diverged run is not chosen: its mean would leave out what went wrong. Neither is one that was dropped.
 
     Arguments:
       records: of all runs of a grid.
@@ -68,22 +76,21 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     Raises:
       InputError: settings that cannot be compared, or none that can be chosen.
     """
-    for field, values in {
+    halving.check_common({
         "training.selection": {record["selected_on"] for record in records},
         "data.name": {record["data"]["name"] for record in records},
-    }.items():
-        if len(values) > 1:
-            raise InputError(
-                f"the settings of this grid differ in {field} ({', '.join(sorted(values))}): they have no score in common",
-                remedy="tune them one by one",
-            )
+    })  # fmt: skip
     score = records[0]["selected_on"]
     name = score.removeprefix("dev.")
     places: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         places.setdefault(repr((record["variant"], sorted(record["overrides"].items()))), []).append(record)
     means: list[tuple[float, Mapping[str, Any]]] = []
+    dropped = 0
     for runs in places.values():
+        if {run["status"] for run in runs} in ({"dropped"}, {"dropped", "finished"}):
+            dropped += 1
+            continue
         values = [run["dev"][name] if run["status"] == "finished" else None for run in runs]
         if None not in values:
             means.append((statistics.fmean(values), runs[0]))
@@ -98,7 +105,8 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
         mean=mean,
         seeds=tuple(sorted({record["seed"] for record in records})),
         candidates=len(places),
-        diverged=len(places) - len(means),
+        diverged=len(places) - len(means) - dropped,
+        dropped=dropped,
     )
 
 
@@ -132,6 +140,9 @@ def tune(
     final_seeds: int | None = None,
     dry_run: bool = False,
     smoke: bool = False,
+    halve: bool = False,
+    eta: int = halving.ETA,
+    rungs: Sequence[int] | None = None,
     display: Display | None = None,
     **arguments: Any,
 ) -> str:
@@ -144,6 +155,9 @@ def tune(
       final_seeds: how many seeds the chosen setting is trained with; default 10.
       dry_run: show the plan of the grid and train nothing.
       smoke: shrink everything to seconds, on generated data.
+      halve: drop settings of the grid that trail, see `halving`.
+      eta: of n settings the best n / eta go on at a rung.
+      rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
       display: shows progress.
       **arguments: overrides, grid_overrides, options: see `launch.sweep`.
 
@@ -154,11 +168,14 @@ def tune(
       InputError: anything the user can mend, or nothing can be chosen.
     """
     planned = launch.resolve(file, seeds=seeds, smoke=smoke, **arguments)
+    rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
+    if halve and smoke and planned.config.training.epochs == 1:
+        planned = dataclasses.replace(planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS}))
     if dry_run:
-        launch.show_plan(planned, workdir, display)
+        launch.show_plan(planned, workdir, display, rule)
         return ""
     display = display or Display()
-    records = launch.run(planned, workdir, display)
+    records = launch.run(planned, workdir, display, rule)
     choice = choose(records)
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
     if final_seeds is None:

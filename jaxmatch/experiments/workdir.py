@@ -4,7 +4,7 @@
       sweep.json              name, layout of the table and run names of the sweep started last
       runs/RUN/record.json    what a run left; the folder appears whole or not at all
       runs/RUN/model/         the trained model with all it needs to answer
-      cohorts/COHORT/         cohort.json (its runs), checkpoints/, DONE
+      cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE
       vectors/                embedding tables that the models of this folder share by hard links
 """
 
@@ -12,8 +12,9 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -38,6 +39,11 @@ def pack(cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], b
         for signature, runs in kept.items()
         for start in range(0, len(runs), size[signature])
     ]
+
+
+def trained_to_its_end(run: str, record: Mapping[str, Any]) -> bool:
+    """Whether a record is of a run that was not dropped on the way."""
+    return record.get("status") != "dropped"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +71,10 @@ class CohortFolder:
     @property
     def done(self) -> bool:
         return (self.path / "DONE").exists()
+
+    def rung(self, epochs: int) -> Path:
+        """The file that says how its runs did when it paused after so many epochs."""
+        return self.path / f"rung-{epochs}.json"
 
     def mark_done(self) -> None:
         """Says that all its runs are on record, and drops the checkpoints, which nobody needs any more."""
@@ -109,14 +119,33 @@ class Workdir:
                 raise InputError(f"the file is damaged ({error})", path=file, remedy="remove its folder and start again") from None
         return found
 
-    def finished(self) -> set[str]:
-        """The runs that are on record and whose cohort is done."""
-        return self._recorded(run for cohort in self.cohorts() if cohort.done for run in cohort.runs)
+    def finished(self, settled: Callable[[str, Mapping[str, Any]], bool] = trained_to_its_end) -> set[str]:
+        """The runs that are on record and whose cohort is done.
 
-    def _recorded(self, runs: Iterable[str]) -> set[str]:
-        return {run for run in runs if (self.run_folder(run) / "record.json").exists()}
+        Arguments:
+          settled: says of a run's name and record whether there is nothing left to train.
+        """
+        return self._recorded((run for cohort in self.cohorts() if cohort.done for run in cohort.runs), settled)
 
-    def claim(self, planned: Iterable[tuple[str, Sequence[str]]]) -> list[CohortFolder]:
+    def _recorded(self, runs: Iterable[str], settled: Callable[[str, Mapping[str, Any]], bool]) -> set[str]:
+        records = ((run, self._record(run)) for run in runs)
+        return {run for run, record in records if record is not None and settled(run, record)}
+
+    def _record(self, run: str) -> Mapping[str, Any] | None:
+        """A run's record, or None without one; what is damaged is there, and whoever uses it says what is wrong with it."""
+        try:
+            record = json.loads((self.run_folder(run) / "record.json").read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            return {}
+        return record if isinstance(record, dict) else {}
+
+    def claim(
+        self,
+        planned: Iterable[tuple[str, Sequence[str]]],
+        settled: Callable[[str, Mapping[str, Any]], bool] = trained_to_its_end,
+    ) -> list[CohortFolder]:
         """Settles which cohorts train the runs that are missing.
 
         A cohort that was begun goes on as it is; only what no cohort holds yet makes new ones. Settled under a lock, so two
@@ -124,6 +153,7 @@ class Workdir:
 
         Arguments:
           planned: (signature, run names) for each cohort, as planned if nothing were there.
+          settled: as for `finished`; a run that is on record but not settled is trained anew.
 
         Returns:
           The unfinished cohorts that hold planned runs.
@@ -134,14 +164,14 @@ class Workdir:
             wanted = {run for _, runs in planned for run in runs}
             # Looked at once: another launcher may finish a cohort at any moment, and must not be seen half finished.
             there = [(cohort, cohort.done) for cohort in self.cohorts()]
-            missing = wanted - self._recorded(run for cohort, done in there if done for run in cohort.runs)
+            missing = wanted - self._recorded((run for cohort, done in there if done for run in cohort.runs), settled)
             claimed: list[CohortFolder] = []
             for cohort, done in there:
                 if not missing.intersection(cohort.runs):
                     continue
                 whole = wanted.issuperset(cohort.runs)
                 if done:  # records of it are gone: it starts again, unless it holds runs that nobody wants any more
-                    if not whole:
+                    if not whole or None not in map(self._record, missing.intersection(cohort.runs)):
                         continue
                     (cohort.path / "DONE").unlink()
                 elif not whole and self._abandon(cohort):

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ class RunResult:
     Attributes:
       parameters: of the chosen checkpoint, a tree of numpy arrays.
       progress: its curve, best dev scores, marks.
-      test: test scores of the chosen checkpoint, or None without a test split.
+      test: test scores of the chosen checkpoint, or None without a test split and for a run that was dropped.
     """
 
     parameters: Any
@@ -70,6 +70,7 @@ class Cohort:
         had to wait for its compilation counts as "compile".
       answered: pairs that runs answered in evaluations so far, each counted once a run, and the seconds it took, which are part of
         those of "evaluate".
+      steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
 
     Raises:
       InputError: the data has no train or no dev split.
@@ -107,18 +108,33 @@ class Cohort:
         self._epoch = self._index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
         self.answered = {"pairs": 0, "seconds": 0.0}
+        self.steps = {"lockstep": 0, "replica": 0}
 
-    def train(self, checkpoints: Checkpoints | None = None, listener: Listener | None = None) -> list[RunResult]:
+    @property
+    def progress(self) -> tuple[RunProgress, ...]:
+        """How each run has done so far."""
+        return tuple(self._progress)
+
+    def train(
+        self,
+        checkpoints: Checkpoints | None = None,
+        listener: Listener | None = None,
+        *,
+        until: int | None = None,
+        dropped: Mapping[int, Collection[int]] | None = None,
+    ) -> list[RunResult] | None:
         """Trains every run to its end and scores test once with the checkpoint that dev chose.
 
         Arguments:
           checkpoints: where to keep and look for checkpoints; None keeps none.
           listener: hears how it goes.
+          until: pause after so many epochs, with a checkpoint from which another call goes on; None: train to the end.
+          dropped: epochs -> runs (counted from 0) that are given up once so many epochs are over.
 
         Returns:
-          One result a run, in the order of the seeds given.
+          One result a run, in the order of the seeds given; or None when it has paused.
         """
-        listener = listener or Listener()
+        listener, dropped = listener or Listener(), dropped or {}
         with self._timed("train"):
             state = self.lockstep.initial()
         best = jnp.zeros_like(state.parameters)
@@ -127,8 +143,16 @@ class Cohort:
         state, best = self.lockstep.by_replica(state), self.lockstep.by_replica(best)
         total = self._training["epochs"] * self.lockstep.batches.steps_per_epoch
         self._saved_at = time.perf_counter()
-        while self._epoch < self._training["epochs"] and not self._all_done():
+        state = self._drop(state, dropped)
+        epochs, begun = self._training["epochs"], self._epoch
+        while self._epoch < (epochs if until is None else min(until, epochs)) and not self._all_done():
             state, best = self._train_epoch(state, best, checkpoints, listener, total)
+            state = self._drop(state, dropped)
+        self._note_divergence(state)
+        if self._epoch < epochs and not self._all_done():
+            if checkpoints is not None and self._epoch > begun:
+                self._save(checkpoints, state, best)
+            return None
         listener.stepped(total, total)
         return self._results(best)
 
@@ -144,6 +168,20 @@ class Cohort:
     def _all_done(self) -> bool:
         return all(progress.done for progress in self._progress)
 
+    def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
+        """Gives up the runs whose time has come, and their slots. One that patience has stopped has all it would ever have."""
+        due = [(epochs, run) for epochs, runs in dropped.items() if epochs <= self._epoch for run in runs]
+        due = [(epochs, run) for epochs, run in due if not self._progress[run].stopped and self._progress[run].dropped_at is None]
+        for epochs, run in due:
+            self._progress[run].dropped_at = epochs * self.lockstep.pairs
+        self._update_active()
+        slots = None
+        # Halved as often as it goes before the next step: every size on the way would have to be compiled.
+        while due and not self._all_done() and slots is not self.lockstep.slots:
+            slots = self.lockstep.slots
+            state = self._restack(state)
+        return state
+
     def _train_epoch(self, state, best, checkpoints, listener, total) -> tuple[ReplicaState, jax.Array]:
         epoch = self.lockstep.epoch(self._epoch)
         due = self._evaluation_steps(epoch)
@@ -155,6 +193,8 @@ class Cohort:
             compiled = self.lockstep.programs.train.compile_seconds - before
             looked += compiled
             self.seconds["compile"] += compiled
+            self.steps["lockstep"] += 1
+            self.steps["replica"] += len(self.lockstep.slots)
             self._index = index + 1
             if not due[index] and self._index - looked_at < look_every:
                 continue
@@ -190,14 +230,15 @@ class Cohort:
         return due
 
     def _restack(self, state: ReplicaState) -> ReplicaState:
-        """Shrinks the program when patience has emptied half of its slots.
+        """Shrinks the program when patience, or dropping runs, has emptied half of its slots.
 
         A diverged run keeps its slot, so that when the cohort is re-stacked does not depend on whether a neighbour diverged.
         """
         if not self._execution["restack"]:
             return state
         slots = self.lockstep.slots
-        kept = [slot for slot, run in enumerate(slots) if run >= 0 and not self._progress[run].stopped]
+        left = [progress.stopped or progress.dropped_at is not None for progress in self._progress]
+        kept = [slot for slot, run in enumerate(slots) if run >= 0 and not left[run]]
         return self.lockstep.restack(state, kept)
 
     # -- scores ------------------------------------------------------------------------------------------------------
@@ -253,7 +294,7 @@ class Cohort:
     def _keep_improved(self, state, best, samples: int) -> tuple[jax.Array, list[float]]:
         """The best parameters so far and the dev scores of all runs still training."""
         losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
-        diverged_at = np.asarray(state.diverged_at)
+        self._note_divergence(state)
         dev_outputs = self._outputs("dev", state.parameters)
         on_test = self._training["best_on_test"] and "test" in self._data.splits
         test_outputs = self._outputs("test", state.parameters) if on_test else None
@@ -264,9 +305,6 @@ class Cohort:
             if run < 0 or self._progress[run].done:
                 continue
             progress = self._progress[run]
-            if diverged_at[slot] >= 0:
-                progress.diverged_at = int(diverged_at[slot])
-                continue
             dev = self._scores("dev", dev_outputs[slot])
             improved[slot] = self._note(run, dev, samples, float(losses[slot]))
             if test_outputs is not None:
@@ -276,6 +314,13 @@ class Cohort:
         jax.block_until_ready(best)
         self._update_active()
         return best, shown
+
+    def _note_divergence(self, state: ReplicaState) -> None:
+        """Marks the runs whose loss is no longer finite."""
+        diverged_at = np.asarray(state.diverged_at)
+        for slot, run in enumerate(self.lockstep.slots):
+            if run >= 0 and not self._progress[run].done and diverged_at[slot] >= 0:
+                self._progress[run].diverged_at = int(diverged_at[slot])
 
     def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
         """Adds an evaluation to a run's curve; whether it is its best."""
@@ -314,6 +359,7 @@ class Cohort:
             "progress": [dataclasses.asdict(progress) for progress in self._progress],
             "seconds": self.seconds,
             "answered": self.answered,
+            "steps": self.steps,
         }
         number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         checkpoints.save(number, {"state": state, "best": best}, notes)
@@ -332,17 +378,20 @@ class Cohort:
         self.seconds.update(notes["seconds"])
         self.answered.update(notes.get("answered", {}))  # those of older versions have none
         steps = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
+        # A checkpoint of an older version does not count them.
+        self.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(self.lockstep.slots)})
         listener.resumed(steps, self._training["epochs"] * self.lockstep.batches.steps_per_epoch)
         return arrays["state"], arrays["best"]
 
     def _results(self, best) -> list[RunResult]:
         tests: list[dict | None] = [None] * len(self._progress)
-        if "test" in self._data.splits:
+        # What was given up half-way has no result to be tested.
+        tested = [run for run, progress in enumerate(self._progress) if progress.best is not None and progress.status != "dropped"]
+        if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
                 outputs = self._outputs("test", self.lockstep.by_replica(best))
-                for run, progress in enumerate(self._progress):
-                    if progress.best is not None:
-                        tests[run] = self._scores("test", outputs[run])
+                for run in tested:
+                    tests[run] = self._scores("test", outputs[run])
         host = np.asarray(best)
         to_tree = self.lockstep.programs.flat.to_tree
         return [

@@ -29,6 +29,7 @@ class RunProgress:
       best_on_test: scores and samples of the evaluation that was best on TEST, where that was asked for.
       stopped: patience has run out.
       diverged_at: samples seen when the loss was no longer finite.
+      dropped_at: samples after which the run was given up, because others did better.
     """
 
     curve: list = dataclasses.field(default_factory=list)
@@ -38,10 +39,18 @@ class RunProgress:
     best_on_test: dict | None = None
     stopped: bool = False
     diverged_at: int | None = None
+    dropped_at: int | None = None
 
     @property
     def done(self) -> bool:
-        return self.stopped or self.diverged_at is not None
+        return self.stopped or self.diverged_at is not None or self.dropped_at is not None
+
+    @property
+    def status(self) -> str:
+        """What to call the run once it is done: "diverged", "dropped" or "finished"."""
+        if self.diverged_at is not None:
+            return "diverged"
+        return "finished" if self.dropped_at is None else "dropped"
 
     def note(self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int) -> bool:
         """Adds an evaluation to the curve and says whether it is the best so far."""

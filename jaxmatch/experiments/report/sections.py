@@ -16,11 +16,12 @@ NOTHING = "–"
 
 def summary(folder: SweepFolder) -> str:
     """How far the sweep is."""
-    diverged = sum(record["status"] == "diverged" for record in folder.records.values())
+    diverged, dropped = (sum(each["status"] == status for each in folder.records.values()) for status in ("diverged", "dropped"))
     counts = [
         f"{len(folder.runs)} runs planned",
-        f"{len(folder.records) - diverged} finished",
+        f"{len(folder.records) - diverged - dropped} finished",
         f"{diverged} diverged",
+        *([f"{dropped} dropped by successive halving"] if dropped else []),
         f"{len(folder.missing)} missing",
     ]
     return markup.element("p", ", ".join(counts) + ".", class_="summary")

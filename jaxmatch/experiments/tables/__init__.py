@@ -109,9 +109,8 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
             f"records {first} and {second} have one place in the table but were trained on different data",
             remedy="move the runs of one of the two away",
         )
-    finished = tuple(record for record in by_seed.values() if record["status"] == "finished")
-    diverged = tuple(record for record in by_seed.values() if record["status"] == "diverged")
-    return Cell(finished, diverged, {score: _summary(finished, score) for score in layout.scores})
+    of = {status: tuple(record for record in by_seed.values() if record["status"] == status) for status in fields.STATUSES}
+    return Cell(*of.values(), {score: _summary(of["finished"], score) for score in layout.scores})
 
 
 def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
@@ -138,7 +137,7 @@ def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
 def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
     """Gathers the records of a sweep into a table.
 
-    Runs that differ in the seed alone are averaged; diverged ones are counted and left out. Grid keys that the layout
+    Runs that differ in the seed alone are averaged; diverged and dropped ones are counted and left out. Grid keys that the layout
     does not name become row labels where runs of one cell differ in them.
 
     Arguments:

@@ -27,6 +27,20 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
     )
 
 
+def _dropped(records: Sequence[Mapping]) -> list[str]:
+    """How many runs were given up on the way, and when."""
+    told = [record.get("dropped") for record in records if record["status"] == "dropped"]
+    if not told:
+        return []
+    after = [each["after_epochs"] for each in told if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)]
+    when = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
+    shares = {each.get("eta") for each in told if isinstance(each, Mapping)}
+    share = f"the best 1/{shares.pop()} of the settings went on each time" if len(shares) == 1 and None not in shares else ""
+    why = "; ".join(part for part in (when, share) if part)
+    verb = "was" if len(told) == 1 else "were"
+    return [f"{len(told)} of {len(records)} runs {verb} dropped by successive halving{f' ({why})' if why else ''}, and count in no mean."]
+
+
 def _about(record: Mapping) -> str:
     """What the splits are whose names do not say it; records of older versions do not hold it."""
     about = record["data"].get("about")
@@ -62,10 +76,11 @@ def caption(
     """
     finished = [record for record in records if record["status"] == "finished"]
     sentences = [_seeds(finished, cells)]
-    diverged = len(records) - len(finished)
+    diverged = sum(record["status"] == "diverged" for record in records)
     if diverged:
         verb = "is" if diverged == 1 else "are"
         sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
+    sentences += _dropped(records)
     parts = {score.partition(".")[0] for score in scores}
     chosen = " or ".join(numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
     choice = f"Checkpoint chosen on {chosen}"

@@ -100,7 +100,7 @@ def published_beside(table: Content) -> dict[Place, Published]:
 def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
     return all(
         fields.has_setting(record, key) and fields.identity(fields.setting_of(record, key)) == fields.identity(value)
-        for record in (*cell.finished, *cell.diverged)
+        for record in cell.records
         for key, value in asked.items()
     )
 

@@ -19,11 +19,11 @@ _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
 def as_csv(table: Content) -> str:
     """One line a cell below a header, also where the printed table is pivoted.
 
-    The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, and for each score its mean,
-    its sample standard deviation, the number of runs that have it and the ends of the mean's 95% confidence interval. Where
-    the layout names an original: the difference to it and Welch's p. Where a published row has a cell's settings: its
-    number, as a share like ours, and what the interval says about it; other published rows are left out. What is undefined
-    is empty. Accuracies and such are shares of 1, not percent.
+    The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there are
+    some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends of the mean's
+    95% confidence interval. Where the layout names an original: the difference to it and Welch's p. Where a published row has a
+    cell's settings: its number, as a share like ours, and what the interval says about it; other published rows are left out.
+    What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -32,12 +32,14 @@ def as_csv(table: Content) -> str:
     names += ["difference", "p_value"] if table.layout.original else []
     differences, beside = comparisons.differences(table), comparisons.published_beside(table)
     names += ["published", "verdict"] if beside else []
+    any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
+    statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
     writer.writerow(
-        [*keys, "parameters", "finished", "diverged", *(f"{score}.{name}" for score in table.layout.scores for name in names)]
+        [*keys, "parameters", *statuses, *(f"{score}.{name}" for score in table.layout.scores for name in names)]
     )
     for place, settings, cell in comparisons.cells(table):
-        sizes = dict.fromkeys(record["parameters"] for record in (*cell.finished, *cell.diverged))
-        counts = [";".join(map(str, sizes)), len(cell.finished), len(cell.diverged)]
+        sizes = dict.fromkeys(record["parameters"] for record in cell.records)
+        counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
         numbers: list[Any] = []
         for score, summary in cell.scores.items():
             told = _score_as_json(summary, score, differences.get((place, score)), beside.get(place))
@@ -107,11 +109,12 @@ def _cell_as_json(
         for score, summary in cell.scores.items()
     }
     runs = []
-    for record in sorted((*cell.finished, *cell.diverged), key=lambda each: each["seed"]):
+    for record in sorted(cell.records, key=lambda each: each["seed"]):
         parts = {part: fields.scores_of(record, part) for part in ("dev", "test", "best_on_test")}
         details = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
         runs.append(details | {"scores": parts})
-    return {"finished": len(cell.finished), "diverged": len(cell.diverged), "scores": scores, "runs": runs}
+    counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)} | ({"dropped": len(cell.dropped)} if cell.dropped else {})
+    return {**counts, "scores": scores, "runs": runs}
 
 
 def _without_nan(value: Any) -> Any:

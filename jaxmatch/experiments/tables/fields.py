@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 
-STATUSES = ("finished", "diverged")
+STATUSES = ("finished", "diverged", "dropped")
 FORMAT = 1
 
 # Field -> what it must be. A bool is an int to Python but not to a record.

@@ -70,12 +70,19 @@ class Cell:
     Attributes:
       finished: records, by seed.
       diverged: records, by seed; in no mean.
+      dropped: records, by seed, of runs that were given up on the way; in no mean.
       scores: score -> Summary.
     """
 
     finished: tuple[Mapping, ...]
     diverged: tuple[Mapping, ...]
+    dropped: tuple[Mapping, ...]
     scores: Mapping[str, Summary]
+
+    @property
+    def records(self) -> tuple[Mapping, ...]:
+        """All of its records."""
+        return (*self.finished, *self.diverged, *self.dropped)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ def _heading(what: str, score: str) -> str:
 
 
 def _data_name(cell: Cell) -> str:
-    return (*cell.finished, *cell.diverged)[0]["data"]["name"]
+    return cell.records[0]["data"]["name"]
 
 
 def _best_means(table: Content) -> dict[tuple[str, str], str]:
@@ -80,7 +80,8 @@ def _score_text(cell: Cell | None, score: str, best: dict[tuple[str, str], str])
         return Text(NOTHING)
     summary = cell.scores[score]
     if summary.mean is None:
-        return Text("diverged" if cell.diverged and not cell.finished else NOTHING)
+        # Of a setting that was dropped with a diverged run, the latter is why.
+        return Text(NOTHING if cell.finished else "diverged" if cell.diverged else "dropped")
     mean = numbers.print_number(score, summary.mean)
     spread = "" if summary.deviation is None else f" ± {numbers.print_number(score, summary.deviation)}"
     fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
@@ -123,12 +124,13 @@ def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
 def _seeds(cell: Cell | None) -> str:
     if cell is None:
         return NOTHING
-    return f"{len(cell.finished)}" + (f" + {len(cell.diverged)} diverged" if cell.diverged else "")
+    left_out = [f" + {len(runs)} {how}" for runs, how in ((cell.diverged, "diverged"), (cell.dropped, "dropped")) if runs]
+    return f"{len(cell.finished)}{''.join(left_out)}"
 
 
 def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Text, ...]:
     row = table.rows[number]
-    records = [record for cell in row.cells if cell is not None for record in (*cell.finished, *cell.diverged)]
+    records = [record for cell in row.cells if cell is not None for record in cell.records]
     seeds = [_seeds(cell) for cell in row.cells]
     texts = [Text(OWN)] if named else []
     texts += [Text(numbers.print_setting(key, value)) for key, value in row.settings.items()]

@@ -1,0 +1,198 @@
+"""Successive halving decides by arithmetic and by dev scores alone."""
+
+import dataclasses
+import functools
+import math
+
+import pytest
+import small_sweep
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import halving, launch, tuning
+from jaxmatch.experiments.halving import Halving, Standing, default_rungs, ranking, standing
+from jaxmatch.experiments.plan import make_plan
+
+
+def test_a_third_goes_on_at_each_rung():
+    rule = Halving(eta=3, rungs=(1, 3), epochs=9, settings=9)
+    assert rule.counts() == (9, 3, 1)
+    # 9 x 1 + 3 x 2 + 1 x 6 of 9 x 9 epochs
+    assert rule.share() == pytest.approx(21 / 81)
+    assert rule.text(810) == (
+        "  successive halving: of 9 settings 3 after epoch 1, 1 after epoch 3 of 9 go on; 210 of 810 replica steps (26%) if all "
+        "settings cost the same and no run stops early"
+    )
+    # 60 settings of the paper's grid in 30 epochs: 60 x 3 + 20 x 7 + 7 x 20 = 460 of 1800
+    assert default_rungs(30, 60, 3) == (3, 10)
+    assert Halving(3, (3, 10), 30, 60).share() == pytest.approx(460 / 1800)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "settings", "eta", "first", "rungs"),
+    [
+        (30, 3, 3, 1, (10,)),  # one rung leaves one setting
+        (30, 4, 3, 1, (3, 10)),
+        (30, 60, 2, 1, (7, 15)),
+        (30, 60, 3, 5, (5, 10)),  # nothing is known before the first evaluation
+        (30, 60, 3, 12, (12,)),
+        (2, 60, 3, 1, (1,)),
+        (1, 60, 3, 1, ()),
+    ],
+)
+def test_default_rungs(epochs, settings, eta, first, rungs):
+    assert default_rungs(epochs, settings, eta, first) == rungs
+
+
+@given(st.integers(2, 500), st.integers(2, 500), st.integers(2, 7), st.integers(1, 500))
+@example(2, 2, 7, 1)
+def test_rungs_lie_between_the_first_evaluation_and_the_end(epochs, settings, eta, first):
+    rungs = default_rungs(epochs, settings, eta, first)
+    assert bool(rungs) == (first < epochs)
+    assert list(rungs) == sorted(set(rungs)) and len(rungs) <= halving.MOST_RUNGS
+    assert all(first <= rung < epochs for rung in rungs)
+
+
+@st.composite
+def rules(draw):
+    epochs = draw(st.integers(2, 60))
+    rungs = draw(st.sets(st.integers(1, epochs - 1), min_size=1, max_size=6))
+    return Halving(draw(st.integers(2, 6)), tuple(sorted(rungs)), epochs, draw(st.integers(1, 300)))
+
+
+@given(rules())
+def test_dropping_leaves_a_setting_and_saves_what_it_drops(rule):
+    counts = rule.counts()
+    assert counts[0] == rule.settings and counts[-1] >= 1
+    for before, after in zip(counts, counts[1:], strict=False):
+        assert (after - 1) * rule.eta < before <= after * rule.eta  # the least number that is a share of 1/eta or more
+    # Counted epoch by epoch.
+    trained = sum(counts[sum(rung <= epoch for rung in rule.rungs)] for epoch in range(rule.epochs))
+    assert math.isclose(rule.share(), trained / (rule.settings * rule.epochs))
+    assert rule.share() <= 1 and (rule.share() < 1) == (rule.settings > 1)
+
+
+def curve(*scores):
+    return [{"samples": 10 * number, "dev": {"accuracy": score}} for number, score in enumerate(scores, start=1)]
+
+
+def test_a_run_stands_where_it_stood_whatever_came_after():
+    run = {"curve": curve(0.5, 0.8, 0.7, 0.9), "diverged_at_samples": None}
+    assert [standing(run, "accuracy", samples).score for samples in (9, 10, 20, 30, 40)] == [None, 0.5, 0.8, 0.8, 0.9]
+    diverged = run | {"diverged_at_samples": 25}
+    assert standing(diverged, "accuracy", 20) == Standing(0.8)
+    assert standing(diverged, "accuracy", 30) == Standing(None, diverged=True)
+    losses = {"curve": [{"samples": 1, "dev": {"loss": 0.3}}, {"samples": 2, "dev": {"loss": 0.5}}], "diverged_at_samples": None}
+    assert standing(losses, "loss", 2).score == 0.3
+    # A score that is not defined is null in a record.
+    assert standing(run | {"curve": curve(None, 0.1)}, "accuracy", 20).score == 0.1
+    assert standing(run | {"curve": curve(None)}, "accuracy", 20).score is None
+
+
+def test_settings_are_ranked_by_the_mean_of_their_seeds():
+    standings = {
+        "one good seed": [Standing(0.9), Standing(0.1)],
+        "first of equals": [Standing(0.6), Standing(0.6)],
+        "second of equals": [Standing(0.7), Standing(0.5)],
+        "a diverged seed": [Standing(0.99), Standing(None, diverged=True)],
+        "not yet known": [Standing(0.99), Standing(None)],
+    }
+    assert [name for name, _ in ranking(standings, "accuracy")] == [
+        "first of equals", "second of equals", "one good seed", "not yet known",
+    ]  # fmt: skip
+    assert [name for name, _ in ranking(standings, "loss")] == [
+        "one good seed", "first of equals", "second of equals", "not yet known",
+    ]  # fmt: skip
+
+
+def planned(files, grid="0.01,0.003,0.001", epochs=9, **arguments):
+    overrides = small_sweep.overrides(files) | {"training.epochs": str(epochs)} | arguments.pop("overrides", {})
+    return launch.resolve(
+        files / "small.py", overrides=overrides, grid_overrides={"optimizer.learning_rate": grid, **arguments.pop("axes", {})}, **arguments
+    )
+
+
+def test_the_rungs_of_a_plan(small_files):
+    plan = make_plan(planned(small_files, seeds=2))
+    assert halving.settle(plan) == Halving(3, (3,), 9, 3)
+    assert halving.settle(plan, eta=2, rungs=(1, 4)) == Halving(2, (1, 4), 9, 3)
+    assert [len(runs) for runs in halving.settings_of(plan).values()] == [2, 2, 2]
+    # 64 pairs an epoch: dev is first scored in the second one.
+    late = make_plan(planned(small_files, overrides={"training.evaluate_every_samples": "100"}))
+    assert halving.settle(late, eta=9).rungs == (2,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "problem"),
+    [
+        ({"grid": "0.01"}, {}, "the grid has one setting"),
+        ({"epochs": 1}, {}, "by the end of epoch 1 of 1: there is no time left"),
+        ({"overrides": {"training.evaluate_every_samples": "1000"}}, {}, "by the end of epoch 16 of 9"),
+        ({}, {"rungs": (3, 1)}, "rungs after the epochs 3, 1 cannot be used.*from 1 to 8"),
+        ({}, {"rungs": (3, 3)}, "rungs after the epochs 3, 3 cannot"),
+        ({}, {"rungs": (9,)}, "rungs after the epochs 9 cannot"),
+        ({"overrides": {"training.evaluate_every_samples": "100"}}, {"rungs": (1,)}, "from 2 to 8"),
+        ({"axes": {"training.selection": "accuracy,loss"}}, {}, r"differ in training.selection \(dev.accuracy, dev.loss\)"),
+    ],
+)
+def test_what_cannot_be_halved_is_refused(small_files, changes, arguments, problem):
+    with pytest.raises(InputError, match=problem):
+        halving.settle(make_plan(planned(small_files, **changes)), **arguments)
+
+
+def test_settings_of_different_length_are_refused(small_files):
+    sweep = planned(small_files)
+    grid = {**sweep.grid, "training.epochs": (3, 9)}
+    with pytest.raises(InputError, match=r"differ in training.epochs \(3, 9\)"):
+        halving.settle(make_plan(dataclasses.replace(sweep, grid=grid)))
+
+
+def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
+    watcher = small_sweep.Watcher()
+    rule = functools.partial(halving.settle, rungs=(1, 3))
+    launch.show_plan(planned(small_files, grid="0.01,0.003,0.001,0.0003", seeds=2), tmp_path / "work", watcher, rule)
+    # 4 steps an epoch; (4 x 1 + 2 x 2 + 1 x 6) x 2 seeds x 4 steps of 4 x 9 x 2 x 4
+    assert "of 4 settings 2 after epoch 1, 1 after epoch 3 of 9 go on; 112 of 288 replica steps (39%)" in watcher.text
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
+    def record(rate, seed, dev, status="finished"):
+        return {
+            "seed": seed, "variant": "", "overrides": {"rate": rate}, "status": status, "selected_on": "dev.accuracy",
+            "dev": {"accuracy": dev}, "data": {"name": "sick"},
+        }  # fmt: skip
+
+    finished = [record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
+    # Of the last setting patience had stopped one run before the other was dropped.
+    others = [(0.1, "dropped", "dropped"), (0.3, "diverged", "dropped"), (0.4, "finished", "dropped")]
+    records = [record(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)]
+    choice = tuning.choose(records[:2] + finished + records[2:])
+    assert choice.overrides == {"rate": 0.2}
+    assert (choice.candidates, choice.diverged, choice.dropped) == (4, 1, 2)
+    assert "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving:" in choice.note()
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ((), {}),
+        (("--halving",), {"halve": True}),
+        (("--halving", "--eta", "2", "--rungs", "1,10"), {"halve": True, "eta": 2, "rungs": (1, 10)}),
+    ],
+)
+def test_the_command_says_how_to_halve(monkeypatch, tmp_path, words, given):
+    calls = []
+    monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
+    assert main(["tune", "a.py", "--workdir", str(tmp_path), *words]) == 0
+    assert {name: value for name, value in calls[0].items() if name in ("halve", "eta", "rungs")} == given
+
+
+def test_a_rule_without_halving_is_one_line(capsys, tmp_path):
+    assert main(["tune", "a.py", "--workdir", str(tmp_path), "--rungs", "3"]) == 2
+    assert capsys.readouterr().err == "jaxmatch: --rungs says how to drop settings, which was not asked for; add --halving\n"
+    for words in (("--eta", "1"), ("--rungs", "3,x"), ("--rungs", "0")):
+        with pytest.raises(SystemExit):
+            main(["tune", "a.py", "--halving", *words])

@@ -1,0 +1,227 @@
+"""A grid trained rung by rung chooses what the whole grid would, and what goes on is what it would have been."""
+
+import functools
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import small_sweep
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import halving, launch, tuning
+from jaxmatch.experiments.reading import read_sweep_folder
+from jaxmatch.experiments.tables import make_table
+
+pytestmark = pytest.mark.slow
+
+# Four settings of two seeds in two cohorts of four runs; one of them diverges.
+GRID, SEEDS = "0.03,1e30,0.00003,0.003", 2
+RUNGS = (1, 3)
+STEPS = 4  # an epoch
+EPOCHS = 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs(small_files):
+    with small_sweep.compiled_programs_kept(small_files / "programs"):
+        yield
+
+
+def planned(files, restack=True):
+    overrides = {"training.epochs": str(EPOCHS), "execution.maximum_replicas": "4", "execution.restack": str(restack)}
+    return launch.resolve(
+        files / "small.py", seeds=SEEDS, grid_overrides={"optimizer.learning_rate": GRID},
+        overrides=small_sweep.overrides(files) | overrides,
+    )  # fmt: skip
+
+
+RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS)
+
+
+def run(files, workdir, rule=RULE, restack=True, watcher=None):
+    """The records and the watcher of a launch."""
+    watcher = watcher or small_sweep.Watcher()
+    return launch.run(planned(files, restack), workdir, watcher, rule), watcher
+
+
+@pytest.fixture(scope="module")
+def whole(small_files):
+    """The records and the folder of the whole grid."""
+    return run(small_files, small_files / "whole", rule=None)[0], small_files / "whole"
+
+
+@pytest.fixture(scope="module")
+def halved(small_files):
+    """Records, watcher and folder of the grid that halving made."""
+    return *run(small_files, small_files / "halved"), small_files / "halved"
+
+
+def by_rate(records):
+    found = {}
+    for record in records:
+        found.setdefault(record["overrides"]["optimizer.learning_rate"], []).append(record)
+    return found
+
+
+def test_the_choice_is_that_of_the_whole_grid(whole, halved):
+    full, chosen = tuning.choose(whole[0]), tuning.choose(halved[0])
+    assert (chosen.overrides, chosen.mean) == (full.overrides, pytest.approx(full.mean, abs=1e-6))
+    assert (full.candidates, full.diverged, full.dropped) == (4, 1, 0)
+    assert (chosen.candidates, chosen.diverged, chosen.dropped) == (4, 1, 2)
+    assert "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving: learning_rate=" in chosen.note()
+
+
+def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
+    before = {record["run"]: record for record in whole[0]}
+    statuses = {rate: [record["status"] for record in records] for rate, records in by_rate(halved[0]).items()}
+    best = tuning.choose(halved[0]).overrides["optimizer.learning_rate"]
+    assert statuses == {rate: ["diverged" if rate == 1e30 else "finished" if rate == best else "dropped"] * 2 for rate in statuses}
+    epochs = []
+    for record in halved[0]:
+        if record["status"] != "dropped":
+            assert record["dropped"] is None
+            continue
+        after = record["dropped"]["after_epochs"]
+        epochs.append(after)
+        assert record["dropped"] == {"after_epochs": after, "at_samples": 64 * after, "eta": 2, "rungs": [1, 3]}
+        assert record["test"] is None and not (halved[2] / "runs" / record["run"] / "model").exists()
+        known = before[record["run"]]["curve"][:after]
+        assert [entry["samples"] for entry in record["curve"]] == [entry["samples"] for entry in known]
+        assert [e["train_loss"] for e in record["curve"]] == pytest.approx([e["train_loss"] for e in known], abs=1e-6)
+        assert record["dev"]["accuracy"] == max(entry["dev"]["accuracy"] for entry in record["curve"])
+    assert sorted(epochs) == [1, 1, 3, 3]
+
+
+def test_what_goes_on_has_the_bits_of_the_whole_grid(small_files, whole, tmp_path):
+    """Nothing but the end of the others differs where the programs stay as they are."""
+    records, _ = run(small_files, tmp_path, restack=False)
+    before, after = small_sweep.lasting(whole[1]), small_sweep.lasting(tmp_path)
+    finished = {record["run"] for record in records if record["status"] == "finished"}
+    assert len(finished) == 2
+    for name in finished:
+        (old, old_parameters), (new, new_parameters) = before[name], after[name]
+        new["config"]["execution"]["restack"] = True
+        assert (new, new_parameters) == (old, old_parameters)
+
+
+def test_a_smaller_program_changes_no_more_than_rounding(whole, halved):
+    before = {record["run"]: record for record in whole[0]}
+    for record in halved[0]:
+        if record["status"] == "finished":
+            known = before[record["run"]]
+            np.testing.assert_allclose(
+                [entry["train_loss"] for entry in record["curve"]], [entry["train_loss"] for entry in known["curve"]], atol=1e-5
+            )
+            assert record["test"] == pytest.approx(known["test"], abs=1e-4)
+
+
+def test_the_saving_is_counted(halved):
+    notes = json.loads((halved[2] / "halving.json").read_text())
+    assert [each["after_epochs"] for each in notes["decisions"]] == [1, 3]
+    assert [(each["settings"], len(each["ranking"]), len(each["go_on"])) for each in notes["decisions"]] == [(4, 3, 2), (2, 2, 1)]
+    saving = notes["saving"]
+    assert saving["replica_steps"]["whole"] == 8 * EPOCHS * STEPS and saving["lockstep_steps"]["whole"] == 2 * EPOCHS * STEPS
+    # The best two settings by the first rung lie in different cohorts: each goes on with two of four slots to the second rung,
+    # after which one cohort is over.
+    assert saving["lockstep_steps"]["made"] == (3 + EPOCHS) * STEPS
+    assert saving["replica_steps"]["made"] == (2 * 4 * 1 + 2 * 2 * 2 + 2 * (EPOCHS - 3)) * STEPS
+    assert 0 < saving["train_seconds"]["made"] and 0 < saving["train_seconds"]["whole"]
+    said = halved[1].text
+    assert "of 4 settings 2 after epoch 1, 1 after epoch 3 of 6 go on" in said
+    assert "rung after epoch 1: 2 of 4 settings go on (mean dev.accuracy so far" in said
+    assert "successive halving: 36 of 48 lockstep steps (75%), 88 of 192 replica steps (46%); trained for" in said
+
+
+def test_again_nothing_is_trained_and_all_is_the_same(small_files, halved):
+    notes, lasting = (halved[2] / "halving.json").read_text(), small_sweep.lasting(halved[2])
+    records, watcher = run(small_files, halved[2])
+    assert watcher.trained == [] and records == halved[0] and "8 runs, all on record" in watcher.text
+    assert (halved[2] / "halving.json").read_text() == notes and small_sweep.lasting(halved[2]) == lasting
+
+
+def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
+    text = launch.table(halved[2])
+    assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
+    assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the settings went on each" in text
+    assert "2 of 8 runs diverged" in text and text.count("0 + 2 dropped") == 2 and len(re.findall(r"\| +dropped", text)) == 4
+    lines = launch.table(halved[2], "csv").splitlines()
+    assert lines[0].startswith("optimizer.learning_rate,parameters,finished,diverged,dropped,")
+    assert main(["report", str(halved[2])]) == 0
+    assert "8 runs planned, 2 finished, 2 diverged, 4 dropped by successive halving, 0 missing." in (halved[2] / "report.html").read_text()
+
+
+class Stop(Exception):
+    """Stands for a kill."""
+
+
+class StopAt(small_sweep.Watcher):
+    """Raises in the n-th call of one of its methods."""
+
+    def __init__(self, method, count):
+        super().__init__()
+        self._left = count
+        before = getattr(self, method)
+
+        def call(*arguments):
+            self._left -= 1
+            if not self._left:
+                raise Stop
+            return before(*arguments)
+
+        setattr(self, method, call)
+
+
+@pytest.mark.parametrize(
+    ("method", "count"),
+    # While training before a rung and behind it, with one cohort at the rung, with both, when it is decided, when one is over.
+    [("evaluated", 1), ("cohort_paused", 1), ("cohort_paused", 2), ("rung", 1), ("evaluated", 4), ("rung", 2), ("cohort_done", 1)],
+)
+def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method, count):
+    with pytest.raises(Stop):
+        run(small_files, tmp_path, watcher=StopAt(method, count))
+    records, _ = run(small_files, tmp_path)
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+    made, known = (json.loads((folder / "halving.json").read_text()) for folder in (tmp_path, halved[2]))
+    assert made["decisions"] == known["decisions"]
+    assert made["saving"]["replica_steps"] == known["saving"]["replica_steps"]
+    assert [record["run"] for record in records] == [record["run"] for record in halved[0]]
+
+
+def test_without_its_checkpoints_a_cohort_drops_the_same_runs_again(small_files, halved, tmp_path):
+    """Behind the rungs, from the start: a dropped run is trained as far as it was."""
+    with pytest.raises(Stop):
+        run(small_files, tmp_path, watcher=StopAt("rung", 2))
+    for folder in (tmp_path / "cohorts").glob("*/checkpoints"):
+        shutil.rmtree(folder)
+    run(small_files, tmp_path)
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+
+
+def test_the_whole_grid_after_all(small_files, whole, halved, tmp_path):
+    """What was dropped is missing to a sweep, and is trained from the start; what was not is left alone."""
+    workdir = shutil.copytree(halved[2], tmp_path / "work")
+    dropped = {record["run"] for record in halved[0] if record["status"] == "dropped"}
+    records, watcher = run(small_files, workdir, rule=None)
+    assert [set(runs) for runs in watcher.trained] == [dropped] and "8 runs (4 on record)" in watcher.text
+    assert {record["status"] for record in records} == {"finished", "diverged"}
+    assert tuning.choose(records) == tuning.choose(whole[0])
+    # Halving finds all of it done.
+    again, watcher = run(small_files, workdir)
+    assert watcher.trained == [] and again == records
+
+
+def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
+    notes = (halved[2] / "sweep.json").read_text()
+    with pytest.raises(InputError, match=r"halving.json: the grid of this folder was halved at other rungs.*another --workdir"):
+        run(small_files, halved[2], rule=functools.partial(halving.settle, eta=3, rungs=RUNGS))
+    assert (halved[2] / "sweep.json").read_text() == notes
+
+
+def test_a_damaged_note_is_one_line(small_files, halved, tmp_path):
+    workdir = shutil.copytree(halved[2], tmp_path / "work")
+    (workdir / "halving.json").write_text("{")
+    with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
+        run(small_files, workdir)
