@@ -109,9 +109,8 @@ def test_settings_are_ranked_by_the_mean_of_their_seeds():
 
 def planned(files, grid="0.01,0.003,0.001", epochs=9, **arguments):
     overrides = small_sweep.overrides(files) | {"training.epochs": str(epochs)} | arguments.pop("overrides", {})
-    return launch.resolve(
-        files / "small.py", overrides=overrides, grid_overrides={"optimizer.learning_rate": grid, **arguments.pop("axes", {})}, **arguments
-    )
+    axes = {"optimizer.learning_rate": grid, **arguments.pop("axes", {})}
+    return launch.resolve(files / "small.py", overrides=overrides, grid_overrides=axes, **arguments)
 
 
 def test_the_rungs_of_a_plan(small_files):

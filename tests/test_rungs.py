@@ -145,12 +145,13 @@ def test_again_nothing_is_trained_and_all_is_the_same(small_files, halved):
 def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
     text = launch.table(halved[2])
     assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
-    assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the settings went on each" in text
+    assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the settings" in text
     assert "2 of 8 runs diverged" in text and text.count("0 + 2 dropped") == 2 and len(re.findall(r"\| +dropped", text)) == 4
     lines = launch.table(halved[2], "csv").splitlines()
     assert lines[0].startswith("optimizer.learning_rate,parameters,finished,diverged,dropped,")
     assert main(["report", str(halved[2])]) == 0
-    assert "8 runs planned, 2 finished, 2 diverged, 4 dropped by successive halving, 0 missing." in (halved[2] / "report.html").read_text()
+    page = (halved[2] / "report.html").read_text()
+    assert "8 runs planned, 2 finished, 2 diverged, 4 dropped by successive halving, 0 missing." in page
 
 
 class Stop(Exception):

@@ -62,8 +62,8 @@ class Halving:
         """
         steps = ", ".join(f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True))
         return (
-            f"  successive halving: of {self.settings:,} settings {steps} of {self.epochs} go on; {self.share() * replica_steps:,.0f} of "
-            f"{replica_steps:,} replica steps ({100 * self.share():.0f}%) if all settings cost the same and no run stops early"
+            f"  successive halving: of {self.settings:,} settings {steps} of {self.epochs} go on; "
+            f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) if all settings cost the same and no run stops early"
         )
 
 
@@ -129,10 +129,10 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
     epochs, settings = configs[0].training.epochs, len(settings_of(plan))
     if settings == 1:
         raise InputError("the grid has one setting, so there is none to drop", remedy="leave out --halving, or widen the grid")
-    first = max(
-        math.ceil(cohort.runs[0].config.training.evaluate_every_samples / cohort.data.splits["train"].pairs) for cohort in plan.cohorts
-    )
-    first = max(1, first)
+    first = 1
+    for cohort in plan.cohorts:
+        every = cohort.runs[0].config.training.evaluate_every_samples
+        first = max(first, math.ceil(every / cohort.data.splits["train"].pairs))
     if first >= epochs:
         raise InputError(
             f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",

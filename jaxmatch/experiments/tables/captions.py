@@ -38,7 +38,8 @@ def _dropped(records: Sequence[Mapping]) -> list[str]:
     share = f"the best 1/{shares.pop()} of the settings went on each time" if len(shares) == 1 and None not in shares else ""
     why = "; ".join(part for part in (when, share) if part)
     verb = "was" if len(told) == 1 else "were"
-    return [f"{len(told)} of {len(records)} runs {verb} dropped by successive halving{f' ({why})' if why else ''}, and count in no mean."]
+    why = f" ({why})" if why else ""
+    return [f"{len(told)} of {len(records)} runs {verb} dropped by successive halving{why}, and count in no mean."]
 
 
 def _about(record: Mapping) -> str:

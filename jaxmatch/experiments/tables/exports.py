@@ -113,7 +113,8 @@ def _cell_as_json(
         parts = {part: fields.scores_of(record, part) for part in ("dev", "test", "best_on_test")}
         details = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
         runs.append(details | {"scores": parts})
-    counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)} | ({"dropped": len(cell.dropped)} if cell.dropped else {})
+    counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)}
+    counts |= {"dropped": len(cell.dropped)} if cell.dropped else {}
     return {**counts, "scores": scores, "runs": runs}
 
 
