@@ -63,7 +63,8 @@ class Halving:
         steps = ", ".join(f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True))
         return (
             f"  successive halving: of {self.settings:,} settings {steps} of {self.epochs} go on; "
-            f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) if all settings cost the same and no run stops early"
+            f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
+            "if all settings cost the same and no run stops early"
         )
 
 
