@@ -203,7 +203,7 @@ def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(files, copy, m
     # It was somebody's when it was claimed, and that launcher died before its lock was tried again.
     write_json(copy / "cohorts" / "other" / "cohort.json", {"signature": "s", "runs": ["planned-nowhere"]})
     claims = iter([[CohortFolder(copy / "cohorts" / "other", "s", ("planned-nowhere",))], []])
-    monkeypatch.setattr(Workdir, "claim", lambda self, planned: next(claims))
+    monkeypatch.setattr(Workdir, "claim", lambda self, planned, settled: next(claims))
     monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
     assert small_sweep.launched(files, copy)[1].trained == []
 

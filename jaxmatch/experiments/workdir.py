@@ -172,6 +172,8 @@ class Workdir:
                 whole = wanted.issuperset(cohort.runs)
                 if done:  # records of it are gone: it starts again, unless it holds runs that nobody wants any more
                     if not whole or None not in map(self._record, missing.intersection(cohort.runs)):
+                        if missing.issuperset(cohort.runs):  # a new cohort of the same runs gets the same folder
+                            self._abandon(cohort)
                         continue
                     (cohort.path / "DONE").unlink()
                 elif not whole and self._abandon(cohort):
