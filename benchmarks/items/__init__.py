@@ -1,6 +1,6 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import inference, matching, memory, paper, preparation, replicas, sweep, training
+from benchmarks.items import gains, inference, matching, memory, paper, preparation, replicas, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
@@ -12,4 +12,5 @@ ITEMS: dict[str, Item] = {
     "sweep": sweep.ITEM,
     "memory": memory.ITEM,
     "paper": paper.ITEM,
+    "gains": gains.ITEM,
 }
