@@ -239,6 +239,14 @@ def test_what_every_variant_sets_cannot_be_set_for_all():
     assert resolved("re2_ablation", "snli", overrides={"model.blocks": "2"}).config.model.blocks == 2
 
 
+def test_what_one_variant_sets_cannot_be_set_beside_it():
+    with pytest.raises(InputError, match="config.model.fusion is a setting of the variant simple fusion itself"):
+        resolved("re2_ablation", "snli", overrides={"model.fusion": "simple"})
+    with pytest.raises(InputError, match="config.optimizer.learning_rate is a setting of the variant .*ESAN.* itself"):
+        resolved("comparison", "quora", overrides={"optimizer.learning_rate": "0.01"})
+    assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
+
+
 def test_best_on_test_is_a_column_of_its_own_where_it_is_asked_for():
     assert resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "True"}).table.scores == (
         "dev.mrr", "test.map", "test.mrr", "best_on_test.map", "best_on_test.mrr",

@@ -209,7 +209,7 @@ def changed(
     """A sweep with what a command line changes in it; see `sweep` for the arguments.
 
     Raises:
-      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis, or of what every
+      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis, or of what a
         variant sets.
     """
     overrides, grid_overrides = overrides or {}, grid_overrides or {}
@@ -226,10 +226,15 @@ def changed(
             )
         if planned.variants and all(key in settings for settings in planned.variants.values()):
             raise InputError(f"every variant of this sweep sets config.{key}", remedy="leave it out, or change the sweep file")
-    for key in overrides:
         if key.startswith("model.") and any("model.name" in settings for settings in planned.variants.values()):
             raise InputError(
                 f"config.{key} is not common to the models of this sweep", remedy="leave it out, or change the sweep file"
+            )
+        # It would be lost there without a word.
+        if own := [name for name, settings in planned.variants.items() if key in settings]:
+            raise InputError(
+                f"config.{key} is a setting of the variant {' and of '.join(own)} itself and would not reach it",
+                remedy="leave it out, or change the sweep file",
             )
     config = with_overrides(planned.config, overrides)
     rows = tuple(planned.table.rows) + tuple(key for key in grid if key not in planned.table.rows and key != planned.table.columns)

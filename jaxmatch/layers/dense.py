@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxmatch.layers import parts as parts_module
 from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.matmul import matmul_by_rows
 from jaxmatch.layers.weights import normalized_kernel
 
 
@@ -41,5 +41,5 @@ class Dense(nn.Module):
     def __call__(self, *parts: jax.Array) -> jax.Array:
         """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
         rows, bias = self.weights(*parts_module.sizes(parts))
-        outputs = sum(matmul(part, own_rows, self.precision) for part, own_rows in zip(parts, rows, strict=True)) + bias
+        outputs = matmul_by_rows(parts, rows, self.precision) + bias
         return gelu(outputs) if self.activated else outputs

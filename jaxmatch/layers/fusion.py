@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.matmul import matmul_by_rows
 from jaxmatch.layers.parts import Parts, sizes
 
 
@@ -35,9 +35,9 @@ class FullFusion(nn.Module):
         rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in perspectives), strict=True)
         # All three see `a`: one product with their kernels side by side is faster than three.
         side_by_side = [jnp.concatenate(kernels, axis=-1) for kernels in list(zip(*rows, strict=True))[: len(own)]]
-        seen = sum(matmul(part, kernel, self.precision) for part, kernel in zip(own, side_by_side, strict=True))
+        seen = matmul_by_rows(own, side_by_side, self.precision)
         compared = [
-            sum(matmul(part, kernel, self.precision) for part, kernel in zip(others, kernels[len(own) :], strict=True))
+            matmul_by_rows(others, kernels[len(own) :], self.precision)
             for others, kernels in zip(perspectives.values(), rows, strict=True)
         ]
         compared = gelu(seen + jnp.concatenate(compared, axis=-1) + jnp.concatenate(biases))

@@ -1,5 +1,7 @@
 """The one matrix product all layers use, in the precision a config asks for."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 
@@ -35,5 +37,9 @@ def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Arra
     Returns:
       <float32>[..., columns].
     """
-    rows = split(kernel, sizes(parts), axis=0)
+    return matmul_by_rows(parts, split(kernel, sizes(parts), axis=0), precision)
+
+
+def matmul_by_rows(parts: Parts, rows: Sequence[jax.Array], precision: str) -> jax.Array:
+    """As `matmul_in_parts`, of a kernel that is given as each part's rows: <float32>[inputs of the part, columns]."""
     return sum(matmul(part, own_rows, precision) for part, own_rows in zip(parts, rows, strict=True))
