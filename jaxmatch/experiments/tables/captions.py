@@ -57,12 +57,29 @@ def _data(records: Sequence[Mapping]) -> list[str]:
         sizes = [f"{size:,} {part}" for part, size in (("training", train), ("dev", dev), ("test", test)) if size]
         sentences.append(f"Data: {name} ({', '.join(sizes)} pairs{about}).")
     for vectors in _distinct(record["data"]["vectors"] for record in records):
-        shares = [record["data"].get("coverage") for record in records if record["data"]["vectors"] == vectors]
-        known = {share if isinstance(share, float) and 0 <= share <= 1 else None for share in shares}
-        one = len(known) == 1 and None not in known
-        covered = f", covering {100 * known.pop():.1f}% of the vocabulary" if one else ""
-        sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{covered}.")
+        shares = {_share(record["data"].get("coverage")) for record in records if record["data"]["vectors"] == vectors}
+        sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{_covered(shares)}.")
     return sentences
+
+
+def _share(coverage: Any) -> float | None:
+    """Of the words in the texts, each as often as it stands there: how many have a vector; None where a record does not tell."""
+    share = coverage.get("tokens_with_vector") if isinstance(coverage, Mapping) else None
+    return share if isinstance(share, float) and 0 <= share <= 1 else None
+
+
+def _covered(shares: set[float | None]) -> str:
+    """The same in words, where all data sets of a table tell it."""
+    if None in shares:
+        return ""
+    low, high = (_percent(share) for share in (min(shares), max(shares)))
+    return f" ({low if low == high else f'{low} to {high}'} of the tokens have one)"
+
+
+def _percent(share: float) -> str:
+    """"99.5%", and "100%" only where nothing is missing."""
+    text = f"{100 * share:.1f}"
+    return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
 
 
 def caption(

@@ -1,0 +1,63 @@
+"""Records as a small sweep would leave them, for the tests of tables, and what a table prints of them."""
+
+import re
+
+from jaxmatch.experiments.tables import TableLayout
+
+ACCURACY = {1: 0.81, 2: 0.84, 3: 0.86}
+
+
+def record(blocks=1, rate=0.001, seed=1, status="finished", **changes):
+    accuracy = ACCURACY[blocks] + seed / 1000 - (rate - 0.001)
+    scores = {"accuracy": accuracy, "loss": 1 - accuracy, "mrr": accuracy / 2}
+    made = {
+        "format": 1,
+        "run": f"run-{blocks}-{rate}-{seed}",
+        "sweep": "sick",
+        "cohort": "c",
+        "seed": seed,
+        "variant": "",
+        "overrides": {"model.blocks": blocks, "optimizer.learning_rate": rate},
+        "config": {"model": {"name": "re2", "blocks": blocks}, "optimizer": {"learning_rate": rate, "warmup": 0}},
+        "status": status,
+        "diverged_at_samples": 512 if status == "diverged" else None,
+        "selected_on": "dev.accuracy",
+        "selected_at_samples": 4500,
+        "dev": scores,
+        "test": {name: value - 0.01 for name, value in scores.items()},
+        "best_on_test": {"scores": {"accuracy": accuracy + 0.05}, "at_samples": 9000},
+        "curve": [],
+        "times": {"train_seconds": 12.34},
+        "versions": {"jax": "0.10.2"},
+        "device": "cpu x86_64",
+        "commit": "abc",
+        "data": {
+            "name": "sick",
+            "fingerprint": "f",
+            "train": 4500,
+            "dev": 500,
+            "test": 4927,
+            "vectors": "minilm.300d.zip",
+            "coverage": {"words_with_vector": 1.0, "tokens_with_vector": 0.987, "tokens_in_vocabulary": 0.99},
+        },
+        "parameters": 1_000_000 + blocks,
+    }
+    if status == "diverged":
+        made |= {"dev": None, "test": None, "best_on_test": None}
+    return made | changes
+
+
+LAYOUT = TableLayout("RE2 on SICK", ("model.blocks", "optimizer.learning_rate"))
+
+
+def cells(table):
+    """The body of the Markdown table as stripped text, header first."""
+    lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return [rows[0], *rows[2:]]
+
+
+SMALL_GRID = [record(b, r, s) for b in (1, 2) for r in (0.001, 0.002) for s in (1, 2, 3)] + [
+    record(3, 0.001, 1, status="diverged"),
+    record(3, 0.001, 2, device="gpu"),
+]

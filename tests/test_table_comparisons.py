@@ -1,0 +1,145 @@
+"""Published numbers stand beside ours with what the interval says; differences to the original are tested."""
+
+import csv
+import io
+import json
+
+import pytest
+from small_records import LAYOUT, cells, record
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.tables import Published, TableLayout, make_table
+
+PAPER = Published(
+    "RE2 (paper)",
+    {"test.map": "0.7452 ± 0.0044", "test.mrr": "0.7618 ± 0.0040"},
+    "Yang et al. (2019), Table 4",
+    {"model.blocks": 2, "parameters": "2.8M", "seeds": 10},
+)
+
+
+def test_published_rows_stand_below_as_they_were_printed():
+    records = [record(1, seed=seed, test={"map": 0.7, "mrr": 0.7}) for seed in (1, 2)]
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.mrr", "test.map", "test.mrr"), published=(PAPER,))
+    table = make_table(records, layout)
+    header, own, paper = cells(table)
+    assert header[0] == "model" and own[0] == "this work"
+    assert paper == ["RE2 (paper)", "2", "2.8M", "10", "", "0.7452 ± 0.0044", "0.7618 ± 0.0040"]
+    assert "- RE2 (paper): Yang et al. (2019), Table 4." in table.markdown()
+    assert table.latex().count(r"\midrule") == 2
+    assert "0.7452" not in table.csv()
+    assert json.loads(table.json())["published"][0]["scores"]["test.map"] == "0.7452 ± 0.0044"
+
+
+def test_published_scores_without_a_column_are_told_in_a_note():
+    records = [record(1, test={"map": 0.7, "mrr": 0.7})]
+    some = make_table(records, TableLayout("t", ("model.blocks",), scores=("test.map",), published=(PAPER,)))
+    assert "Table 4; test MRR 0.7618 ± 0.0040." in some.markdown() and cells(some)[2][-1] == "0.7452 ± 0.0044"
+    pivoted = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("test.map",), (PAPER,))
+    table = make_table(records, pivoted)
+    assert "Table 4; test MAP 0.7452 ± 0.0044; test MRR 0.7618 ± 0.0040." in table.markdown()
+    assert len(cells(table)) == 2 and cells(table)[0][0] == "blocks"
+
+
+def with_accuracies(blocks, values, **changes):
+    return [record(blocks, seed=seed, dev={"accuracy": value}, test=None, **changes) for seed, value in enumerate(values)]
+
+
+def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
+    paper = Published("RE2 (paper)", {f"dev.{score}": text}, "Table 1", {"model.blocks": 1, "model.name": "re2", "seeds": 10})
+    records = [record(1, seed=seed, dev={score: value}, test=None) for seed, value in enumerate(values)]
+    layout = TableLayout("t", ("model.blocks",), scores=(f"dev.{score}",), published=(paper,))
+    return make_table([*records, record(2, dev={score: 0.5}, test=None)], layout)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    # Mean 82, deviation 2, t(2) = 4.303: the interval is 82 ± 4.303 * 2 / sqrt 3, from 77.03 to 86.97.
+    [
+        ("86.9 ± 0.2", "86.9 ± 0.2 (covers)"), ("87.0", "87.0 (misses)"), ("77.1", "77.1 (covers)"), ("77.0", "77.0 (beats)"),
+        ("about", "about"),
+    ],  # fmt: skip
+)
+def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_interval_says(text, shown):
+    table = beside(text)
+    header, first, second = cells(table)
+    assert header == ["blocks", "parameters", "seeds", "dev accuracy (%)", "published: dev accuracy (%)"]
+    assert (first[-1], second[-1]) == (shown, "")
+    assert ("covers, beats, misses" in table.markdown()) == (text != "about")
+    assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
+    told = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
+    assert told["published"]["text"] == text and told["published"]["verdict"] == (shown.partition("(")[2].rstrip(")") or None)
+    assert [told["interval"][end] for end in ("lower", "upper")] == pytest.approx([0.7703, 0.8697], abs=1e-4)
+    first, second = csv.DictReader(io.StringIO(table.csv()))
+    assert first["dev.accuracy.published"] == ("" if text == "about" else str(float(text[:4]) / 100))
+    assert second["dev.accuracy.published"] == second["dev.accuracy.lower"] == ""
+    assert float(first["dev.accuracy.lower"]) == told["interval"]["lower"]
+
+
+def test_a_smaller_loss_beats_and_shares_are_not_percent():
+    assert cells(beside("0.9", score="loss"))[1][-1] == "0.9 (beats)"
+    assert cells(beside("0.7", score="loss"))[1][-1] == "0.7 (misses)"
+    assert cells(beside("0.8200 ± 0.0100", score="mrr"))[1][-1] == "0.8200 ± 0.0100 (covers)"
+    assert cells(beside("0.82", values=(0.82,), score="mrr"))[1][-1] == "0.82"
+
+
+def test_settings_that_two_rows_or_none_have_put_a_published_row_below():
+    two = [record(1, rate, seed) for rate in (0.001, 0.002) for seed in (1, 2)]
+    for same in ({"model.blocks": 1}, {"model.blocks": 9}, {"seeds": 10}, {"model.name": "esan"}):
+        paper = Published("P", {"dev.accuracy": "88.0"}, "Table 1", same)
+        rows = cells(make_table(two, TableLayout("t", LAYOUT.rows, scores=("dev.accuracy",), published=(paper,))))
+        assert rows[-1][0] == "P" and "published" not in " ".join(rows[0])
+
+
+def test_sources_are_told_once():
+    papers = [Published("RE2 (paper)", {"dev.accuracy": "88.0"}, "Table 6", {"model.blocks": blocks}) for blocks in (1, 2, 3)]
+    other = Published("ESIM", {"dev.accuracy": "87.0"}, "Table 6")
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), published=(*papers, other))
+    text = make_table([record(blocks) for blocks in (1, 2)], layout).markdown()
+    assert text.count("Table 6") == 1 and "- RE2 (paper), ESIM: Table 6." in text
+
+
+ORIGINAL = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1})
+
+
+def test_differences_to_the_original_with_welch_s_test():
+    records = [*with_accuracies(1, (0.80, 0.82, 0.84)), *with_accuracies(2, (0.70, 0.72, 0.74)), *with_accuracies(3, (0.85,))]
+    table = make_table(records, ORIGINAL)
+    header, *rows = cells(table)
+    assert header[-1] == "difference: dev accuracy (%)"
+    # Standard error sqrt(2 * 0.0004 / 3), so t = -6.124 with 4 degrees of freedom: u = t / sqrt(t^2 + 4) = 0.95059, and
+    # p = 1 - 1.5 (u - u^3 / 3) = 0.0036.
+    assert [row[-1] for row in rows] == ["", "−10.0 (p = 0.004)", "+3.0"]
+    text = table.markdown()
+    assert "Differences are to blocks 1; p: Welch's t-test, two-sided" in text and "not corrected for several comparisons" in text
+    assert r"$-$10.0 (p = 0.004)" in table.latex()
+    one, two, three = csv.DictReader(io.StringIO(table.csv()))
+    assert (one["dev.accuracy.difference"], one["dev.accuracy.p_value"], three["dev.accuracy.p_value"]) == ("", "", "")
+    assert float(two["dev.accuracy.p_value"]) == pytest.approx(0.0036, abs=1e-5)
+    assert float(two["dev.accuracy.lower"]) == pytest.approx(0.72 - 0.04968, abs=1e-5)  # of the mean, not of the difference
+    told = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
+    assert told["difference"] == pytest.approx(-0.1) and told["statistic"] == pytest.approx(-6.1237, abs=1e-4)
+
+
+def test_differences_are_within_the_rest_of_the_grid():
+    accuracies = {(1, 0.001): 0.8, (2, 0.001): 0.9, (1, 0.002): 0.5, (2, 0.002): 0.4, (3, 0.003): 0.7}
+    records = [record(blocks, rate, dev={"accuracy": value}, test=None) for (blocks, rate), value in accuracies.items()]
+    rows = cells(make_table(records, TableLayout("t", LAYOUT.rows, scores=("dev.accuracy",), original={"model.blocks": 1})))
+    assert {tuple(row[:2]): row[-1] for row in rows[1:]} == {
+        ("1", "0.001"): "", ("1", "0.002"): "", ("2", "0.001"): "+10.0", ("2", "0.002"): "−10.0", ("3", "0.003"): "",
+    }  # fmt: skip
+    pivoted = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",), original={"model.blocks": 1})
+    header, _, second, _ = cells(make_table(records, pivoted))
+    assert header[-1] == "learning rate 0.003: difference: dev accuracy (%)"
+    assert second[3:] == ["**90.0**", "+10.0", "40.0", "−10.0", "–", ""]
+
+
+def test_no_differences_without_the_original_s_runs():
+    table = make_table(with_accuracies(2, (0.7, 0.8)), ORIGINAL)
+    assert "difference" not in table.markdown().lower()
+    assert next(csv.DictReader(io.StringIO(table.csv())))["dev.accuracy.difference"] == ""
+
+
+def test_an_original_that_labels_no_row_is_refused():
+    with pytest.raises(InputError, match="named by 'variant', which labels no row; name it by model.blocks"):
+        make_table([record()], TableLayout("t", ("model.blocks",), original={"variant": "original"}))
