@@ -42,6 +42,14 @@ def no_tagger(monkeypatch, tmp_path):
     tagging._tagger.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """The folder of a run with a small model of random weights."""
+    import saved_model
+
+    return saved_model.save(tmp_path_factory.mktemp("workdir") / "runs" / "some-seed1")
+
+
 @pytest.fixture(scope="session")
 def small_files(tmp_path_factory) -> Path:
     """The files of the small sweep: pairs, vectors, the sweep itself."""

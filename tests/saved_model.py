@@ -13,6 +13,7 @@ SETTINGS = {
     "fusion": "full", "connection": "augmented", "prediction": "full",
 }  # fmt: skip
 LABELS = ("entailment", "neutral", "contradiction")
+TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", 'new "york"'), ("unseen é", "c"), ("b", "b c")]
 PREPROCESSING = {"tokenizer": "whitespace", "lowercase": True, "remove_punctuation": True, "maximum_length": 0}
 
 
@@ -55,3 +56,9 @@ def save(run: Path, **changed) -> Path:
     """Writes a run's folder with a model in it, and gives it back."""
     matcher.save(run / "model", **arguments(**changed))
     return run
+
+
+def write_tsv(path: Path, rows, header: str = "text_a\ttext_b") -> Path:
+    """Writes rows of columns below a header, and gives the path back."""
+    path.write_bytes("".join(f"{line}\n" for line in [header, *("\t".join(row) for row in rows)]).encode())
+    return path

@@ -32,11 +32,6 @@ PAIRS = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return saved_model.save(tmp_path_factory.mktemp("workdir") / "runs" / "some-seed1")
-
-
-@pytest.fixture(scope="module")
 def model(run):
     return jaxmatch.load(run)
 

@@ -1,0 +1,76 @@
+"""`jaxmatch evaluate` scores a file or a split as the scores themselves do."""
+
+import json
+
+import numpy as np
+import pytest
+import saved_model
+from saved_model import TEXTS, write_tsv
+
+import jaxmatch
+from jaxmatch.cli.main import main
+from jaxmatch.training.scores import score
+
+
+def test_evaluate_scores_a_file(run, tmp_path, capsys):
+    labels = ["neutral", "entailment", "contradiction", "neutral", "neutral"]
+    rows = [(*pair, label) for pair, label in zip(TEXTS, labels, strict=True)]
+    source = write_tsv(tmp_path / "in.tsv", rows, "text_a\ttext_b\tlabel")
+    assert main(["evaluate", str(run), "--input", str(source), "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    indices = np.array([saved_model.LABELS.index(label) for label in labels])
+    expected = score("classification", indices, jaxmatch.load(run).logits(TEXTS), label_names=saved_model.LABELS)
+    assert answer["scores"] == pytest.approx(expected)
+    assert answer["pairs"] == 5
+    hits = [one.label == label for one, label in zip(jaxmatch.load(run).predict(TEXTS), labels, strict=True)]
+    assert answer["scores"]["accuracy"] == pytest.approx(sum(hits) / 5)
+
+
+def test_evaluate_ranks_within_groups(tmp_path, capsys):
+    run = saved_model.save(tmp_path / "run", task="ranking", labels=("0", "1"))
+    logits = jaxmatch.load(run).logits(TEXTS)
+    best = int(np.argmax(logits[:4, 1] - logits[:4, 0]))  # of the first four; the fifth is a group of its own
+    rows = [(*pair, "01"[i == best], "q1" if i < 4 else "q2") for i, pair in enumerate(TEXTS)]
+    source = write_tsv(tmp_path / "in.tsv", rows, "text_a\ttext_b\tlabel\tgroup")
+    assert main(["evaluate", str(run), "--input", str(source), "--format", "json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert (scores["map"], scores["mrr"]) == (1.0, 1.0)
+
+
+def test_evaluate_names_the_line_of_an_unknown_label(run, tmp_path, capsys):
+    source = write_tsv(tmp_path / "in.tsv", [("a", "b", "neutral"), ("a", "b", "maybe")], "text_a\ttext_b\tlabel")
+    assert main(["evaluate", str(run), "--input", str(source)]) == 2
+    assert capsys.readouterr().err.startswith(f"jaxmatch: {source}:3: ")
+
+
+def test_evaluate_reads_the_split_it_was_trained_beside(tmp_path, data_folder, capsys, monkeypatch):
+    """A model that always says NEUTRAL is right as often as the official file says NEUTRAL."""
+    from jaxmatch.data.catalog import CATALOG
+
+    monkeypatch.setenv("JAXMATCH_DATA", str(data_folder))
+    labels = CATALOG["sick"].labels
+    parameters = saved_model.parameters(len(labels))
+    parameters["prediction"]["output"]["bias"] = 1e6 * np.array([label == "neutral" for label in labels], np.float32)
+    config = {"data": {"name": "sick", "directory": "", "task": ""}}
+    run = saved_model.save(tmp_path / "run", labels=labels, params=parameters, config=config)
+    assert main(["evaluate", str(run), "--split", "dev"]) == 0
+    said, accuracy, *_ = capsys.readouterr().out.splitlines()
+    rows = (data_folder / "SICK" / "SICK_trial.txt").read_text().splitlines()[1:]
+    share = sum(row.split("\t")[4].strip() == "NEUTRAL" for row in rows) / len(rows)
+    assert said == f"sick dev: {len(rows):,} pairs"
+    assert accuracy.split() == ["accuracy", f"{share:.4f}"]
+
+
+def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write_tsv(folder / "dev.tsv", [("a b", "c", "2.5"), ("d", "no e", "-1"), ("a", "a", "4")], "text_a\ttext_b\tlabel")
+    config = {"data": {"name": "own", "directory": str(folder), "task": "regression"}}
+    run = saved_model.save(tmp_path / "run", task="regression", labels=(), config=config)
+    assert main(["evaluate", str(run), "--split", "dev", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    logits = jaxmatch.load(run).logits([("a b", "c"), ("d", "no e"), ("a", "a")])[:, 0]
+    assert answer["data"] == "own dev"
+    assert answer["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
+    assert main(["evaluate", str(run)]) == 2
+    assert "has no test file: looked for test.tsv or test.jsonl" in capsys.readouterr().err

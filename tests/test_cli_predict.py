@@ -1,0 +1,143 @@
+"""`jaxmatch predict` answers in order, keeps what it was given, and names a line it cannot read."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from saved_model import TEXTS, save, write_tsv
+
+import jaxmatch
+from jaxmatch.cli import predict
+from jaxmatch.cli.main import main
+from jaxmatch.cli.pairs import read_pairs
+from jaxmatch.errors import InputError
+
+
+def _predict(run, source, target, *more):
+    assert main(["predict", str(run), "--input", str(source), "--output", str(target), *more]) == 0
+    return [json.loads(line) for line in Path(target).read_bytes().decode().split("\n")[:-1]]
+
+
+def test_predict_answers_a_table_in_its_order(run, tmp_path):
+    source = write_tsv(tmp_path / "in.tsv", [(str(i), *pair) for i, pair in enumerate(TEXTS)], "id\ttext_a\ttext_b")
+    answers = _predict(run, source, tmp_path / "out.jsonl")
+    expected = jaxmatch.load(run).predict(TEXTS)
+    assert [list(answer) for answer in answers] == [["id", "text_a", "text_b", "label", "probabilities"]] * len(TEXTS)
+    for number, (answer, pair, prediction) in enumerate(zip(answers, TEXTS, expected, strict=True)):
+        assert (answer["id"], answer["text_a"], answer["text_b"]) == (str(number), *pair)
+        assert answer["label"] == prediction.label
+        assert answer["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-6)
+
+
+def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK", 2)  # the order must hold across chunks
+    rows = [
+        {"text_b": b, "meta": {"n": [number, None, 1.5]}, "text_a": a, "label": "mine", "input_label": number}
+        for number, (a, b) in enumerate(TEXTS)
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\r\n" for row in rows), encoding="utf-8-sig", newline="")
+    answers = _predict(run, source, source)  # input and output may be one file
+    for row, answer, prediction in zip(rows, answers, jaxmatch.load(run).predict(TEXTS), strict=True):
+        label, probabilities = answer.pop("label"), answer.pop("probabilities")
+        assert answer == {**{k: v for k, v in row.items() if k != "label"}, "input_input_label": "mine"}
+        assert label == prediction.label
+        assert sum(probabilities.values()) == pytest.approx(1)
+
+
+def test_predict_gives_scores_in_a_regression(tmp_path):
+    run = save(tmp_path / "run", task="regression", labels=())
+    answers = _predict(run, write_tsv(tmp_path / "in.tsv", TEXTS), tmp_path / "out.jsonl")
+    expected = jaxmatch.load(run).logits(TEXTS)[:, 0].tolist()
+    assert [answer["score"] for answer in answers] == pytest.approx(expected, abs=1e-5)
+    assert all(set(answer) == {"text_a", "text_b", "score"} for answer in answers)
+
+
+@pytest.mark.parametrize("layout", ["tsv", "jsonl"])
+def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, capfdbinary):
+    if layout == "tsv":
+        source = write_tsv(tmp_path / "source", TEXTS)
+    else:
+        source = tmp_path / "source"
+        source.write_text("".join(json.dumps({"text_a": a, "text_b": b}) + "\n" for a, b in TEXTS))
+    with open(source) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main(["predict", str(run), "--input", "-", "--output", "-"]) == 0
+    answers = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert [(answer["text_a"], answer["text_b"]) for answer in answers] == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 columns where the header names 2"),
+        ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the header names 2"),
+        ("in.tsv", b"text_a\tlabel\na\tb\n", ":1: the header has no column text_b"),
+        ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
+        ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),
+        ("in.tsv", b"text_a\ttext_b\na\t\xff\n", ":2: byte 0xFF"),
+        ("in.tsv", b"text_a\ttext_b\na\tb\n\nc\td\n", ":3: a blank line between the pairs"),
+        ("in.tsv", b"", ": the file is empty"),
+        ("in.jsonl", b'{"text_a": "a", "text_b": "b"}\n{"text_a": "a"\n', ":2: not valid JSON"),
+        ("in.jsonl", b'["a", "b"]\n', ":1: the line is not a JSON object but ['a', 'b']"),
+        ("in.jsonl", b'{"text_a": "a"}\n', ":1: there is no text_b"),
+        ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: text_b is 3, not a text"),
+        ("in.jsonl", b'{"text_a": "a", "text_b": "b", "x": NaN}\n', ":1: not valid JSON"),
+        ("in.jsonl", b'{"text_a": "a", "text_b": "\\ud800"}\n', ":1: an escape \\uD800 to \\uDFFF without"),
+        ("in.jsonl", b"[" * 200_000 + b"\n", ":1: the JSON is nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("earlier", [None, "earlier answers\n"])
+def test_a_malformed_line_is_named_and_nothing_is_written(run, tmp_path, capsys, name, content, problem, earlier):
+    source, target = tmp_path / name, tmp_path / "out.jsonl"
+    source.write_bytes(content)
+    if earlier:
+        target.write_text(earlier)
+    assert main(["predict", str(run), "--input", str(source), "--output", str(target)]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"jaxmatch: {source}{problem}") and err.count("\n") == 1
+    assert out == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name] + ["out.jsonl"] * bool(earlier))
+    assert not earlier or target.read_text() == earlier
+
+
+def test_a_bad_line_late_in_a_pipe_leaves_no_half_file(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(predict, "CHUNK", 2)
+    source = write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])
+    target = tmp_path / "out.jsonl"
+    with open(source) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main(["predict", str(run), "--input", "-", "--output", str(target)]) == 2
+    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 columns")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_missing_input_and_missing_run_are_one_line(run, tmp_path, capsys):
+    assert main(["predict", str(run), "--input", str(tmp_path / "no.tsv"), "--output", "-"]) == 2
+    assert capsys.readouterr().err == f"jaxmatch: {tmp_path}/no.tsv: there is no such file\n"
+    source = write_tsv(tmp_path / "in.tsv", TEXTS)
+    assert main(["predict", str(tmp_path), "--input", str(source), "--output", "-"]) == 2
+    assert "holds no model" in capsys.readouterr().err
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.fixed_dictionaries({"text_a": TEXT, "text_b": TEXT}, optional={"id": st.integers() | TEXT}), min_size=1))
+def test_any_json_lines_are_read_back(rows):
+    raw = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows]
+    assert list(read_pairs(raw, "in")) == list(enumerate(rows, start=1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.binary(max_size=30)), st.sampled_from(["tsv", "jsonl", None]))
+def test_any_bytes_are_read_or_refused_with_a_line(lines, layout):
+    raw = [line.replace(b"\n", b"") + b"\n" for line in [b"text_a\ttext_b", *lines]]
+    try:
+        assert all(isinstance(fields["text_a"], str) for _, fields in read_pairs(raw, "in", layout))
+    except InputError as error:
+        assert 1 <= error.line <= len(raw)
