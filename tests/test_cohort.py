@@ -206,10 +206,73 @@ def test_best_on_test_is_noted_apart():
     ("regression", "pearson", {"pearson", "spearman", "mse"}), ("ranking", "map", {"map", "mrr", "accuracy"}),
 ])  # fmt: skip
 def test_other_tasks(task, selection, scores):
-    result = make_cohort(seeds=(1,), training={"selection": selection, "epochs": 8, "maximum_buckets": 1}, data=make_data(task)).train()[0]
+    training = {"selection": selection, "epochs": 8, "maximum_buckets": 1}
+    result = make_cohort(seeds=(1,), training=training, data=make_data(task)).train()[0]
     assert scores <= result.progress.best.keys()
     assert scores <= result.test.keys()
     curve = result.progress.curve
     assert curve[-1]["train_loss"] < curve[0]["train_loss"]
 
 
+@pytest.mark.parametrize("until", [1, 3])
+def test_paused_is_uninterrupted(results, tmp_path, until):
+    changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    paused = make_cohort(optimizer=changes)
+    assert paused.train(checkpoints, until=until) is None
+    assert [len(progress.curve) for progress in paused.progress] == [until] * 3
+    again = make_cohort(optimizer=changes)
+    assert again.train(checkpoints, until=until) is None  # already there
+    assert again.progress == paused.progress
+    going_on = make_cohort(optimizer=changes)
+    for one, other in zip(going_on.train(checkpoints), results, strict=True):
+        same(one, other)
+    steps = 4 * going_on.lockstep.batches.steps_per_epoch
+    assert going_on.steps == {"lockstep": steps, "replica": 3 * steps}
+    checkpoints.close()
+
+
+def test_a_dropped_run_stops_there_and_leaves_its_neighbours_alone(results, tmp_path):
+    arguments = dict(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}], execution={"restack": False})
+    one, dropped, other = make_cohort(**arguments).train(dropped={2: [1]})
+    same(one, results[0])
+    same(other, results[2])
+    assert (dropped.progress.status, dropped.progress.dropped_at, dropped.test) == ("dropped", 140, None)
+    assert dropped.progress.curve == results[1].progress.curve[:2]
+    # Paused in between, it is the same: also when nothing is left of the pause but the decision.
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert make_cohort(**arguments).train(checkpoints, until=2) is None
+    for resumed, known in zip(make_cohort(**arguments).train(checkpoints, dropped={2: [1]}), (one, dropped, other), strict=True):
+        same(resumed, known)
+    checkpoints.close()
+
+
+def test_a_rung_that_leaves_few_shrinks_the_program_at_once(results):
+    cohort = make_cohort(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}])
+    shrunk = cohort.train(dropped={1: [0, 2]})
+    assert [result.progress.dropped_at for result in shrunk] == [70, None, 70]
+    assert cohort.lockstep.slots.tolist() == [1]
+    steps = cohort.lockstep.batches.steps_per_epoch
+    # Three slots; then two, and at once one.
+    assert cohort.steps == {"lockstep": 4 * steps, "replica": (3 + 3 * 1) * steps}
+    for left, right in zip(leaves(shrunk[1]), leaves(results[1]), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-4)
+
+
+def test_a_cohort_of_which_all_are_dropped_is_over():
+    ended = make_cohort()
+    assert [result.progress.status for result in ended.train(dropped={1: [0, 1, 2]})] == ["dropped"] * 3
+    assert ended.steps["lockstep"] == ended.lockstep.batches.steps_per_epoch
+
+
+def test_what_patience_stopped_is_finished_and_what_diverged_has_diverged():
+    """At a rung, one run has stopped and one has diverged; the pause sees a divergence before an evaluation does."""
+    changes = [{"learning_rate": 0.0, "learning_rate_floor": 0.0}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]
+    training = {"patience_samples": 70, "evaluate_every_samples": 60, "epochs": 4}
+    cohort = make_cohort(optimizer=changes, training=training)
+    cohort.train(dropped={3: [0, 1, 2]})
+    assert [progress.status for progress in cohort.progress][:2] == ["finished", "diverged"]
+    late = make_cohort(optimizer=changes[1:] + [{}], training=training | {"evaluate_every_samples": 400})
+    assert late.train(until=2) is None
+    assert [progress.diverged_at is not None for progress in late.progress] == [True, False, False]
+    assert all(not progress.curve for progress in late.progress)

@@ -14,6 +14,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments import halving, launch, tuning
 from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.tables import make_table
+from jaxmatch.experiments.workdir import Workdir
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +79,8 @@ def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
     before = {record["run"]: record for record in whole[0]}
     statuses = {rate: [record["status"] for record in records] for rate, records in by_rate(halved[0]).items()}
     best = tuning.choose(halved[0]).overrides["optimizer.learning_rate"]
-    assert statuses == {rate: ["diverged" if rate == 1e30 else "finished" if rate == best else "dropped"] * 2 for rate in statuses}
+    ends = {1e30: "diverged", best: "finished"}
+    assert statuses == {rate: [ends.get(rate, "dropped")] * 2 for rate in statuses}
     epochs = []
     for record in halved[0]:
         if record["status"] != "dropped":
@@ -145,7 +147,7 @@ def test_again_nothing_is_trained_and_all_is_the_same(small_files, halved):
 def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
     text = launch.table(halved[2])
     assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
-    assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the settings" in text
+    assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the set" in text
     assert "2 of 8 runs diverged" in text and text.count("0 + 2 dropped") == 2 and len(re.findall(r"\| +dropped", text)) == 4
     lines = launch.table(halved[2], "csv").splitlines()
     assert lines[0].startswith("optimizer.learning_rate,parameters,finished,diverged,dropped,")
@@ -178,7 +180,10 @@ class StopAt(small_sweep.Watcher):
 @pytest.mark.parametrize(
     ("method", "count"),
     # While training before a rung and behind it, with one cohort at the rung, with both, when it is decided, when one is over.
-    [("evaluated", 1), ("cohort_paused", 1), ("cohort_paused", 2), ("rung", 1), ("evaluated", 4), ("rung", 2), ("cohort_done", 1)],
+    [
+        ("evaluated", 1), ("cohort_paused", 1), ("cohort_paused", 2), ("rung", 1), ("evaluated", 4), ("rung", 2),
+        ("cohort_done", 1),
+    ],  # fmt: skip
 )
 def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method, count):
     with pytest.raises(Stop):
@@ -226,3 +231,30 @@ def test_a_damaged_note_is_one_line(small_files, halved, tmp_path):
     (workdir / "halving.json").write_text("{")
     with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
         run(small_files, workdir)
+
+
+def test_two_launchers_come_to_the_same(small_files, halved, tmp_path, monkeypatch):
+    """What one is about to begin, another has trained to the end by the time it looks again."""
+    real = Workdir.claim
+
+    def claim(*arguments):
+        claimed = real(*arguments)
+        monkeypatch.setattr(Workdir, "claim", real)
+        run(small_files, tmp_path)
+        return claimed
+
+    monkeypatch.setattr(Workdir, "claim", claim)
+    records, watcher = run(small_files, tmp_path)
+    assert watcher.trained == [] and len(records) == 8
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+
+
+def test_when_everything_diverges_there_is_nothing_to_choose(small_files, tmp_path):
+    sweep = launch.resolve(
+        small_files / "small.py", seeds=2, grid_overrides={"optimizer.learning_rate": "1e30,2e30"},
+        overrides=small_sweep.overrides(small_files) | {"training.epochs": str(EPOCHS)},
+    )  # fmt: skip
+    records = launch.run(sweep, tmp_path, small_sweep.Watcher(), RULE)
+    assert {record["status"] for record in records} == {"diverged"}
+    with pytest.raises(InputError, match="every setting of this grid diverged"):
+        tuning.choose(records)
