@@ -15,5 +15,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jaxmatch` in a notebook adds the command as `%jaxmatch`."""
+    from jaxmatch.cli import magic
+
+    magic.register(shell)
+
+
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])

@@ -98,7 +98,8 @@ class Display(Listener):
     """
 
     def __init__(self, console: Console | None = None):
-        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        # In a notebook rich would print past the file, as HTML.
+        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False)
         self._bar: Progress | None = None
         # Work is counted in multiplications; what this process did of it gives the speed.
         self._done_work = self._cohort_work = self._here_work = self._reached = 0.0

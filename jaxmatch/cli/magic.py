@@ -1,0 +1,38 @@
+"""`%jaxmatch` in a notebook: the command, in the notebook's own process.
+
+    %load_ext jaxmatch
+    %jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
+
+A process of its own would start and compile everything again for each command, and would find the accelerator's memory taken by
+the notebook. Progress is printed as lines, and Stop interrupts as Ctrl-C does in a shell.
+"""
+
+import shlex
+from typing import Any
+
+from jaxmatch.cli.main import main
+
+
+def register(shell: Any) -> None:
+    """Adds `%jaxmatch` to an IPython shell."""
+    shell.register_magic_function(run, magic_kind="line", magic_name="jaxmatch")
+
+
+def run(line: str) -> None:
+    """Runs the words after `%jaxmatch` as a shell would.
+
+    Raises:
+      UsageError: the command failed, and has said why. IPython prints it as one line and runs no further cell.
+    """
+    from IPython.core.error import UsageError  # whoever calls this has IPython; nobody else needs it
+
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"jaxmatch: {error}: {line}") from None
+    try:
+        status = main(words)
+    except SystemExit as end:  # argparse ends so, after --help too
+        status = end.code
+    if status:
+        raise UsageError(f"jaxmatch ended with status {status}")

@@ -1,0 +1,65 @@
+"""`%jaxmatch` runs the command in the notebook's process, and a failure is one line that ends the run of the cells."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+import jaxmatch
+from jaxmatch.cli import magic
+from jaxmatch.experiments.display import Display
+
+
+class Shell:
+    """What an extension sees of IPython."""
+
+    def register_magic_function(self, function, magic_kind, magic_name):
+        self.registered = (function, magic_kind, magic_name)
+
+
+@pytest.fixture
+def command():
+    """The command as `%load_ext jaxmatch` registers it."""
+    shell = Shell()
+    jaxmatch.load_ipython_extension(shell)
+    function, kind, name = shell.registered
+    assert (kind, name) == ("line", "jaxmatch")
+    return function
+
+
+def test_words_are_split_as_in_a_shell(command, monkeypatch):
+    seen = []
+    monkeypatch.setattr(magic, "main", lambda words: seen.append(words) or 0)
+    assert command('inspect runs/a --pair "a man" \'no one\'') is None
+    assert seen == [["inspect", "runs/a", "--pair", "a man", "no one"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("table no-such-folder", "ended with status 2"),
+        ("no-such-command", "ended with status 2"),
+        ('inspect "a', "No closing quotation"),
+    ],
+)
+def test_a_failure_ends_the_cell(command, line, problem, tmp_path, monkeypatch):
+    from IPython.core.error import UsageError
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=problem):
+        command(line)
+
+
+def test_help_is_no_failure(command, capsys):
+    assert command("table --help") is None
+    assert "usage: jaxmatch table" in capsys.readouterr().out
+
+
+def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
+    """rich would else print it past the file, as HTML."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert Console(file=io.StringIO()).is_jupyter
+    display = Display()
+    assert not display.console.is_jupyter and not display.console.is_terminal
+    display.best({"dev": {"accuracy": 0.5}, "selected_on": "dev.accuracy", "seed": 1}, "runs/a")
+    assert capsys.readouterr().err == "best on dev: runs/a (dev.accuracy 0.5000, seed 1)\n"
