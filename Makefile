@@ -13,7 +13,7 @@ INSTALLED := .venv/.jaxmatch-installed
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n auto --maxprocesses 8
 
 bench: $(INSTALLED)
 	.venv/bin/python -m benchmarks $(ARGUMENTS)
@@ -22,7 +22,7 @@ demo: $(INSTALLED)
 	.venv/bin/jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
 
 lowest: .cache/lowest/.jaxmatch-installed
-	.cache/lowest/bin/python -m pytest
+	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
 
 # The stamp is younger than what it was made from: nothing is installed twice.
 $(INSTALLED): requirements.txt pyproject.toml

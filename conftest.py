@@ -1,5 +1,24 @@
-"""Loaded by pytest from the root: tests marked `slow` run last, so that a plain mistake shows at once."""
+"""Loaded by pytest from the root: what it does before the tests, and their order."""
+
+import os
+import subprocess
+import sys
+
+# The tests compile far more than they compute. What XLA does for speed alone is most of the compiler's time, and a
+# program's meaning is the same without it.
+QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+def pytest_configure() -> None:
+    """Sets XLA's flags for this process and those it starts; `XLA_FLAGS= pytest` leaves XLA as users have it."""
+    if "XLA_FLAGS" in os.environ:
+        return
+    environment = {**os.environ, "XLA_FLAGS": QUICK_COMPILATION}
+    # XLA ends a process that names a flag it does not know, and does not promise to keep any.
+    known = subprocess.run([sys.executable, "-c", "import jax; jax.devices()"], env=environment, capture_output=True)
+    os.environ["XLA_FLAGS"] = QUICK_COMPILATION if known.returncode == 0 else ""
 
 
 def pytest_collection_modifyitems(items: list) -> None:
+    """Tests marked `slow` run last, so that a plain mistake shows at once."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
