@@ -74,6 +74,15 @@ def size(tree: Any) -> int:
     return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
+def compiled_bytes(executable: Any) -> int | None:
+    """The most that a compiled program holds, by its own account: arguments, results and what lies between; None without one."""
+    told = executable.memory_analysis()
+    if told is None:
+        return None
+    held = told.argument_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
+    return held + told.temp_size_in_bytes
+
+
 def measure(model: dict, optimizer: dict, replicas: int, batch: int, length: int, words: int, dimensions: int, classes: int) -> dict:
     """What the head of this file says; the arguments are those it is asked."""
     device = jax.devices()[0]
@@ -97,12 +106,10 @@ def measure(model: dict, optimizer: dict, replicas: int, batch: int, length: int
         measured = (device.memory_stats() or {}).get("peak_bytes_in_use")
 
     (executable,) = program.executables.values()
-    told = executable.memory_analysis()
     shared = size(lockstep.vectors) + size(device_split(data.splits["train"]))
-    compiled = None
-    if told is not None:
-        held = told.argument_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
-        compiled = held + told.temp_size_in_bytes + size(best) - shared
+    compiled = compiled_bytes(executable)
+    if compiled is not None:
+        compiled += size(best) - shared
     if measured is not None and device.platform != "cpu":
         measured -= shared
     module = models.build(model, outputs=classes)

@@ -1,6 +1,6 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import gains, inference, matching, memory, paper, preparation, replicas, sweep, training
+from benchmarks.items import gains, inference, lstm, matching, memory, models, paper, preparation, replicas, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
@@ -11,6 +11,8 @@ ITEMS: dict[str, Item] = {
     "preparation": preparation.ITEM,
     "sweep": sweep.ITEM,
     "memory": memory.ITEM,
+    "lstm": lstm.ITEM,
+    "models": models.ITEM,
     "paper": paper.ITEM,
     "gains": gains.ITEM,
 }

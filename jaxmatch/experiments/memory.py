@@ -41,15 +41,13 @@ def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.Shap
     return jax.eval_shape(initial, seed, settings, vectors), settings, seed, vectors
 
 
-def step_program(module: Any, task: str, dimensions: int, batch: int, length: int) -> Any:
-    """The `jaxpr` of one training step of one run.
+def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int) -> tuple:
+    """What one training step of one run is given, behind what is static; as shapes (training/step.py).
 
-    Arguments:
-      module: the model.
-      task: which loss.
-      dimensions: of the word vectors.
-      batch: pairs a step.
-      length: tokens of a pair, padding included.
+    Arguments: as of `step_program`.
+
+    Returns:
+      state, settings, seed, active, rows, weights, split, vectors.
     """
     state, settings, seed, vectors = _state(module, dimensions)
     if module.takes_characters:
@@ -61,8 +59,21 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
         "labels": _array((batch,), np.float32 if task == "regression" else np.int32),
     }
     rows, weights, active = _array((batch,), np.int32), _array((batch,), np.float32), _array((), bool)
+    return state, settings, seed, active, rows, weights, split, vectors
+
+
+def step_program(module: Any, task: str, dimensions: int, batch: int, length: int) -> Any:
+    """The `jaxpr` of one training step of one run.
+
+    Arguments:
+      module: the model.
+      task: which loss.
+      dimensions: of the word vectors.
+      batch: pairs a step.
+      length: tokens of a pair, padding included.
+    """
     step = functools.partial(train_step, flattening(module, dimensions), task, length)
-    return jax.make_jaxpr(step)(state, settings, seed, active, rows, weights, split, vectors).jaxpr
+    return jax.make_jaxpr(step)(*step_shapes(module, task, dimensions, batch, length)).jaxpr
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,0 +1,206 @@
+"""The bidirectional LSTM layer against torch.nn.LSTM: the same sentences, the same weights, the same states and gradients."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from benchmarks import timing
+from benchmarks.conversation import Conversation, Ended
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch.layers.lstm import Lstm
+
+WORKER = Path(__file__).resolve().parent.parent / "lstm_worker.py"
+INPUTS = 300
+# Tokens of a pair; what a sentence has of them is half, or drawn between the two numbers.
+ROW = 60
+EQUAL, DRAWN = (30, 30), (10, 50)
+# (pairs, features of a direction, tokens of a sentence)
+SHAPES = ((64, 150, EQUAL), (128, 150, EQUAL), (128, 150, DRAWN), (64, 300, EQUAL), (128, 300, EQUAL))
+QUICK_SHAPES = ((4, 8, EQUAL), (4, 8, DRAWN))
+WORK = {False: "forward", True: "forward and backward"}
+# Of torch's time, at most, on a CPU.
+GOAL = 1.0
+# Two programs that compute the same in another order differ by this, of the largest value, at most.
+SAME = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What both are given.
+
+    Attributes:
+      inputs: <float32>[pairs, ROW, INPUTS].
+      sentences: <int8>[pairs, ROW], 1 or 2: which sentence a token is of.
+      params: of `Lstm`.
+      wanted: <float32>[pairs, ROW, 2 * hidden], the gradient of the states.
+    """
+
+    inputs: np.ndarray
+    sentences: np.ndarray
+    params: Mapping[str, np.ndarray]
+    wanted: np.ndarray
+
+    def by_sentence(self, values: np.ndarray) -> np.ndarray:
+        """[pairs, ROW, size] -> [2 * pairs, longest sentence, size], zeros behind each sentence; as torch takes it."""
+        lengths = self.lengths
+        cut = np.zeros((len(lengths), lengths.max(), values.shape[-1]), values.dtype)
+        cut[np.arange(lengths.max()) < lengths[:, None]] = values.reshape(-1, values.shape[-1])  # rows are full: no padding
+        return cut
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """<int64>[2 * pairs], the tokens of each sentence, a pair's first before its second."""
+        return np.stack([(self.sentences == which).sum(axis=1) for which in (1, 2)], axis=1).reshape(-1)
+
+
+def case(pairs: int, hidden: int, tokens: tuple[int, int]) -> Case:
+    """Random sentences, weights and gradients.
+
+    Arguments:
+      pairs: how many.
+      hidden: features of a direction.
+      tokens: of a first sentence, at least and at most; the second has the rest of the row.
+    """
+    random = np.random.default_rng(0)
+    firsts = random.integers(tokens[0], tokens[1], pairs, endpoint=True)
+    limit = hidden**-0.5
+    shapes = {"input_kernel": (INPUTS, 2, 4, hidden), "recurrent_kernel": (2, hidden, 4, hidden), "bias": (2, 4, hidden)}
+    return Case(
+        inputs=random.normal(size=(pairs, ROW, INPUTS)).astype(np.float32),
+        sentences=np.where(np.arange(ROW) < firsts[:, None], 1, 2).astype(np.int8),
+        params={name: random.uniform(-limit, limit, shape).astype(np.float32) for name, shape in shapes.items()},
+        wanted=random.normal(size=(pairs, ROW, 2 * hidden)).astype(np.float32),
+    )
+
+
+def programs(given: Case) -> dict[bool, Callable[[], Any]]:
+    """Ours, compiled: without and with the gradients of the parameters and the inputs."""
+    module = Lstm(given.params["bias"].shape[-1])
+    params, inputs, sentences, wanted = jax.device_put((dict(given.params), given.inputs, given.sentences, given.wanted))
+
+    def forward(params, inputs):
+        return module.apply({"params": params}, (inputs,), sentences)
+
+    def total(params, inputs):
+        states = forward(params, inputs)
+        return (states * wanted).sum(), states
+
+    made = {False: jax.jit(forward), True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))}
+    made = {training: program.lower(params, inputs).compile() for training, program in made.items()}
+    return {
+        training: lambda program=program: jax.block_until_ready(program(params, inputs)) for training, program in made.items()
+    }
+
+
+def difference(given: Case, ours: Any, theirs: Mapping[str, np.ndarray]) -> float:
+    """How far states and gradients lie apart at most, of the largest of their values."""
+    (of_params, of_inputs), states = ours
+    pairs = [
+        (given.by_sentence(np.asarray(states)), theirs["states"]),
+        (given.by_sentence(np.asarray(of_inputs)), theirs["inputs"]),
+        (np.asarray(of_params["recurrent_kernel"]).reshape(theirs["recurrent_kernel"].shape), theirs["recurrent_kernel"]),
+    ]
+    return max(float(np.abs(one - other).max() / np.abs(other).max()) for one, other in pairs)
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """Two rows for every shape, without and with the backward pass."""
+    rows, differences = [], []
+    with contextlib.ExitStack() as stack:
+        torch = _torch(stack, settings)
+        for shape in QUICK_SHAPES if settings.quick else SHAPES:
+            given = case(*shape)
+            ours = programs(given)
+            candidates = {f"ours {training}": functools.partial(_once, ours[training]) for training in WORK}
+            if torch:
+                differences.append(_build(torch, given, ours[True](), settings.scratch))
+                for training in WORK:
+                    candidates[f"torch {training}"] = lambda training=training: torch.ask("run", training=training)["seconds"]
+            rows += _rows(shape, timing.in_turn(candidates, settings.rounds))
+    notes = [
+        f"One layer, both directions, {INPUTS} inputs, rows of {ROW} tokens that hold both sentences of a pair. Where sentences have "
+        f"{EQUAL[0]} tokens each, torch takes them as they are, otherwise packed. Backward: gradients of all weights and of the inputs.",
+        "On arrays that lie ready on the device; the two in turn.",
+    ]
+    if torch:
+        notes.append(
+            f"torch {torch.about['torch']}, {torch.about['device']}; states and gradients differ from ours by at most "
+            f"{max(differences):.0e} of the largest value."
+        )
+    else:
+        notes.append("torch: not measured; python -m benchmarks lstm --peer-python PYTHON, a Python that has torch.")
+    return rows, notes
+
+
+def _once(work: Callable[[], Any]) -> None:
+    """What it gives is no time."""
+    work()
+
+
+def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | None:
+    """The other side, if there is one."""
+    if not settings.peer_python:
+        return None
+    # Idle threads of OpenMP must not spin beside our work.
+    command, environment = [settings.peer_python, "-P", str(WORKER)], {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    try:
+        worker = stack.enter_context(Conversation(command, environment))
+    except (Ended, OSError):
+        return None
+    return worker if worker.about["torch"] else None
+
+
+def _build(torch: Conversation, given: Case, ours: Any, scratch: Path) -> float:
+    """Hands a case over; how far apart the results are.
+
+    Raises:
+      RuntimeError: they are not the same.
+    """
+    arrays, values = scratch / "lstm-given.npz", scratch / "lstm-found.npz"
+    cut = {"inputs": given.by_sentence(given.inputs), "wanted": given.by_sentence(given.wanted), "lengths": given.lengths}
+    np.savez(arrays, **given.params, **cut)
+    torch.ask("build", arrays=str(arrays))
+    torch.ask("values", to=str(values))
+    with np.load(values) as theirs:
+        apart = difference(given, ours, theirs)
+    if not apart < SAME:
+        raise RuntimeError(f"torch's states or gradients differ from ours by {apart:.0e} of the largest value")
+    return apart
+
+
+def _rows(shape: tuple[int, int, tuple[int, int]], seconds: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+    pairs, hidden, (least, most) = shape
+    rows = []
+    for training, work in WORK.items():
+        ours, theirs = seconds[f"ours {training}"], seconds.get(f"torch {training}")
+        row = {"pairs": pairs, "hidden": hidden, "tokens": str(least) if least == most else f"{least} to {most}", "work": work}
+        row["ours"] = timing.spread([1e3 * one for one in ours])
+        if theirs:
+            row |= {"torch": timing.spread([1e3 * one for one in theirs]), "ratio": timing.ratio(ours, theirs)}
+        row["goal"] = GOAL if jax.default_backend() == "cpu" else ""
+        rows.append(row)
+    return rows
+
+
+ITEM = Item(
+    title="The bidirectional LSTM layer against torch.nn.LSTM.",
+    needs=(),
+    columns=(
+        Column("pairs", "pairs", "d"),
+        Column("hidden", "features of a direction", "d"),
+        Column("tokens", "tokens of a sentence"),
+        Column("work", "work"),
+        Column("ours", "ours, ms", ".1f"),
+        Column("torch", "torch, ms", ".1f"),
+        Column("ratio", "ours / torch", ".2f"),
+        Column("goal", "goal (CPU), at most", ".1f"),
+    ),
+    run=run,
+)
