@@ -182,6 +182,8 @@ def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name,
     assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 18, "dev": 2, "test": 20}
     assert {*data.splits["train"].text_a, *data.splits["dev"].text_a} == {f"train {n}" for n in range(20)}
     assert len(data.files) == 2 and catalog.about(name)["dev"].startswith("a tenth of the official training file")
+    # A split alone is the same.
+    assert {split: catalog.load_split(name, tmp_path, split) for split in data.splits} == data.splits
 
 
 def test_clean_trecqa_trains_on_all_questions(tmp_path):
@@ -194,6 +196,9 @@ def test_clean_trecqa_trains_on_all_questions(tmp_path):
     assert "looked for train-all.xml in" in str(refused("trecqa_all", tmp_path))
     fill(tmp_path, **{"train-all_xml": TREC + TREC.replace("id='", "id='x")})
     assert len(catalog.load("trecqa_all_clean", tmp_path).splits["train"]) == 6
+    assert [len(catalog.load_split("trecqa_clean", tmp_path, split)) for split in ("train", "dev")] == [3, 2]
+    with pytest.raises(InputError, match="has no test file"):
+        catalog.load_split("trecqa_clean", tmp_path, "test")
 
 
 def test_ubuntu_trains_on_pairs_and_is_scored_on_ten_candidates(tmp_path):

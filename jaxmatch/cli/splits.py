@@ -48,16 +48,9 @@ def official_split(matcher: Matcher, name: str, said_directory: str | None) -> S
 
     settings = matcher.config["data"]
     directory = data_directory(settings["name"], said_directory, settings.get("directory"))
-    if settings["name"] in catalog.EMBEDDED_TASKS:
-        found = catalog.load(settings["name"]).splits
-        if name in found:
-            return found[name]
-    else:
-        # One split is read, not the half million pairs beside it.
-        task = matcher.task if settings["name"] == catalog.OWN else ""
-        found = catalog.find_files(settings["name"], directory, task=task)
-        if name in found and settings["name"] == catalog.OWN:
-            return own_file(matcher, found[name])
-        if name in found:
-            return catalog.CATALOG[settings["name"]].read(found[name])
-    raise catalog.missing_split(settings["name"], directory, name)
+    if settings["name"] != catalog.OWN:
+        return catalog.load_split(settings["name"], directory, name)
+    found = catalog.find_files(catalog.OWN, directory, task=matcher.task)
+    if name not in found:
+        raise catalog.missing_split(catalog.OWN, directory, name)
+    return own_file(matcher, found[name])

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from jaxmatch.data.dataset import TASKS, DataSet
+from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import shown
 from jaxmatch.data.sources import CATALOG, SPLITS
@@ -120,6 +120,23 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "") -> D
     splits = {split: source.read_split.get(split, source.read)(files[split]) for split in splits_there}
     # A training file that also holds the dev pairs is one file.
     return DataSet(name, source.task, source.labels, splits, tuple(dict.fromkeys(files.values())))
+
+
+def load_split(name: str, directory: str | Path | None, split: str) -> Split:
+    """Reads one split of a data set that is not one's own, without the pairs beside it where they lie in other files.
+
+    Raises:
+      InputError: as in `load`, or there is no such split.
+    """
+    files = find_files(name, directory)
+    if name in EMBEDDED_TASKS:
+        found = load(name).splits
+        if split in found:
+            return found[split]
+    elif split in files:
+        source = CATALOG[name]
+        return source.read_split.get(split, source.read)(files[split])
+    raise missing_split(name, directory, split)
 
 
 def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> DataSet:
