@@ -49,7 +49,7 @@ def test_inspect_shows_where_each_token_looks(run, capsys):
 def test_inspect_takes_the_papers_pair_and_keeps_its_weights(run, tmp_path, capsys):
     assert main(["inspect", str(run), "--format", "json", "--output", str(tmp_path)]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert (printed["text_a"], printed["text_b"]) == attention.PAPERS_PAIR
+    assert (printed["text_a"], printed["text_b"]) == attention.PAPERS_PAIRS["re2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["attention.json", "attention.png", "attention.svg"]
     assert json.loads((tmp_path / "attention.json").read_text()) == printed
     before = (tmp_path / "attention.svg").read_bytes()
@@ -90,6 +90,35 @@ def test_occlusion_prints_and_keeps_the_changes(run, tmp_path, capsys, monkeypat
     assert json.loads(capsys.readouterr().out) == kept
 
 
+def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_path, capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "draw", lambda data, folder, name, source: drawn.append(name) or [])
+    config = jaxmatch.load(run).config
+    split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
+    single = []
+    for name, seed, model in (("x", 0, "re2"), ("x", 1, "re2"), ("y", 0, "esan")):
+        folder = tmp_path / "sweep" / "runs" / f"{name}-seed{seed}"
+        saved_model.save(folder, config=config, params=saved_model.parameters(3, seed=seed))
+        record = {
+            "format": 1, "run": folder.name, "seed": seed, "status": "finished", "variant": "", "overrides": {"blocks": 1},
+            "config": {"model": {"name": model}},
+        }  # fmt: skip
+        (folder / "record.json").write_text(json.dumps(record))
+        single.append(occlusion.occlusion(jaxmatch.load(folder), split))
+    assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "Mean ± sample standard deviation over 2 seeds; setting: blocks=1." in out and drawn == ["occlusion"]
+    kept = json.loads((tmp_path / "occlusion.json").read_text())  # of RE2 alone: ESAN has no such features
+    assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
+    values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
+    assert kept["change"][0][2][0] == pytest.approx(values.mean())
+    assert kept["change_deviation"][0][2][0] == pytest.approx(values.std(ddof=1))
+    last = [cell.strip() for cell in out.splitlines()[-1].strip("|").split("|")]
+    assert last[:3] == ["1", "contextual", f"{100 * values.mean():+.1f} ± {100 * values.std(ddof=1):.1f}"]
+    assert main(["occlusion", str(tmp_path / "sweep"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [kept]
+
+
 def own_data_of(run):
     """The folder of its data."""
     return type(run)(jaxmatch.load(run).config["data"]["directory"])
@@ -115,6 +144,29 @@ def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
     (setting,) = json.loads((tmp_path / "drawn" / "curves.json").read_text())["settings"]
     assert setting["points"][0] == {"samples": 10, "mean": 0.4, "deviation": pytest.approx(math.sqrt(0.02)), "seeds": 2}
     assert (tmp_path / "drawn" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
+    for depth, variant, accuracy in ((1, "CSRAN", 0.8), (2, "CSRAN", 0.9), (1, "stacked model", 0.7)):
+        run = tmp_path / "depth" / "runs" / f"{variant[0]}{depth}-seed0"
+        run.mkdir(parents=True)
+        record = {
+            "format": 1, "run": run.name, "seed": 0, "status": "finished", "variant": variant, "selected_on": "dev.accuracy",
+            "overrides": {"model.stacked_layers": depth}, "dev": {"accuracy": accuracy}, "test": {"accuracy": 0.5},
+            "data": {"name": "scitail"},
+        }  # fmt: skip
+        (run / "record.json").write_text(json.dumps(record))
+    words = ["figure", str(tmp_path / "depth"), "--output", str(tmp_path)]
+    assert main([*words, "--against", "stacked_layers"]) == 0
+    assert capsys.readouterr().out.split() == [f"{tmp_path}/stacked_layers.{ending}" for ending in ("json", "svg", "png")]
+    curves = json.loads((tmp_path / "stacked_layers.json").read_text())["curves"]
+    assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in curves] == [
+        ("CSRAN", [0.8, 0.9]), ("stacked model", [0.7]),
+    ]  # fmt: skip
+    assert main([*words, "--score", "test.accuracy"]) == 2
+    assert "add --against" in capsys.readouterr().err
+    assert main([*words[:2], *words[1:]]) == 2
+    assert "several folders share a figure only against a setting" in capsys.readouterr().err
 
 
 def test_figure_of_nothing_is_one_line(tmp_path, capsys):

@@ -2,15 +2,22 @@
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_matcher
 import reference_re2
 import saved_model
+from random_parameters import random_parameters
 
-from jaxmatch.analysis.attention import PAPERS_PAIR, _place, attention
+from jaxmatch.analysis.attention import PAPERS_PAIRS, _place, attention, papers_pair
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
+from jaxmatch.layers import affinity, coattention, refinement
+from jaxmatch.matcher import Matcher, Prediction
 from jaxmatch.models import build
+from jaxmatch.models.bound import BoundModel
 
 PAIRS = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
 
@@ -76,13 +83,66 @@ def test_plain_values_hold_everything(shown):
 
 
 def test_the_papers_pair_is_found_with_its_tokens(network):
-    (pair,) = attention(network[1], [PAPERS_PAIR])
+    (pair,) = attention(network[1], [papers_pair(network[1])])
+    assert (pair.text_a, pair.text_b) == PAPERS_PAIRS["re2"]
     assert pair.tokens_a == ("a", "green", "bike", "is", "parked", "next", "to", "a", "door")
     assert pair.tokens_b == ("the", "bike", "is", "chained", "to", "the", "door")
 
 
-def test_block_10_comes_after_block_2():
+def test_block_10_comes_after_block_2_and_the_stack_last():
     assert sorted(["block 10", "block 2", "block 1"], key=_place) == ["block 1", "block 2", "block 10"]
+    assert sorted(["stack", "unknown layer", "refinement 2"], key=_place) == ["refinement 2", "unknown layer", "stack"]
+
+
+TINY = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 7}
+# Model -> what its layers are called, and which of their calls of the softmax each is: refinement also looks within a sentence.
+OTHERS = {
+    "esan": ({"hidden_size": 7, "alignment_layers": 2}, {"alignment layer 1": 1, "alignment layer 2": 2}),
+    "csran": ({"stacked_layers": 2, **TINY}, {"refinement 1": 1, "refinement 2": 3, "stack": 5}),
+    "cafe": (TINY, {"refinement": 1}),
+}
+
+
+def tiny(name):
+    """A matcher around a random ESAN, CSRAN or CAFE."""
+    module, side = build({"name": name, **OTHERS[name][0]}, outputs=3), {"ids": np.ones((1, 2), np.int32)}
+    return Matcher(
+        BoundModel(module, random_parameters(module, side, side, saved_model.vectors()), saved_model.vectors()),
+        vocabulary=Vocabulary(saved_model.WORDS),
+        preprocessing=Preprocessing(**saved_model.PREPROCESSING),
+        labels=saved_model.LABELS,
+        task="classification",
+        config={},
+    )
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_attention_made_by_hand_is_shown_where_it_was_made(name, monkeypatch):
+    """The weights that token i of a row gives to token j are n + i / 10 + j / 100 in the n-th call of the softmax."""
+    matcher, calls = tiny(name), []
+
+    def by_hand(scores, allowed):
+        calls.append(1)
+        places = np.arange(scores.shape[-1])
+        return jnp.where(allowed, len(calls) + places[:, None] / 10 + places / 100, 0.0)
+
+    for layer in (affinity, coattention, refinement):
+        monkeypatch.setattr(layer, "attention_weights", by_hand)
+    monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
+    (pair,) = attention(matcher, [("a b", "c no e")])
+    expected = OTHERS[name][1]
+    assert [block.name for block in pair.blocks] == list(expected)
+    for block in pair.blocks:
+        # The second sentence stands in the places 2, 3 and 4 of the row.
+        over_b = [[expected[block.name] + i / 10 + j / 100 for j in (2, 3, 4)] for i in (0, 1)]
+        over_a = [[expected[block.name] + i / 10 + j / 100 for i in (2, 3, 4)] for j in (0, 1)]
+        np.testing.assert_allclose(block.over_b, over_b, atol=1e-5)
+        np.testing.assert_allclose(block.over_a, over_a, atol=1e-5)
+
+
+def test_each_model_has_the_pair_of_its_paper():
+    assert papers_pair(tiny("esan")) == PAPERS_PAIRS["esan"] != PAPERS_PAIRS["re2"]
+    assert papers_pair(tiny("cafe")) == PAPERS_PAIRS["re2"]  # its paper shows none
 
 
 def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):

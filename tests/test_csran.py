@@ -6,7 +6,7 @@ import numpy as np
 from random_parameters import compiled
 from test_models import CSRAN, VECTORS, A, B, side, start
 
-from jaxmatch.layers.affinity import bidirectional_alignment
+from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_weights
 from jaxmatch.layers.comparison import compared
 from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
@@ -70,7 +70,8 @@ def test_layers_are_put_together_as_in_figure_1():
         refined = AttentionRefinement(2).apply({"params": params[f"refinement_{number}"]}, sequence, sentences)
         sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
         stack.append(sequence)
-    matched = compared(tuple(stack), bidirectional_alignment(tuple(stack), sentences, "float32"))
+    weights = co_stack_weights(tuple(stack), sentences, "float32")
+    matched = compared(tuple(stack), bidirectional_alignment(tuple(stack), weights, "float32"))
     aggregated = np.asarray(Lstm(3).apply({"params": params["aggregation_0"]}, matched, sentences))
     found = compiled(lambda: module.apply({"params": params}, tokens, sentences, VECTORS, method="sentence_vectors"))()
     for which, vector in zip((1, 2), found, strict=True):

@@ -1,6 +1,7 @@
 """Figures show the values they are given, and the same values give the same bytes."""
 
 import json
+import math
 import sys
 import xml.etree.ElementTree
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.analysis import figures
+from jaxmatch.analysis import drawings, figures
 from jaxmatch.errors import InputError
 
 ATTENTION = {
@@ -39,7 +40,31 @@ CURVES = {
         for blocks in range(1, 15)
     ],
 }  # fmt: skip
-ALL = {"attention": ATTENTION, "occlusion": OCCLUSION, "curves": CURVES}
+SCORES = {
+    "kind": "scores", "score": "dev.accuracy", "axis": "model.stacked_layers",
+    "curves": [
+        {
+            "name": "CSRAN",
+            "points": [
+                {"value": 1, "mean": 0.7, "deviation": 0.1, "seeds": [0, 1]},
+                {"value": 3, "mean": 0.9, "deviation": None, "seeds": [0]},
+            ],
+        },
+        {"name": "stacked model", "points": [{"value": 2, "mean": 0.8, "deviation": 0.05, "seeds": [0, 1]}]},
+    ],
+}  # fmt: skip
+TIMING = {
+    "kind": "timing", "batch_size": 8, "length": 20,
+    "rows": [
+        {"model": "ESAN", "parameters": 3_856_712, "batch_seconds": [0.002, 0.004]},
+        {"model": "RE2", "parameters": 2_000_000, "batch_seconds": [0.001, 0.001]},
+    ],
+    "published": [
+        {"model": "ESAN", "parameters": "3.9M", "seconds": "0.04 ± 0.01"},
+        {"model": "CSRAN", "parameters": "> 10M", "seconds": None},
+    ],
+}  # fmt: skip
+ALL = {"attention": ATTENTION, "occlusion": OCCLUSION, "curves": CURVES, "scores": SCORES, "timing": TIMING}
 
 
 def test_without_matplotlib_one_line_says_so_and_the_values_are_kept(tmp_path, monkeypatch):
@@ -89,6 +114,44 @@ def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_the
     assert labels(panels[0].get_xticklabels()) == ["1", "2"]
 
 
+def test_occlusion_over_seeds_shows_the_mean_and_below_it_the_deviation():
+    deviation = [[[0.011, 0.02], [None, None], [0.03, 0.0]], [[0.04, 0.05], [0.06, 0.07], [0.08, 0.09]]]
+    figure = drawn({**OCCLUSION, "change_deviation": deviation, "seeds": [0, 1, 2]})
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    written = [{text.get_position(): text.get_text() for text in axes.texts} for axes in panels]
+    assert (written[0][0, 0], written[1][0, 2]) == ("−40.0\n±1.1", "+0.0\n±0.0") and (0, 1) not in written[0]
+    assert figure.get_suptitle() == "mean ± sample standard deviation over 3 seeds"
+    one_seed = {**OCCLUSION, "change_deviation": np.full((2, 3, 2), None).tolist(), "seeds": [0]}
+    assert drawn(one_seed).axes[0].texts[0].get_text() == "−40.0"
+
+
+def test_scores_stand_at_the_values_of_their_setting():
+    figure = drawn(SCORES)
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("stacked layers", "dev accuracy")
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 0.7], [3, 0.9]])
+    assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
+    band = axes.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(0.6), pytest.approx(0.9))
+    assert labels(figure.legends[0].get_texts()) == ["CSRAN (1 to 2 seeds)", "stacked model (2 seeds)"]
+
+
+def test_timing_shows_sizes_and_times_beside_the_published_ones():
+    sizes, times = drawn(TIMING).axes
+    assert labels(sizes.get_yticklabels()) == ["ESAN", "RE2", "CSRAN"]
+    ours, theirs = (container.lines[0].get_xydata() for container in sizes.containers)
+    np.testing.assert_allclose(ours, [[3_856_712, 0], [2_000_000, 1]])
+    np.testing.assert_allclose(theirs, [[3.9e6, 0]])  # "> 10M" is no number
+    ours, theirs = times.containers
+    np.testing.assert_allclose(ours.lines[0].get_xydata(), [[0.003, 0], [0.001, 1]])
+    spread = ours.lines[2][0].get_segments()[0][:, 0]
+    np.testing.assert_allclose(spread, [0.003 - 0.002 / math.sqrt(2), 0.003 + 0.002 / math.sqrt(2)])
+    np.testing.assert_allclose(theirs.lines[2][0].get_segments()[0][:, 0], [0.03, 0.05])
+    assert (sizes.get_xscale(), times.get_xscale()) == ("log", "log")
+    assert times.get_xlabel() == "time for 8 pairs of 20 tokens a sentence"
+    assert [text.get_text() for text in times.texts] == ["3.0 ms", "1.0 ms", "40 ms"]
+
+
 def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
     figure = drawn(CURVES)
     (axes,) = figure.axes
@@ -104,7 +167,7 @@ def test_long_texts_are_drawn_too():
     weights = np.full((500, 2), 0.5).tolist()
     blocks = [{"name": "block 1", "over_b": weights, "over_a": weights}]
     with figures._style(None):
-        figure = figures.attention({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
+        figure = drawings.attention({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
     assert figure.get_size_inches().max() * 150 < 2**16  # no picture may have more points on a side
 
 
@@ -144,6 +207,10 @@ def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
         {**CURVES, "settings": [{"name": "x"}]},
         {**CURVES, "settings": []},
         {**CURVES, "score": 3},
+        {**OCCLUSION, "change_deviation": [1]},
+        {**SCORES, "curves": []},
+        {**TIMING, "rows": []},
+        {**TIMING, "rows": [{"model": "ESAN", "parameters": 0, "batch_seconds": [1, 1]}]},
     ],
 )
 def test_values_that_do_not_fit_are_refused_in_one_line(tmp_path, changed):
@@ -165,6 +232,8 @@ SHOWN = [
     *((ATTENTION, key) for key in ("blocks", "tokens_a", "tokens_b", "label", "score")),
     *((OCCLUSION, key) for key in ("change", "labels", "features")),
     *((CURVES, key) for key in ("settings", "score")),
+    *((SCORES, key) for key in ("curves", "axis")),
+    *((TIMING, key) for key in ("rows", "published", "batch_size")),
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
 
-from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_affinity
+from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_affinity, co_stack_weights
 from jaxmatch.layers.factorization import FactorizationMachine
 from jaxmatch.layers.highway import Highway, HighwayLayer
 from jaxmatch.layers.perceptron import Perceptron
@@ -128,7 +128,7 @@ def test_affinity_has_the_gradient_of_the_winning_layers():
 
 
 def test_alignment_is_equation_5_with_a_softmax_over_the_other_sentence():
-    aligned = bidirectional_alignment(STACK, SENTENCES, "float32")
+    aligned = bidirectional_alignment(STACK, co_stack_weights(STACK, SENTENCES, "float32"), "float32")
     affinity = np.asarray(co_stack_affinity(STACK, "float32"))
     whole = np.concatenate(STACK, axis=-1)
     expected = np.zeros_like(whole)

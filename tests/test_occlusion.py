@@ -1,6 +1,7 @@
 """What is masked is what the paper masks, and changes are counted class by class."""
 
 import dataclasses
+import math
 
 import jax
 import numpy as np
@@ -90,6 +91,25 @@ def test_what_is_not_there_stays_blank(measured):
     plain = measured.as_json()
     assert plain["change"][0][1] == [None, None, None] and plain["accuracy"][2] is None
     assert plain["features"] == ["embedding", "residual", "contextual"]
+
+
+def test_seeds_are_averaged_by_hand():
+    pairs, nan = np.array([4, 2, 0]), math.nan
+    one = occlusion.Occlusion(saved_model.LABELS, pairs, np.array([0.5, 1.0, nan]), np.array([[[0.1, -0.2, nan]] * 3]))
+    two = occlusion.Occlusion(saved_model.LABELS, pairs, np.array([0.7, 0.0, nan]), np.array([[[0.3, -0.2, nan]] * 3]))
+    found = occlusion.over_seeds([one, two])
+    np.testing.assert_allclose(found.mean.accuracy, [0.6, 0.5, nan])
+    np.testing.assert_allclose(found.accuracy_deviation, [math.sqrt(0.02), math.sqrt(0.5), nan])
+    np.testing.assert_allclose(found.mean.change, [[[0.2, -0.2, nan]] * 3])
+    np.testing.assert_allclose(found.change_deviation, [[[math.sqrt(0.02), 0, nan]] * 3], atol=1e-12)
+    plain = found.as_json([3, 5])
+    assert plain["seeds"] == [3, 5] and plain["accuracy_deviation"][2] is None
+    assert plain["single"] == [{"accuracy": one.as_json()["accuracy"], "change": one.as_json()["change"]}, plain["single"][1]]
+    alone = occlusion.over_seeds([one])
+    assert alone.mean.as_json() == one.as_json() and np.isnan(alone.change_deviation).all()
+    for other in ({"pairs": pairs + 1}, {"labels": ("a", "b", "c")}, {"change": np.zeros((2, 3, 3))}):
+        with pytest.raises(InputError, match="differ in the seed alone"):
+            occlusion.over_seeds([one, dataclasses.replace(two, **other)])
 
 
 @pytest.mark.parametrize(

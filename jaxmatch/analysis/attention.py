@@ -1,4 +1,4 @@
-"""Where the tokens of a pair look in the other sentence: the attention weights of a trained model (RE2's Figure 3)."""
+"""Where the tokens of a pair look in the other sentence: the attention weights of a trained model (Figure 3 of RE2 and ESAN)."""
 
 import dataclasses
 import functools
@@ -15,19 +15,30 @@ from jaxmatch.errors import InputError
 from jaxmatch.layers.words import WordTable
 from jaxmatch.matcher import Matcher, Prediction
 
-# The case study of Yang et al. (2019), section 3.7, a pair of SNLI's dev set.
-PAPERS_PAIR = ("A green bike is parked next to a door", "The bike is chained to the door")
+# The case studies of the papers: Yang et al. (2019), section 3.7, a pair of SNLI's dev set; Hu et al. (2020), section 4.3.
+PAPERS_PAIRS = {
+    "re2": ("A green bike is parked next to a door", "The bike is chained to the door"),
+    "esan": ("police officer with riot shield stands in front of crowd", "a police officer stands in front of a crowd"),
+}
 
-# What layers/alignment.py keeps its weights as.
+# What the layers that align two sentences keep their weights as (layers/alignment.py).
 _KEPT = "weights"
+# Where they stand in a model, and what they are called.
+_NAMES = {
+    r"blocks_(\d+) alignment": "block",
+    r"alignment_(\d+) alignment": "alignment layer",
+    r"refinement_(\d+)": "refinement",
+}
+_OF_THE_MODEL = "stack"
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockAttention:
-    """The weights of one block, "normalized e_ij in Equation 3" (Yang et al., 2019).
+    """The weights of one layer that aligns the two sentences, "normalized e_ij in Equation 3" (Yang et al., 2019).
 
     Attributes:
-      name: of the block, such as "block 1".
+      name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, and so on; and "stack", by
+        the affinity of which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
       over_b: <float32>[length_a, length_b], what each token of the first sentence finds in the second; rows sum to 1.
       over_a: <float32>[length_a, length_b], what each token of the second finds in the first; columns sum to 1.
     """
@@ -56,7 +67,7 @@ class PairAttention:
     blocks: tuple[BlockAttention, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, of which `figures.attention` draws the figure."""
+        """Plain values, of which `drawings.attention` draws the figure."""
         return {
             "kind": "attention",
             "text_a": self.text_a,
@@ -70,6 +81,11 @@ class PairAttention:
                 {"name": block.name, "over_b": _plain(block.over_b), "over_a": _plain(block.over_a)} for block in self.blocks
             ],
         }
+
+
+def papers_pair(matcher: Matcher) -> tuple[str, str]:
+    """The pair on which the paper of a model looks at its attention; RE2's for a model whose paper shows none."""
+    return PAPERS_PAIRS.get(type(matcher.model.module).__name__.lower(), PAPERS_PAIRS["re2"])
 
 
 def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAttention]:
@@ -116,14 +132,17 @@ def _weights(
 
 
 def _name(path: Sequence[str]) -> str:
-    """Of the layer that kept the weights: ("blocks_0", "alignment") is block 1."""
-    numbered = re.fullmatch(r"blocks_(\d+)", path[0])
-    return f"block {int(numbered[1]) + 1}" if numbered and len(path) == 2 else " ".join(path)
+    """Of the layer that kept the weights: ("blocks_0", "alignment") is block 1; a model that kept them itself has no path."""
+    place = " ".join(path)
+    for pattern, kind in _NAMES.items():
+        if numbered := re.fullmatch(pattern, place):
+            return f"{kind} {int(numbered[1]) + 1}"
+    return place or _OF_THE_MODEL
 
 
-def _place(name: str) -> list[tuple[str, int]]:
-    """Puts block 10 after block 2."""
-    return [(text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name)]
+def _place(name: str) -> tuple[bool, list[tuple[str, int]]]:
+    """Puts block 10 after block 2, and the whole stack after its layers."""
+    return name == _OF_THE_MODEL, [(text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name)]
 
 
 def _plain(weights: np.ndarray) -> list[list[float]]:

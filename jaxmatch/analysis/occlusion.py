@@ -8,7 +8,7 @@ alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus, 2014)
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -44,19 +44,66 @@ class Occlusion:
     change: np.ndarray
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, of which `figures.occlusion` draws the figure; None for what there is not."""
-
-        def plain(values: np.ndarray) -> Any:
-            return [plain(value) for value in values] if values.ndim else None if np.isnan(values) else float(values)
-
+        """Plain values, of which `drawings.occlusion` draws the figure; None for what there is not."""
         return {
             "kind": "occlusion",
             "labels": list(self.labels),
             "features": list(FEATURES),
             "pairs": self.pairs.tolist(),
-            "accuracy": plain(self.accuracy),
-            "change": plain(self.change),
+            "accuracy": _plain(self.accuracy),
+            "change": _plain(self.change),
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedOcclusion:
+    """The same over the seeds of a setting.
+
+    Attributes:
+      single: of each seed's model.
+      mean: the means over them.
+      accuracy_deviation: <float64>[classes], the sample standard deviation of `accuracy`; NaN for one seed.
+      change_deviation: <float64>[blocks, features, classes], that of `change`.
+    """
+
+    single: tuple[Occlusion, ...]
+    mean: Occlusion
+    accuracy_deviation: np.ndarray
+    change_deviation: np.ndarray
+
+    def as_json(self, seeds: Sequence[int]) -> dict[str, Any]:
+        """Plain values as `Occlusion.as_json`, with the deviations and what was found for each of the seeds."""
+        return {
+            **self.mean.as_json(),
+            "accuracy_deviation": _plain(self.accuracy_deviation),
+            "change_deviation": _plain(self.change_deviation),
+            "seeds": list(seeds),
+            "single": [{"accuracy": _plain(one.accuracy), "change": _plain(one.change)} for one in self.single],
+        }
+
+
+def _plain(values: np.ndarray) -> Any:
+    return [_plain(value) for value in values] if values.ndim else None if np.isnan(values) else float(values)
+
+
+def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:
+    """Mean and sample standard deviation over models that differ in the seed alone, measured on the same pairs.
+
+    Raises:
+      InputError: they answer with other labels, have other blocks or saw other pairs.
+    """
+    first = single[0]
+    for one in single[1:]:
+        alike = one.labels == first.labels and one.change.shape == first.change.shape
+        if not alike or not np.array_equal(one.pairs, first.pairs):
+            raise InputError("the runs have not the same labels, blocks and pairs", remedy="give runs that differ in the seed alone")
+    found = {}
+    for name in ("accuracy", "change"):
+        values = np.stack([getattr(one, name) for one in single])
+        found[name] = values.mean(axis=0)
+        found[f"{name}_deviation"] = values.std(axis=0, ddof=1) if len(single) > 1 else np.full(values.shape[1:], np.nan)
+    mean = dataclasses.replace(first, accuracy=found["accuracy"], change=found["change"])
+    return SeedOcclusion(tuple(single), mean, found["accuracy_deviation"], found["change_deviation"])
 
 
 def features_seen(module: RE2, block: int) -> tuple[str, ...]:

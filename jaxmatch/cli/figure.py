@@ -1,30 +1,54 @@
-"""Draw the learning curves of a sweep, or draw a figure again from the values kept beside it.
+"""Draw the curves of a sweep, or draw a figure again from the values kept beside it.
 
     jaxmatch figure runs/quickstart --output figures
+    jaxmatch figure runs/depth --against model.stacked_layers --output figures
+    jaxmatch figure runs/depth_quora runs/depth_snli --against model.stacked_layers --output figures
     jaxmatch figure figures/attention.json --output figures
 
 Of a sweep's folder: the dev score of each setting over the samples seen, as the mean over the seeds and a band of one standard
-deviation. The values are kept as curves.json, and drawn as curves.png and curves.svg.
+deviation. The values are kept as curves.json, and drawn as curves.png and curves.svg. With --against, the score of the chosen
+checkpoints against a setting of the grid, a curve for each setting of all else, as stacked_layers.json and so on; several folders
+share one figure. Of a timing's folder: parameters and times.
 """
 
 import argparse
 from pathlib import Path
 
-HELP = "draw learning curves, or a figure again from its values"
+from jaxmatch.errors import InputError
+
+HELP = "draw curves of a sweep, or a figure again from its values"
+# What `jaxmatch timing` leaves, of which its figure is drawn.
+_TIMING = "timing.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="the --workdir of a sweep, or the JSON file of a figure")
+    parser.add_argument(
+        "sources", type=Path, nargs="+", metavar="SOURCE", help="the --workdir of a sweep or of a timing, or a figure's JSON file"
+    )
+    parser.add_argument("--against", metavar="SETTING", help="a setting of the grid, such as model.stacked_layers")
+    parser.add_argument("--score", metavar="SCORE", help="with --against: such as test.accuracy (default: what chose the checkpoints)")
     parser.add_argument("--output", type=Path, metavar="DIR", required=True, help="folder of the figure")
 
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.analysis import figures
+    from jaxmatch.analysis.axes import scores_against
     from jaxmatch.analysis.curves import curves
     from jaxmatch.cli.runs import records_of
 
-    if arguments.source.is_dir():
-        written = figures.write(curves(records_of(arguments.source)), arguments.output, "curves")
+    if arguments.score and not arguments.against:
+        raise InputError("--score says what to draw against a setting, which is not named", remedy="add --against SETTING")
+    source, *more = arguments.sources
+    if more and not arguments.against:
+        raise InputError("several folders share a figure only against a setting", remedy="add --against SETTING, or draw them apart")
+    if arguments.against:
+        records = [record for folder in arguments.sources for record in records_of(folder)]
+        values = scores_against(records, arguments.against, arguments.score or "")
+        written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2])
+    elif (source / _TIMING).is_file():
+        written = figures.redraw(source / _TIMING, arguments.output)
+    elif source.is_dir():
+        written = figures.write(curves(records_of(source)), arguments.output, "curves")
     else:
-        written = figures.redraw(arguments.source, arguments.output)
+        written = figures.redraw(source, arguments.output)
     print("\n".join(map(str, written)))

@@ -3,8 +3,8 @@
     jaxmatch inspect runs/quickstart/runs/RUN --pair "A man sleeps." "Nobody is awake."
     jaxmatch inspect runs/quickstart/runs/RUN --pair "A man sleeps." "Nobody is awake." --output figures
 
-Without --pair it is the pair of the case study in RE2's paper. With --output the weights are kept as attention.json, and drawn as
-attention.png and attention.svg.
+Without --pair it is the pair of the case study in the model's paper (RE2's, where that has none). With --output the weights are
+kept as attention.json, and drawn as attention.png and attention.svg.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMED = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
-    parser.add_argument("--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: the paper's)")
+    parser.add_argument("--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: those of the model's paper)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the weights and their figure here")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -38,13 +38,13 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.analysis import attention, figures
     from jaxmatch.matcher import load
 
-    pair = tuple(arguments.pair or attention.PAPERS_PAIR)
-    for text in pair:
+    for text in arguments.pair or ():
         if not text.strip():
             raise InputError("a text of the pair is empty", remedy="give two texts")
         if not _is_unicode(text):
             raise InputError(f"{text!r} is not UTF-8", remedy="give the texts in UTF-8")
-    (found,) = attention.attention(load(arguments.run), [pair])
+    matcher = load(arguments.run)
+    (found,) = attention.attention(matcher, [tuple(arguments.pair or attention.papers_pair(matcher))])
     print(json.dumps(found.as_json(), ensure_ascii=False) if arguments.format == "json" else "\n".join(_lines(found)))
     if arguments.output is not None:
         figures.write(found.as_json(), arguments.output, "attention")

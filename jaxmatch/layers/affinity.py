@@ -29,8 +29,8 @@ def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
     return jnp.maximum(best, jnp.swapaxes(best, -1, -2)) if len(stack) > 1 else best
 
 
-def bidirectional_alignment(stack: Parts, sentences: jax.Array, precision: str) -> Parts:
-    """Eq. 5: what each token finds in the other sentence, at every layer, by the softmax of the affinity.
+def co_stack_weights(stack: Parts, sentences: jax.Array, precision: str) -> jax.Array:
+    """The softmax of the affinity over the other sentence: how much each token attends to each.
 
     Arguments:
       stack: each layer's <float32>[batch, length, size].
@@ -38,7 +38,20 @@ def bidirectional_alignment(stack: Parts, sentences: jax.Array, precision: str) 
       precision: of the matrix products.
 
     Returns:
+      <float32>[batch, length, length].
+    """
+    return attention_weights(co_stack_affinity(stack, precision), of_other_sentence(sentences))
+
+
+def bidirectional_alignment(stack: Parts, weights: jax.Array, precision: str) -> Parts:
+    """Eq. 5: what each token finds in the other sentence, at every layer.
+
+    Arguments:
+      stack: each layer's <float32>[batch, length, size].
+      weights: <float32>[batch, length, length], of `co_stack_weights`.
+      precision: of the matrix products.
+
+    Returns:
       parts as `stack` has them.
     """
-    weights = attention_weights(co_stack_affinity(stack, precision), of_other_sentence(sentences))
     return tuple(matmul(weights, layer, precision) for layer in stack)

@@ -43,6 +43,8 @@ class AttentionRefinement(nn.Module):
         project = Linear(sequence.shape[-1], "relu", use_bias=False, precision=self.precision, name=f"{name}_projection")
         projected = project(sequence)
         weights = attention_weights(matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision), allowed)
+        if name == "between":  # how a token attends to its own sentence is no alignment of two
+            self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
         aligned = matmul(weights, sequence, self.precision)  # Eq. 2
         comparisons = {
             "concatenation": (aligned, sequence),

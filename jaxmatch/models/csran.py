@@ -8,7 +8,7 @@ Unlike there, the LSTMs begin at zeros, not at trained states, and dropout draws
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.affinity import bidirectional_alignment
+from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_weights
 from jaxmatch.layers.comparison import compared
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
@@ -79,7 +79,9 @@ class CSRAN(FeaturePairModel):
         own = self._stacked(sequence, sentences, dropout_rate)
         if not self.co_stack:
             own = own[-1:]
-        aligned = bidirectional_alignment(own, sentences, self.precision)
+        weights = co_stack_weights(own, sentences, self.precision)
+        self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
+        aligned = bidirectional_alignment(own, weights, self.precision)
         sequence = compared(own, aligned)
         for layer in self.aggregate:  # Eq. 6 and 7
             sequence = (layer(self.dropout.in_parts(sequence, dropout_rate), sentences),)

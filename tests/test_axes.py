@@ -1,0 +1,74 @@
+"""Scores against a setting of the grid: means and deviations worked out by hand, and what cannot be drawn is refused."""
+
+import math
+
+import pytest
+
+from jaxmatch.analysis.axes import scores_against
+from jaxmatch.errors import InputError
+
+DEPTH = "model.stacked_layers"
+
+
+def record(seed, accuracy, variant="CSRAN", status="finished", test=None, data="snli", **changed):
+    overrides = {DEPTH: changed.pop("depth", 1), **changed}
+    return {
+        "run": f"{variant}-{sorted(overrides.items())}{data}-seed{seed}", "seed": seed, "status": status, "variant": variant,
+        "overrides": overrides, "selected_on": "dev.accuracy", "dev": {"accuracy": accuracy, "loss": 1.0}, "test": test,
+        "data": {"name": data.partition("-")[0]},
+    }  # fmt: skip
+
+
+RECORDS = [
+    record(0, 0.7, variant="stacked model", depth=2),
+    record(1, 0.9, depth=10),
+    record(0, 0.8, depth=10),
+    record(1, 0.6, depth=2),
+    record(0, 0.4, depth=2),
+    record(2, math.nan, depth=2, status="diverged"),
+]
+
+
+def test_curves_by_hand():
+    data = scores_against(RECORDS, DEPTH)
+    assert (data["kind"], data["axis"], data["score"]) == ("scores", DEPTH, "dev.accuracy")
+    one, two = data["curves"]
+    assert one["name"] == "CSRAN" and [point["value"] for point in one["points"]] == [2, 10]
+    assert [point["mean"] for point in one["points"]] == pytest.approx([0.5, 0.85])
+    assert [point["deviation"] for point in one["points"]] == pytest.approx([math.sqrt(0.02), math.sqrt(0.005)])
+    assert [point["seeds"] for point in one["points"]] == [[0, 1], [0, 1]]
+    assert two == {"name": "stacked model", "points": [{"value": 2, "mean": 0.7, "deviation": None, "seeds": [0]}]}
+
+
+def test_the_axis_may_be_named_by_its_end_and_other_axes_part_the_curves():
+    records = [record(0, 0.1 * depth * rate, depth=depth, rate=rate) for depth in (1, 2) for rate in (1, 3)]
+    data = scores_against(records, "stacked_layers", "dev.loss")
+    assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in data["curves"]] == [
+        ("CSRAN, rate=1", [1.0, 1.0]),
+        ("CSRAN, rate=3", [1.0, 1.0]),
+    ]
+
+
+def test_data_sets_are_told_apart():
+    """CSRAN's Figure 3 has a curve of each."""
+    data = scores_against([record(0, 0.5), record(0, 0.7, data="quora"), record(0, 0.8, data="quora", depth=2)], DEPTH)
+    assert {curve["name"]: len(curve["points"]) for curve in data["curves"]} == {"snli: CSRAN": 1, "quora: CSRAN": 2}
+
+
+@pytest.mark.parametrize(
+    ("records", "asked", "problem"),
+    [
+        ([], (DEPTH,), "no run has finished"),
+        (RECORDS, ("model.blocks",), "'model.blocks' is no axis of this sweep's grid; its axes are model.stacked_layers"),
+        ([{**RECORDS[0], "overrides": {}}], (DEPTH,), "is no axis of this sweep's grid; draw its learning curves"),
+        ([record(0, 0.1, **{"other.stacked_layers": 2})], ("stacked_layers",), "is more than one axis"),
+        ([record(0, 0.1, depth="deep")], (DEPTH,), "is 'deep' in run .*, which is no number"),
+        (RECORDS, (DEPTH, "test.accuracy"), "has no score 'test.accuracy'; its scores are dev.accuracy, dev.loss"),
+        (RECORDS, (DEPTH, "times.train"), "has no score 'times.train'"),
+        ([record(0, 0.1), record(0, 0.2, data="snli-changed")], (DEPTH,), "two settings have model.stacked_layers=1"),
+        ([record(0, 0.1), {**record(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(records, asked, problem):
+    with pytest.raises(InputError, match=problem):
+        scores_against(records, *asked)
