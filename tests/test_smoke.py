@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 LAYOUT = TableLayout(title="t", rows=(), scores=())
 
 
-FILES = [*sorted((ROOT / "sweeps").glob("*.py")), *sorted((ROOT / "configs").glob("*.py"))]
+SWEEPS = [file for file in sorted((ROOT / "sweeps").glob("*.py")) if not file.stem.endswith("_timing")]
+FILES = [*SWEEPS, *sorted((ROOT / "configs").glob("*.py"))]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

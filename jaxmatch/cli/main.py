@@ -2,11 +2,12 @@
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
 from jaxmatch import __version__
-from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, train, tune
+from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.errors import InputError
 
@@ -21,6 +22,7 @@ SUBCOMMANDS = {
     "report": report,
     "evaluate": evaluate,
     "ensemble": ensemble,
+    "timing": timing,
     "predict": predict,
     "inspect": inspect,
     "occlusion": occlusion,
@@ -70,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     module = None
     try:
-        rest, dotted = take_dotted(sys.argv[1:] if arguments is None else arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        rest, dotted = take_dotted(words)
         parser = _parser()
         parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
@@ -79,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
             kind, names = next((kind, names) for kind, names in dotted.items() if names)
             parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
-        parsed.dotted = dotted
+        parsed.dotted, parsed.command_line = dotted, shlex.join(["jaxmatch", *words])
         module.run(parsed)
         sys.stdout.flush()
         return 0

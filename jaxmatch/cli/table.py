@@ -1,4 +1,4 @@
-"""Print the table of a sweep's working folder, from the records in it; nothing is trained."""
+"""Print the table of a sweep's or a timing's working folder, from the records in it; nothing is trained or timed."""
 
 import argparse
 from pathlib import Path
@@ -8,11 +8,16 @@ FORMATS = ("markdown", "latex", "csv", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a timing")
     parser.add_argument("--format", choices=FORMATS, default="markdown")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import launch
+    from jaxmatch.experiments import launch, timing
+    from jaxmatch.experiments.tables.times import read_times, times
 
-    print(launch.table(arguments.directory, arguments.format))
+    file = arguments.directory / timing.FILE
+    if file.is_file():
+        print(times(read_times(file), arguments.format))
+    else:
+        print(launch.table(arguments.directory, arguments.format))

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import difflib
 import importlib.util
+import inspect
 import math
 import traceback
 from collections.abc import Iterator, Mapping
@@ -253,6 +254,21 @@ def load_module(path: Path) -> ModuleType:
     with mistakes_of(path):
         specification.loader.exec_module(module)
     return module
+
+
+def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path) -> Any:
+    """What a function of a launcher's file returns for the options of a command line.
+
+    Raises:
+      InputError: the function takes no such option, or it fails.
+    """
+    function = getattr(module, name)
+    known = inspect.signature(function).parameters
+    for option in options:
+        if option not in known:
+            raise InputError(f"this file has no option --{option}", path=path, remedy="leave it out")
+    with mistakes_of(path):
+        return function(**options)
 
 
 def load_config(path: Path) -> ConfigDict:

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import jax
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import rungs
-from jaxmatch.experiments.configuration import flatten, load_config, load_module, mistakes_of, nearest, with_overrides
+from jaxmatch.experiments.configuration import called, flatten, load_config, load_module, nearest, with_overrides
 from jaxmatch.experiments.display import Display, plan_text
 from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.halving import Halving
@@ -182,15 +181,12 @@ def resolve(
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
     module = load_module(file)
     if hasattr(module, "get_sweep"):
-        known = inspect.signature(module.get_sweep).parameters
-        for name in options:
-            if name not in known:
-                raise InputError(f"this sweep has no option --{name}", path=file, remedy="leave it out")
-        with mistakes_of(file):
-            planned = module.get_sweep(**options)
+        planned = called(module, "get_sweep", options, file)
         if not isinstance(planned, Sweep):
             raise InputError(f"get_sweep() returns a {type(planned).__name__}", path=file, remedy="return a Sweep")
         return planned
+    if hasattr(module, "get_timing"):
+        raise InputError("this file describes a timing, not a training", path=file, remedy="use jaxmatch timing")
     if not hasattr(module, "get_config"):
         raise InputError("the file has neither get_sweep() nor get_config()", path=file, remedy="define one of them")
     if options:

@@ -1,4 +1,4 @@
-"""ESAN (Hu et al., 2020): the settings behind the rows of its Tables 1-4, and the figures printed there.
+"""ESAN (Hu et al., 2020): the settings behind the rows of its Tables 1-5 and its Figure 2, and the figures printed there.
 
 The paper gives ranges of sizes, not those of each table (configs/esan_*.py say which are taken), and no number of runs.
 """
@@ -54,6 +54,8 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "w/ Simple Augment.": {"augmentation": "simple"},
 }
 
+TIMED_BATCHES = 1000  # of Table 5
+
 # Tables 1 to 3: ESAN and the single models it is compared with.
 _ESAN = {
     "snli": {"test.accuracy": "89.0"},
@@ -96,6 +98,21 @@ _ABLATION = {
     "w/o Contextual Feat.": "88.9",
     "w/ Simple Augment.": "89.1",
 }
+# Table 5, on a MacBook Pro with Intel Core i7; and what section 4.2 says of Figure 2, whose other bars have no numbers.
+_SIZES_AND_TIMES = {
+    "ESAN": ("3.9M", "0.04 ± 0.01", "Table 5 (Intel Core i7)"),
+    "BERT": ("109.5M", "0.88 ± 0.06", "Table 5 (Intel Core i7)"),
+    "CSRAN": ("> 10M", "", "section 4.2"),
+    "MwAN": ("> 10M", "", "section 4.2"),
+}
+
+
+def published_times() -> tuple[Published, ...]:
+    """Table 5, and what is said of Figure 2."""
+    return tuple(
+        Published(label, {"times.batch_seconds": seconds} if seconds else {}, f"{CITATION}, {place}", {"parameters": parameters})
+        for label, (parameters, seconds, place) in _SIZES_AND_TIMES.items()
+    )
 
 
 def _stated(name: str, config: ConfigDict) -> dict[str, Any]:

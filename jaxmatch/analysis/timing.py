@@ -1,0 +1,107 @@
+"""How long a model takes to answer: a batch of words, as Table 5 of RE2 and of ESAN time it, and all the texts of a split."""
+
+import collections
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmatch import models
+from jaxmatch.data import vocabulary
+from jaxmatch.data.characters import character_table
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vocabulary import UNKNOWN
+from jaxmatch.layers.words import WordTable
+from jaxmatch.matcher import Matcher, probabilities_of
+from jaxmatch.models.bound import BoundModel
+
+# Answers before the first that is timed: it compiles, and the next may still find a cold cache.
+_WARM = 3
+
+
+def random_matcher(
+    model: Mapping[str, Any],
+    *,
+    texts: Iterable[str],
+    preprocessing: Preprocessing,
+    labels: Sequence[str],
+    task: str,
+    dimensions: int,
+) -> Matcher:
+    """A model that answers, with the weights it starts from and random word vectors: what they are does not change a time.
+
+    Arguments:
+      model: what `jaxmatch.models.build` takes.
+      texts: their words are the vocabulary.
+      preprocessing: how a text becomes tokens.
+      labels, task: as of a `Matcher`.
+      dimensions: of the word vectors.
+
+    Raises:
+      InputError: the model has no such settings.
+    """
+    module = models.build(model, outputs=len(labels) or 1)
+    counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
+    words = vocabulary.build(counts, (), minimum_count=1)
+    vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
+    vectors[: UNKNOWN + 1] = 0
+    characters = character_table(words.words, module.known_characters) if module.takes_characters else None
+    table = vectors if characters is None else WordTable(vectors, characters)
+    side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
+    parameters = jax.jit(module.init)(jax.random.key(0), side, side, table)["params"]
+    return Matcher(
+        BoundModel(module, parameters, vectors, characters),
+        vocabulary=words,
+        preprocessing=preprocessing,
+        labels=labels,
+        task=task,
+        config={"model": dict(model)},
+    )
+
+
+def batch_seconds(model: BoundModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
+    """Times batches of random words one by one, from word ids to probabilities, after a few that do not count.
+
+    Reading text is left out, as in the papers; so is telling parts of speech and exact matches to a model that takes them.
+
+    Arguments:
+      model: the model.
+      pairs: of a batch.
+      length: tokens of a sentence.
+      batches: how many are timed.
+
+    Returns:
+      <float64>[batches], seconds.
+    """
+    random, words = np.random.default_rng(0), model.vectors.shape[0]
+    most = {"tags": getattr(model.module, "known_tags", 0), "exact_match": 2}
+
+    def side(least: int, most: int) -> np.ndarray:
+        return random.integers(least, most, (pairs, length), dtype=np.int32)
+
+    def answer() -> Callable[[], Any]:
+        ids = [side(min(UNKNOWN + 1, words - 1), words) for _ in range(2)]
+        features = {name: (side(0, most[name]), side(0, most[name])) for name in model.module.token_features}
+        return lambda: probabilities_of(model.logits(*ids, features))
+
+    return _seconds((answer() for _ in range(_WARM + batches)), warm=_WARM)
+
+
+def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]], passes: int) -> np.ndarray:
+    """Times the answers to all pairs, from texts to labels, after a pass that does not count.
+
+    Returns:
+      <float64>[passes], seconds.
+    """
+    return _seconds((lambda: matcher.predict(pairs) for _ in range(1 + passes)), warm=1)
+
+
+def _seconds(answers: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
+    found = []
+    for answer in answers:
+        start = time.perf_counter()
+        answer()  # ends with numbers on the host: nothing is still under way
+        found.append(time.perf_counter() - start)
+    return np.array(found[warm:])

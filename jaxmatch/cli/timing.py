@@ -1,0 +1,76 @@
+"""Time how fast models answer on the CPU, as the papers do, and print the table beside their figures.
+
+    jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory data --workdir runs/timing
+    jaxmatch timing sweeps/re2_timing.py --run runs/snli/runs/RUN --data-directory data
+    jaxmatch timing sweeps/esan_timing.py --split none --batches 100
+
+A batch is timed from word ids to probabilities; a split of the data set from texts to labels. Weights are random, which does not
+change a time; --run adds a trained model. The record is kept as WORKDIR/timing.json, of which jaxmatch table WORKDIR prints the
+table again and jaxmatch figure WORKDIR draws parameters and times. Let nothing else compute meanwhile.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from jaxmatch.cli import launching, splits
+from jaxmatch.errors import InputError
+
+HELP = "time how fast models answer on the CPU"
+TAKES_OVERRIDES = TAKES_OPTIONS = True
+# What needs no data files.
+NO_SPLIT = "none"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/ whose name ends in _timing.py")
+    parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of the record (default: runs/NAME OF FILE)")
+    parser.add_argument("--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME")
+    parser.add_argument(
+        "--split", choices=(*splits.SPLITS, NO_SPLIT), default="test", help="texts to answer; none: no data files (default: test)"
+    )
+    parser.add_argument("--batches", type=_batches, metavar="N", help="how many to time (default: as many as the paper)")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be timed")
+    parser.add_argument("--smoke", action="store_true", help="try it in seconds: tiny models, generated data")
+    splits.add_directory_argument(parser)
+
+
+def _batches(text: str) -> int:
+    number = launching.positive(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError("one batch has no standard deviation: give 2 or more")
+    return number
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.experiments import timing
+    from jaxmatch.experiments.tables.times import times
+    from jaxmatch.matcher import load
+
+    options = launching.options_of_the_file(arguments.rest)
+    if arguments.data_directory is not None:
+        options["data_directory"] = arguments.data_directory
+    if arguments.dotted["grid"]:
+        raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
+    asked = timing.resolve(
+        arguments.file, options=options, overrides=arguments.dotted["config"], batches=arguments.batches, smoke=arguments.smoke
+    )
+    if arguments.dry_run:
+        print(timing.plan_text(asked, arguments.split))
+        return
+    trained = None
+    if arguments.trained is not None:
+        matcher = load(arguments.trained)
+        pairs = None
+        if arguments.split != NO_SPLIT:
+            pairs = splits.official_split(matcher, arguments.split, arguments.data_directory)
+        trained = timing.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
+    record = timing.run(
+        asked,
+        split=arguments.split,
+        trained=trained,
+        command=arguments.command_line,
+        say=lambda name: print(f"timing {name}", file=sys.stderr),
+    )
+    timing.write(record, arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke))
+    print(times(record, "markdown"))

@@ -1,0 +1,57 @@
+"""ESAN's size and inference time, the paper's Table 5 and Figure 2, beside RE2, CAFE and CSRAN: 1000 batches of 8 pairs.
+
+    jaxmatch timing sweeps/esan_timing.py --dataset quora --data-directory DATA --workdir runs/timing
+
+Sentences have 20 tokens. Beside it, how many pairs of the data set's real test split are answered in a second. `--dataset`: quora
+as in the paper, snli or multinli. `--models`: any of esan, esan3, re2, cafe and csran, separated by commas. `--features none` leaves
+out what the papers give of each word besides its vector. `--split none` needs no data files, `--run RUN` adds a trained model,
+`--smoke` tries it in seconds.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import flatten, load_config, nearest
+from jaxmatch.experiments.papers import csran, esan, parts
+from jaxmatch.experiments.timing import Timing
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+# Asked for by -> name of the row.
+ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
+TOLD = {
+    parts.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
+    parts.NONE: "all are given its vector alone",
+}
+
+
+def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
+    """The structure of a row's model: that of its file in configs/ for the data set, or else the model's own."""
+    model = "esan" if row == "esan3" else row
+    file = CONFIGS / f"{model}_{dataset}.py"
+    own = flatten(load_config(file)) if file.is_file() else {}
+    told = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[model]
+    return {
+        "model.name": model,
+        **{key: value for key, value in own.items() if key.startswith("model.")},
+        **parts.feature_settings(told, features),
+        **({"model.alignment_layers": 3} if row == "esan3" else {}),
+    }
+
+
+def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: str = parts.PAPER) -> Timing:
+    data = esan.data_set(dataset)
+    rows = list(dict.fromkeys(models.split(",")))
+    for row in rows:
+        if row not in ROWS:
+            raise InputError(f'there is no model "{row}" in this timing', remedy=nearest(row, list(ROWS)))
+    timed = {ROWS[row]: settings_of(row, dataset, features) for row in rows}
+    return Timing(
+        name=f"esan-timing-{dataset}",
+        title="Size and inference time of ESAN",
+        config=load_config(CONFIGS / f"{data.config}.py"),
+        models=timed,
+        batches=esan.TIMED_BATCHES,
+        published=esan.published_times(),
+        notes=(f"Structures: those of configs/ for {data.title}; of each word, {TOLD[features]}",),
+    )

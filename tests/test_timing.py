@@ -1,0 +1,208 @@
+"""What is timed, what is written down of it, and the table; the times themselves are those of the machine."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import saved_model
+
+from jaxmatch.analysis import timing as measured
+from jaxmatch.cli.main import main
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import launch, timing
+from jaxmatch.experiments.papers import esan, re2
+from jaxmatch.experiments.tables.times import times
+
+SWEEPS = Path(__file__).parent.parent / "sweeps"
+RECORD = {
+    "format": 1, "kind": "timing", "name": "t", "title": "Inference time", "command": "jaxmatch timing x.py", "device": "1 x cpu",
+    "versions": {"jax": "0.10"}, "commit": "", "load_before": 0.1, "batch_size": 8, "length": 20, "batches": 2,
+    "rows": [
+        {
+            "model": "RE2 (1 block)", "settings": {}, "parameters": 1234567, "batch_seconds": [0.001, 0.003],
+            "split": {"data": "snli test", "pairs": 1000, "seconds": [0.5, 0.25]},
+        },
+        {"model": "run x-seed1", "settings": {}, "parameters": 99, "batch_seconds": [0.5, 0.5], "split": None, "trained": True},
+    ],
+    "published": [
+        {"model": "BiMPM", "source": "Yang et al. (2019), Table 5", "parameters": None, "seconds": "0.05 ± 0.00"},
+        {"model": "RE2 (1 block)", "source": "Yang et al. (2019), Table 5", "parameters": None, "seconds": "0.03 ± 0.00"},
+    ],
+    "notes": ["a note"],
+}  # fmt: skip
+
+
+def test_the_table_by_hand():
+    lines = times(RECORD, "markdown").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert rows[0] == [
+        "model", "measured: parameters", "measured: time (s/batch)", "measured: pairs/s",
+        "published: parameters", "published: time (s/batch)",
+    ]  # fmt: skip
+    # Of 0.001 and 0.003 the mean is 0.002 and the deviation 0.001414; 1000 pairs in 0.5 s and 0.25 s are 2000 and 4000 a second.
+    assert rows[2:] == [
+        ["RE2 (1 block)", "1,234,567", "0.0020 ± 0.0014", "3,000 ± 1,414", "–", "0.03 ± 0.00"],
+        ["run x-seed1", "99", "0.5000 ± 0.0000", "–", "–", "–"],
+        ["BiMPM", "–", "–", "–", "–", "0.05 ± 0.00"],
+    ]
+    assert "of 2 batches of 8 pairs of 20 tokens a sentence" in lines[0] and "Trained: run x-seed1." in lines[0]
+    assert "the 1,000 of snli test, texts in and labels out, mean ± sample standard deviation of 2 passes." in lines[0]
+    assert "Published: Yang et al. (2019), Table 5." in lines[0] and "Device: 1 x cpu; jax 0.10." in lines[0]
+    assert lines[-2:] == ["- a note", "- Command: jaxmatch timing x.py"]
+
+
+def test_the_table_for_machines():
+    one, other = csv.DictReader(io.StringIO(times(RECORD, "csv")))
+    assert float(one["batch_seconds.mean"]) == pytest.approx(0.002)
+    assert float(one["batch_seconds.std"]) == pytest.approx(0.0014142135)
+    assert (one["split"], one["pairs"], one["published.batch_seconds"]) == ("snli test", "1000", "0.03 ± 0.00")
+    assert (other["model"], other["pairs_per_second.mean"], other["published.source"]) == ("run x-seed1", "", "")
+    assert json.loads(times(RECORD, "json")) == RECORD
+    latex = times(RECORD, "latex")
+    assert r"\multicolumn{3}{c}{measured}" in latex and r"0.0020 $\pm$ 0.0014" in latex
+
+
+def test_nothing_published_and_nothing_answered_leave_no_columns():
+    bare = {**RECORD, "rows": RECORD["rows"][1:], "published": []}
+    lines = times(bare, "markdown").splitlines()
+    assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [" model       ", " parameters ", "  time (s/batch) "]
+
+
+def random_matcher(model, *texts):
+    preprocessing = Preprocessing(**saved_model.PREPROCESSING)
+    return measured.random_matcher(
+        model, texts=texts, preprocessing=preprocessing, labels=("x", "y"), task="classification", dimensions=5
+    )
+
+
+class Clock:
+    """Stands in for the time: each answer takes as many seconds as it is told."""
+
+    def __init__(self, seconds):
+        self.seconds, self.now, self.asked = list(seconds), 0.0, 0
+
+    def perf_counter(self):
+        if self.asked % 2:  # the end of an answer
+            self.now += self.seconds[self.asked // 2]
+        self.asked += 1
+        return self.now
+
+
+def test_the_first_answers_do_not_count(monkeypatch):
+    matcher = random_matcher(saved_model.SETTINGS, "a b", "c")
+    seen = []
+    model = type(matcher.model)
+    monkeypatch.setattr(model, "logits", lambda self, a, b, features: seen.append((a, b)) or np.zeros((4, 2), np.float32))
+    monkeypatch.setattr(measured, "time", Clock([9, 9, 9, 1, 2]))
+    np.testing.assert_allclose(measured.batch_seconds(matcher.model, pairs=4, length=5, batches=2), [1, 2])
+    assert len(seen) == 5 and all(side.shape == (4, 5) for sides in seen for side in sides)
+    assert all(2 <= side.min() and side.max() < 5 for sides in seen for side in sides)  # words, no padding
+    assert not np.array_equal(seen[3][0], seen[4][0])
+    monkeypatch.setattr(measured, "time", Clock([9, 3]))
+    monkeypatch.setattr(type(matcher), "predict", lambda self, pairs: seen.append(pairs))
+    np.testing.assert_allclose(measured.split_seconds(matcher, [("a", "b")], passes=1), [3])
+    assert seen[-2:] == [[("a", "b")]] * 2
+
+
+def test_a_random_model_of_every_feature_has_words_characters_and_features():
+    model = {"name": "esan", "hidden_size": 4, "characters": "cnn", "character_features": 3, "exact_match": True}
+    matcher = random_matcher(model, "b b a", "c")
+    assert matcher.ids([("a b", "z")]) == ([[3, 2]], [[1]])
+    assert matcher.model.characters[2, :2].tolist() == [ord("b"), 0]
+    seconds = measured.batch_seconds(matcher.model, pairs=2, length=3, batches=2)
+    assert seconds.shape == (2,) and (seconds > 0).all()
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
+    assert main(["timing", str(SWEEPS / "esan_timing.py"), "--smoke", "--workdir", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    record = json.loads((tmp_path / "timing.json").read_text())
+    names = ["ESAN", "ESAN (3 alignment layers)"]
+    assert [row["model"] for row in record["rows"]] == names
+    assert printed.err.splitlines() == [f"timing {name}" for name in names]
+    for row in record["rows"]:
+        assert len(row["batch_seconds"]) == 3 and min(row["batch_seconds"]) > 0 and row["parameters"] > 100
+        assert row["split"]["pairs"] == 16 and len(row["split"]["seconds"]) == 1
+    assert record["command"].startswith("jaxmatch timing ") and "cpu" in record["device"] and record["published"] == []
+    assert printed.out == times(record, "markdown") + "\n" and "times mean nothing" in printed.out
+    assert main(["table", str(tmp_path), "--format", "csv"]) == 0
+    assert capsys.readouterr().out == times(record, "csv") + "\n"
+    assert main(["figure", str(tmp_path), "--output", str(tmp_path)]) == 0
+    assert (tmp_path / "timing.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_launchers_time_what_the_papers_timed(capsys):
+    asked = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
+    assert (asked.pairs, asked.length, asked.batches) == (8, 20, 100)
+    models = [dict(config.model) for config in timing._configs(asked).values()]
+    assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models] == [
+        (blocks, 3, "simple") for blocks in (1, 2, 3)
+    ]
+    assert {row.label for row in asked.published} >= set(asked.models)  # each stands beside the paper's
+    assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == ["0.03 ± 0.00", "0.04 ± 0.00", "0.05 ± 0.00"]
+    assert [row.settings["parameters"] for row in esan.published_times()][:2] == ["3.9M", "109.5M"]
+    assert main(["timing", str(SWEEPS / "esan_timing.py"), "--models=esan,csran", "--dry-run", "--batches", "7"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("7 batches of 8 pairs of 20 tokens a sentence, and 4 passes over quora test")
+    assert lines[1] == "  ESAN: 3,856,712 parameters" and lines[2].startswith("  CSRAN: ")
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_ones(tmp_path, capsys):
+    run = saved_model.save(tmp_path / "runs" / "x-seed1")
+    words = ["timing", str(SWEEPS / "re2_timing.py"), "--smoke", "--split", "none", "--run", str(run), "--workdir", str(tmp_path)]
+    assert main(words) == 0
+    *random, trained = json.loads((tmp_path / "timing.json").read_text())["rows"]
+    assert [(row["model"], row["settings"]["blocks"], row["split"]) for row in random] == [
+        ("RE2 (1 block)", 1, None), ("RE2 (2 blocks)", 2, None),
+    ]  # fmt: skip
+    assert (trained["model"], trained["trained"], trained["split"]) == ("run x-seed1", True, None)
+    assert trained["settings"] == saved_model.SETTINGS and trained["parameters"] > 100
+    assert "Trained: run x-seed1." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["re2_main.py"], "the file has no get_timing(); give a file of sweeps/ whose name ends in _timing.py"),
+        (["re2_timing.py", "--dataset", "snil"], 'there is no data set "snil" in this sweep; did you mean "snli"?'),
+        (["re2_timing.py", "--seeds", "2"], "this file has no option --seeds"),
+        (["re2_timing.py", "--grid.model.blocks=1,2"], "a timing has no grid"),
+        (["re2_timing.py", "--config.model.blocks=1"], "every variant of this sweep sets config.model.blocks"),
+        (["esan_timing.py", "--models", "esam"], 'there is no model "esam" in this timing; did you mean "esan"?'),
+        (["esan_timing.py", "--features", "all"], '--features cannot be "all"'),
+        (["re2_timing.py", "--data-directory", "/no/such"], "/no/such: there is no such directory"),
+        (["re2_timing.py", "--run", "/no/such", "--split", "none"], "there is no such folder"),
+    ],
+)
+def test_bad_use_is_one_line(tmp_path, capsys, words, problem):
+    assert main(["timing", str(SWEEPS / words[0]), *words[1:], "--workdir", str(tmp_path / "new")]) == 2
+    said = capsys.readouterr().err
+    assert problem in said and said.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_batch_has_no_deviation(capsys):
+    with pytest.raises(SystemExit):
+        main(["timing", str(SWEEPS / "re2_timing.py"), "--batches", "1"])
+    assert "one batch has no standard deviation" in capsys.readouterr().err
+
+
+def test_a_timing_is_no_sweep_and_its_record_no_other_file(tmp_path, capsys):
+    with pytest.raises(InputError, match="describes a timing, not a training; use jaxmatch timing"):
+        launch.resolve(SWEEPS / "re2_timing.py")
+    (tmp_path / "timing.json").write_text('{"kind": "timing", "format": 2}')
+    assert main(["table", str(tmp_path)]) == 2
+    assert "this is not the record of a timing, format 1; time again" in capsys.readouterr().err
+    for lacking, problem in (
+        ({key: value for key, value in RECORD.items() if key != "device"}, "the record lacks device"),
+        ({**RECORD, "rows": [{"model": "RE2"}]}, "the record lacks parameters of rows"),
+    ):
+        (tmp_path / "timing.json").write_text(json.dumps(lacking))
+        assert main(["table", str(tmp_path)]) == 2
+        assert problem in capsys.readouterr().err
