@@ -3,6 +3,10 @@
 Both directions and both sentences of all rows run in one scan. What does not depend on the step before is kept out of it:
 the product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent kernel is one
 product after the scan rather than a sum over its steps.
+
+The large arrays, [row, step, 4 * features] of a direction, are neither copied nor laid out anew: a step reads its place in them
+and writes it. First they hold what the inputs add to the gates, then the gates. The backward pass writes the gradients of the
+sums into the gates to arrays of their own: in the place of the gates, XLA would copy the whole arrays in each step.
 """
 
 import functools
@@ -11,10 +15,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
-from jaxmatch.layers.parts import Parts, sizes
+from jaxmatch.layers.matmul import matmul, matmul_in_parts
+from jaxmatch.layers.parts import Parts, sizes, split
 
 _GATES = 4  # in the order input, forget, candidate, output
+Directions = tuple[jax.Array, ...]  # an array for each: the first reads a row from its start, the second from its end
 
 
 def _activated(gates: jax.Array) -> jax.Array:
@@ -25,107 +30,156 @@ def _activated(gates: jax.Array) -> jax.Array:
     return jnp.tanh(gates * scale) * scale + (1 - scale)
 
 
-def _step(kernel, precision, state, now):
-    """One token of every row in every direction.
+def _at(values: jax.Array, place: jax.Array, first: int = 0, size: int | None = None) -> jax.Array:
+    """The given columns of one place of all rows: [row, step, columns] -> [row, size]."""
+    rows, _, columns = values.shape
+    return jax.lax.dynamic_slice(values, (0, place, first), (rows, 1, columns if size is None else size))[:, 0]
 
-    Arguments:
-      state: hidden and cell, <float32>[direction, row, features] each.
-      now: what the inputs add to the gates, <float32>[direction, row, 4 * features]; whether there is a token and whether it
-        begins a sentence, <bool>[direction, row, 1] each.
+
+def _put(values: jax.Array, new: jax.Array, place: jax.Array, first: int = 0) -> jax.Array:
+    """Writes one place of all rows; inside a scan that copies none of the others."""
+    return jax.lax.dynamic_update_slice(values, new[:, None], (0, place, first))
+
+
+def _places(step: jax.Array, length: int, directions: int) -> tuple[jax.Array, ...]:
+    """Where each direction reads in a step."""
+    return (step, length - 1 - step)[:directions]
+
+
+def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bool):
+    """As `recurrence`.
 
     Returns:
-      the state after, the output, and what the backward pass needs: the gates and the state that they met.
+      hidden states, <float32>[row, step, directions * features]; and, for the backward pass, the gates in the place of `added`
+      and the cells that each step met, <float32>[step, row, features] of each direction.
     """
-    added, is_token, begins = now
-    hidden, cell = (jnp.where(begins, 0.0, part) for part in state)
-    gates = _activated(added + matmul(hidden, kernel, precision))
-    let_in, keep, candidate, let_out = jnp.split(gates, _GATES, axis=-1)
-    new_cell = keep * cell + let_in * candidate
-    new_hidden = let_out * jnp.tanh(new_cell)
-    after = jnp.where(is_token, new_hidden, hidden), jnp.where(is_token, new_cell, cell)
-    return after, jnp.where(is_token, new_hidden, 0.0), (gates, hidden, cell)
+    rows, length, _ = added[0].shape
+    directions, features, _ = kernel.shape
+    kernels, biases = list(kernel), list(bias)  # cut outside the scan, not in each step
+
+    def one_step(carry, step):
+        states, buffers, hidden_states = carry
+        after, written, met = [], [], []
+        for direction, place in enumerate(_places(step, length, directions)):
+            starts, token = _at(begins[direction], place), _at(is_token, place)
+            hidden, cell = (jnp.where(starts, 0.0, part) for part in states[direction])
+            sums = _at(buffers[direction], place) + matmul(hidden, kernels[direction], precision) + biases[direction]
+            gates = _activated(sums)
+            let_in, forget, candidate, let_out = jnp.split(gates, _GATES, axis=-1)
+            new_cell = forget * cell + let_in * candidate
+            new_hidden = jnp.where(token, let_out * jnp.tanh(new_cell), hidden)
+            hidden_states = _put(hidden_states, new_hidden, place, direction * features)
+            after.append((new_hidden, jnp.where(token, new_cell, cell)))
+            if keep:
+                written.append(_put(buffers[direction], gates, place))
+                met.append(cell)
+        return (after, written if keep else buffers, hidden_states), met
+
+    zeros = jnp.zeros((rows, features), added[0].dtype)
+    start = [(zeros, zeros)] * directions, list(added), jnp.zeros((rows, length, directions * features), added[0].dtype)
+    (_, gates, hidden_states), cells = jax.lax.scan(one_step, start, jnp.arange(length))
+    return hidden_states, gates, cells
 
 
-def _start(added: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The state before the first token: zeros, [direction, row, features] twice."""
-    zeros = jnp.zeros((*added.shape[1:-1], added.shape[-1] // _GATES), added.dtype)
-    return zeros, zeros
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
-def recurrence(added: jax.Array, kernel: jax.Array, is_token: jax.Array, begins: jax.Array, precision: str) -> jax.Array:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def recurrence(
+    added: Directions, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, begins: Directions, precision: str
+) -> jax.Array:
     """The recurrent part of an LSTM. Padding leaves a state as it is; the first token of a sentence finds zeros.
 
     Arguments:
-      added: what the inputs add to the gates, <float32>[step, direction, row, 4 * features].
+      added: what the inputs add to the gates, <float32>[row, step, 4 * features] of each direction.
       kernel: <float32>[direction, features, 4 * features].
-      is_token: <bool>[step, direction, row, 1].
-      begins: <bool>[step, direction, row, 1], the first token of a sentence in the direction.
+      bias: <float32>[direction, 4 * features].
+      is_token: <bool>[row, step, 1].
+      begins: <bool>[row, step, 1] of each direction, the first token of a sentence as the direction reads it.
       precision: of the matrix products.
 
     Returns:
-      the hidden states, <float32>[step, direction, row, features]; zeros where there is no token.
+      the hidden states, <float32>[row, step, directions * features]; where there is no token, those of the token before.
     """
-    step = functools.partial(_step, kernel, precision)
-    return jax.lax.scan(lambda state, now: step(state, now)[:2], _start(added), (added, is_token, begins))[1]
+    return _scan(added, kernel, bias, is_token, begins, precision, keep=False)[0]
 
 
-def _forward(added, kernel, is_token, begins, precision):
-    def step(state, now):
-        after, output, kept = _step(kernel, precision, state, now)
-        return after, (output, kept)
-
-    _, (outputs, kept) = jax.lax.scan(step, _start(added), (added, is_token, begins))
-    return outputs, (kernel, is_token, begins, kept)
+def _forward(added, kernel, bias, is_token, begins, precision):
+    hidden_states, gates, cells = _scan(added, kernel, bias, is_token, begins, precision, keep=True)
+    return hidden_states, (kernel, is_token, begins, hidden_states, gates, cells)
 
 
-def _backward(precision, residuals, output_gradients):
-    kernel, is_token, begins, (gates, hidden, cell) = residuals
-    transposed = jnp.swapaxes(kernel, -1, -2)
+def _backward(precision, residuals, state_gradients):
+    kernel, is_token, begins, hidden_states, gates, cells = residuals
+    directions, features, _ = kernel.shape
+    rows, length, _ = hidden_states.shape
+    transposed = list(jnp.swapaxes(kernel, -1, -2))
 
-    def step(gradients, then):
-        """From the gradients of the state after a step to those of the state before it, and of the sums into its gates."""
-        output_gradient, is_token, begins, gates, cell = then
-        let_in, keep, candidate, let_out = jnp.split(gates, _GATES, axis=-1)
-        squashed = jnp.tanh(keep * cell + let_in * candidate)
-        of_hidden, of_cell = gradients
-        of_output = jnp.where(is_token, of_hidden + output_gradient, 0.0)
-        of_sum = jnp.where(is_token, of_cell, 0.0) + of_output * let_out * (1 - squashed * squashed)
-        of_gates = jnp.concatenate(
-            [
-                of_sum * candidate * let_in * (1 - let_in),
-                of_sum * cell * keep * (1 - keep),
-                of_sum * let_in * (1 - candidate * candidate),
-                of_output * squashed * let_out * (1 - let_out),
-            ],
-            axis=-1,
-        )
-        before = matmul(of_gates, transposed, precision), of_sum * keep
-        before = (jnp.where(begins, 0.0, part) for part in before)
-        return tuple(jnp.where(is_token, new, old) for new, old in zip(before, gradients, strict=True)), of_gates
+    def one_step(carry, step_and_cells):
+        """From the gradients of the states after a step to those of the states before it, and of the sums into its gates."""
+        gradients, of_added = carry
+        step, met = step_and_cells
+        before, written = [], []
+        for direction, place in enumerate(_places(step, length, directions)):
+            starts, token, cell = _at(begins[direction], place), _at(is_token, place), met[direction]
+            let_in, forget, candidate, let_out = jnp.split(_at(gates[direction], place), _GATES, axis=-1)
+            squashed = jnp.tanh(forget * cell + let_in * candidate)
+            of_hidden, of_cell = gradients[direction]
+            of_hidden = of_hidden + _at(state_gradients, place, direction * features, features)
+            of_output = jnp.where(token, of_hidden, 0.0)
+            of_sum = jnp.where(token, of_cell, 0.0) + of_output * let_out * (1 - squashed * squashed)
+            of_sums = jnp.concatenate(
+                [
+                    of_sum * candidate * let_in * (1 - let_in),
+                    of_sum * cell * forget * (1 - forget),
+                    of_sum * let_in * (1 - candidate * candidate),
+                    of_output * squashed * let_out * (1 - let_out),
+                ],
+                axis=-1,
+            )
+            written.append(_put(of_added[direction], of_sums, place))
+            new = matmul(of_sums, transposed[direction], precision), of_sum * forget
+            new = (jnp.where(token, part, old) for part, old in zip(new, (of_hidden, of_cell), strict=True))
+            before.append(tuple(jnp.where(starts, 0.0, part) for part in new))
+        return (before, written), None
 
-    zeros = jnp.zeros_like(hidden[0]), jnp.zeros_like(cell[0])
-    _, of_added = jax.lax.scan(step, zeros, (output_gradients, is_token, begins, gates, cell), reverse=True)
-    dtype = PRECISIONS[precision]
-    of_kernel = jnp.einsum("sdri,sdro->dio", hidden.astype(dtype), of_added.astype(dtype)).astype(kernel.dtype)
-    return of_added, of_kernel, None, None
+    zeros = jnp.zeros((rows, features), hidden_states.dtype)
+    start = [(zeros, zeros)] * directions, [jnp.zeros_like(one) for one in gates]
+    (_, of_added), _ = jax.lax.scan(one_step, start, (jnp.arange(length), cells), reverse=True)
+    met = _met(hidden_states, begins, features)
+    of_kernel = [
+        matmul(_flat(hidden).T, _flat(of_sums), precision) for hidden, of_sums in zip(met, of_added, strict=True)
+    ]
+    of_bias = [of_sums.sum(axis=(0, 1)) for of_sums in of_added]
+    return tuple(of_added), jnp.stack(of_kernel), jnp.stack(of_bias), None, None
+
+
+def _met(hidden_states: jax.Array, begins: Directions, features: int) -> list[jax.Array]:
+    """The hidden states that each step met: <float32>[row, step, features] of each direction."""
+    met = []
+    for direction, starts in enumerate(begins):
+        own = split(hidden_states, [features] * len(begins))[direction]
+        # One place on in the order of reading, with zeros at the start.
+        one_on = (1, -1, 0) if direction == 0 else (-1, 1, 0)
+        met.append(jnp.where(starts, 0.0, jax.lax.pad(own, jnp.zeros((), own.dtype), ((0, 0, 0), one_on, (0, 0, 0)))))
+    return met
+
+
+def _flat(values: jax.Array) -> jax.Array:
+    """[row, step, size] -> [row * step, size]."""
+    return values.reshape(-1, values.shape[-1])
 
 
 recurrence.defvjp(_forward, _backward)
 
 
-def _both_ways(values: jax.Array, bidirectional: bool) -> jax.Array:
-    """[step, direction, ...] of which the second direction is read from the end."""
-    return jnp.concatenate([values[:, :1], values[::-1, 1:]], axis=1) if bidirectional else values
+def _begins(sentences: jax.Array) -> Directions:
+    """Where either direction comes to the sentence that it reads second: <int8>[row, step] -> <bool>[row, step, 1] twice.
 
-
-def _begins(sentences: jax.Array, second: int) -> jax.Array:
-    """Where a row, read from its start, comes to its second sentence: <int8>[step, row] -> <bool>[step, row].
-
-    The first sentence needs no mark: it finds the zeros of the start.
+    The sentence that it reads first needs no mark: it finds the zeros of the start.
     """
-    of_second = sentences == second
-    return of_second & (jnp.arange(sentences.shape[0])[:, None] == jnp.argmax(of_second, axis=0))
+    of_first, of_second = sentences == 1, sentences == 2
+    place = jnp.arange(sentences.shape[1])
+    start_of_second = of_second & (place == jnp.argmax(of_second, axis=1)[:, None])
+    end_of_first = of_first & (place[::-1] == jnp.argmax(of_first[:, ::-1], axis=1)[:, None])
+    return start_of_second[..., None], end_of_first[..., None]
 
 
 class Lstm(nn.Module):
@@ -145,8 +199,8 @@ class Lstm(nn.Module):
     forget_bias: float = 0.0
     precision: str = "float32"
 
-    def _weights(self, inputs: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The kernels of inputs and of states, and the bias; the gates of a direction side by side."""
+    def _weights(self, inputs: int) -> tuple[list[jax.Array], jax.Array, jax.Array]:
+        """The kernels of inputs, one a direction, those of states, and the bias; the gates of a direction side by side."""
         directions, features = 1 + self.bidirectional, self.features
         glorot = functools.partial(nn.initializers.variance_scaling, 1.0, "fan_avg", "uniform", out_axis=-1)
         of_inputs = glorot(in_axis=0, batch_axis=(1, 2))
@@ -158,7 +212,8 @@ class Lstm(nn.Module):
         input_kernel = self.param("input_kernel", of_inputs, (inputs, directions, _GATES, features), jnp.float32)
         kernel = self.param("recurrent_kernel", of_states, (directions, features, _GATES, features), jnp.float32)
         bias = self.param("bias", start_of_bias, (directions, _GATES, features), jnp.float32)
-        return input_kernel.reshape(inputs, -1), kernel.reshape(directions, features, -1), bias.reshape(-1)
+        input_kernels = [input_kernel[:, direction].reshape(inputs, -1) for direction in range(directions)]
+        return input_kernels, kernel.reshape(directions, features, -1), bias.reshape(directions, -1)
 
     @nn.compact
     def __call__(self, sequence: Parts, sentences: jax.Array) -> jax.Array:
@@ -171,20 +226,8 @@ class Lstm(nn.Module):
         Returns:
           <float32>[batch, length, directions * features], zeros at padding.
         """
-        input_kernel, kernel, bias = self._weights(sum(sizes(sequence)))
-        batch, length = sentences.shape
-        added = matmul_in_parts(sequence, input_kernel, self.precision) + bias
-        added = added.reshape(batch, length, 1 + self.bidirectional, -1).transpose(1, 2, 0, 3)
-        by_step = sentences.T
-        tokens, begins = [by_step > 0], [_begins(by_step, 2)]
-        if self.bidirectional:  # which comes to the first sentence second
-            tokens, begins = [tokens[0], tokens[0][::-1]], [begins[0], _begins(by_step[::-1], 1)]
-        states = recurrence(
-            _both_ways(added, self.bidirectional),
-            kernel,
-            jnp.stack(tokens, axis=1)[..., None],
-            jnp.stack(begins, axis=1)[..., None],
-            self.precision,
-        )
-        states = _both_ways(states, self.bidirectional)
-        return states.transpose(2, 0, 1, 3).reshape(batch, length, -1)
+        input_kernels, kernel, bias = self._weights(sum(sizes(sequence)))
+        is_token = sentences[..., None] > 0
+        added = tuple(matmul_in_parts(sequence, input_kernel, self.precision) for input_kernel in input_kernels)
+        states = recurrence(added, kernel, bias, is_token, _begins(sentences)[: len(added)], self.precision)
+        return jnp.where(is_token, states, 0.0)

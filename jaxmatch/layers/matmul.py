@@ -22,6 +22,10 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
       <float32>[..., rows, columns].
     """
     dtype = PRECISIONS[precision]
+    *rows, inner = left.shape
+    if right.ndim == 2 and len(rows) > 1:
+        # As one product of two matrices, whose gradients need no copies in another layout on a CPU.
+        return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
     # The result is rounded to `dtype` before it becomes float32, so that the gradient's two products run in it as well.
     return jnp.matmul(left.astype(dtype), right.astype(dtype)).astype(jnp.float32)
 
