@@ -1,32 +1,38 @@
 import jax
 import pytest
 
-from benchmarks import compilation
-from benchmarks.items import models
-from benchmarks.memory_worker import compiled_bytes
+from benchmarks.items import compilation, models
 from benchmarks.settings import Settings
 
 
-@pytest.mark.slow
-def test_the_item_runs(tmp_path, monkeypatch):
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
     monkeypatch.setattr(models, "QUICK_MODELS", models.QUICK_MODELS[:1])
-    monkeypatch.setattr(models, "REPLICAS", 2)
-    settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
-    seen = []
-    compile_step = compilation.compile_step
+    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
 
-    def kept(*arguments, **named):
-        seen.append((compile_step(*arguments, **named), named, jax.config.jax_enable_compilation_cache))
-        return seen[-1][0]
 
-    monkeypatch.setattr(compilation, "compile_step", kept)
-    enabled = jax.config.jax_enable_compilation_cache
-    (row,), _ = models.run(settings)
+@pytest.mark.slow
+def test_models_run(quick):
+    (row,), _ = models.run(quick)
     assert row["model"] == "RE2" and row["parameters"] > 1000
     assert row["step"]["median"] > 0 and row["answer"]["median"] > 0
-    (((executable, seconds), named, afterwards),) = seen
-    assert row["compile"] == seconds > 0 and afterwards == enabled
-    assert named["replicas"] == 2
+
+
+@pytest.mark.slow
+def test_compilation_runs_and_leaves_the_cache_as_it_was(quick, monkeypatch):
+    monkeypatch.setattr(compilation, "REPLICAS", 2)
+    enabled, seen = jax.config.jax_enable_compilation_cache, []
+    compiled_bytes = compilation.compiled_bytes
+
+    def kept(executable):
+        seen.append(compiled_bytes(executable))
+        return seen[-1]
+
+    monkeypatch.setattr(compilation, "compiled_bytes", kept)
+    (row,), _ = compilation.run(quick)
+    assert jax.config.jax_enable_compilation_cache == enabled
+    assert row["seconds"] > 0 and row["planned"] > 0
+    (held,) = seen
     # Both runs' parameters and moments are arguments of the program, and the best parameters come on top.
-    assert compiled_bytes(executable) > 2 * 3 * 4 * row["parameters"]
-    assert row["memory"] > 4 * 4 * row["parameters"] / 2**20
+    parameters = (row["memory"] * 2**20 - held / 2) / 4
+    assert parameters > 1000 and held > 2 * 3 * 4 * parameters

@@ -1,6 +1,6 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import gains, inference, lstm, matching, memory, models, paper, preparation, replicas, sweep, training
+from benchmarks.items import compilation, gains, inference, lstm, matching, memory, models, paper, preparation, replicas, sweep, training
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
@@ -13,6 +13,7 @@ ITEMS: dict[str, Item] = {
     "memory": memory.ITEM,
     "lstm": lstm.ITEM,
     "models": models.ITEM,
+    "compilation": compilation.ITEM,
     "paper": paper.ITEM,
     "gains": gains.ITEM,
 }

@@ -1,0 +1,101 @@
+"""Ten runs of every model at once, compiled but not trained: how long that takes, and the memory that a run takes of it."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
+
+from benchmarks.items.models import BATCH, CLASSES, DIMENSIONS, LENGTH, config_of, models_of
+from benchmarks.memory_worker import compiled_bytes
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch import models
+from jaxmatch.experiments import memory
+from jaxmatch.training.step import cohort_step, flattening
+
+REPLICAS = 10
+TASK = "classification"
+# Seconds to compile, at most, on two cores of a CPU.
+GOAL = 60.0
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for every model."""
+    rows = []
+    for name, config_name, changes in models_of(settings):
+        config = config_of(settings, config_name, changes)
+        module = models.build(config.model.to_dict(), outputs=CLASSES)
+        shape = {"batch": config.training.batch_size, "length": LENGTH}
+        executable, seconds = compile_step(module, TASK, DIMENSIONS, **shape, replicas=REPLICAS)
+        row = {"model": name, "seconds": seconds, "planned": memory.replica_bytes(module, TASK, DIMENSIONS, **shape) / 2**20}
+        held = compiled_bytes(executable)
+        if held is not None:
+            best = 4 * memory.parameter_count(module, DIMENSIONS)  # which a cohort keeps beside
+            row["memory"] = (held / REPLICAS + best) / 2**20
+        row["goal"] = GOAL if jax.default_backend() == "cpu" else ""
+        rows.append(row)
+    return rows, [
+        f"The training step of {REPLICAS} runs at once, {BATCH} pairs of {LENGTH} tokens each; from its trace on, with nothing taken from "
+        "a cache.",
+        "Memory: what that program's own account says it holds at most, a tenth of it, and a run's best parameters so far; without data and "
+        "word vectors. Planned: what a plan takes it for.",
+    ]
+
+
+@contextlib.contextmanager
+def without_cache() -> Iterator[None]:
+    """Nothing is taken from JAX's cache of compiled programs on disk."""
+    before = jax.config.jax_enable_compilation_cache
+    try:
+        jax.config.update("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        compilation_cache.reset_cache()
+
+
+def compile_step(
+    module: Any, task: str, dimensions: int, *, batch: int, length: int, replicas: int
+) -> tuple[jax.stages.Compiled, float]:
+    """The training step of some replicas, and the seconds that it took from the trace to the executable.
+
+    Arguments:
+      module: the model.
+      task: which loss.
+      dimensions: of the word vectors.
+      batch: pairs a step.
+      length: tokens of a pair, padding included.
+      replicas: trained at once.
+    """
+    *of_a_run, rows, weights, split, vectors = memory.step_shapes(module, task, dimensions, batch, length)
+    order = jax.tree.map(lambda leaf: _behind(1, leaf), (rows, weights))
+    by_replica = jax.tree.map(lambda leaf: _behind(replicas, leaf), (*of_a_run, *order))
+    step = jax.jit(cohort_step(flattening(module, dimensions), task), static_argnums=0, donate_argnums=1)
+    number = jax.ShapeDtypeStruct((), np.int32)
+    with without_cache():
+        start = time.perf_counter()
+        compiled = step.lower(length, *by_replica, number, split, vectors).compile()
+        return compiled, time.perf_counter() - start
+
+
+def _behind(extent: int, leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    """The shape with another axis before it."""
+    return jax.ShapeDtypeStruct((extent, *leaf.shape), leaf.dtype)
+
+
+ITEM = Item(
+    title="Compiling the training step of ten runs.",
+    needs=(),
+    columns=(
+        Column("model", "model"),
+        Column("seconds", "to compile, s", ".0f"),
+        Column("goal", "goal (2 cores), at most, s", ".0f"),
+        Column("memory", "memory of a run, MiB", ",.0f"),
+        Column("planned", "planned, MiB", ",.0f"),
+    ),
+    run=run,
+)
