@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxmatch import model_folder
@@ -63,10 +64,14 @@ class Matcher:
         """Numbers the model gives for a pair: one a label, or one for a regression."""
         return len(self.labels) or 1
 
-    def logits(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> np.ndarray:
+    def logits(self, pairs: Sequence[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
         """The model's raw outputs, in the order of the pairs.
 
         Pairs of like length are computed together, which pads less; the order of the answers is the order asked.
+
+        Arguments:
+          pairs: of texts.
+          batch_size: how many are computed together; None: as many as suit the device.
 
         Returns:
           <float32>[pairs, outputs]
@@ -74,6 +79,8 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings.
         """
+        if batch_size is None:
+            batch_size = suitable_batch_size()
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         sides_a, sides_b = self.ids(pairs)
@@ -88,8 +95,8 @@ class Matcher:
             result[rows] = self.model.logits(batch_a, batch_b, told)
         return result
 
-    def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int = 256) -> list[Prediction]:
-        """The answers for pairs of texts, in the order of the pairs.
+    def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
+        """The answers for pairs of texts, in the order of the pairs; `batch_size` as in `logits`.
 
         Raises:
           TypeError: an element is not a pair of two strings.
@@ -150,6 +157,11 @@ def probabilities_of(logits: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
         return powers / powers.sum(axis=1, keepdims=True)
+
+
+def suitable_batch_size() -> int:
+    """How many pairs to compute together: on a CPU few, whose arrays stay in its caches, elsewhere enough to fill the device."""
+    return 64 if jax.default_backend() == "cpu" else 256
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:

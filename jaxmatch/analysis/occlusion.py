@@ -19,7 +19,7 @@ import numpy as np
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher, padded
+from jaxmatch.matcher import Matcher, padded, suitable_batch_size
 from jaxmatch.models.bound import room
 from jaxmatch.models.re2 import RE2, Block
 
@@ -120,7 +120,7 @@ def features_seen(module: RE2, block: int) -> tuple[str, ...]:
     return ("residual", "contextual")
 
 
-def occlusion(matcher: Matcher, split: Split, batch_size: int = 256) -> Occlusion:
+def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> Occlusion:
     """Measures a model on a split with each feature of each block masked in turn.
 
     Raises:
@@ -147,19 +147,20 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int = 256) -> Occlusio
     return Occlusion(matcher.labels, pairs, accuracy[0], change)
 
 
-def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size: int = 256) -> np.ndarray:
+def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size: int | None = None) -> np.ndarray:
     """What an RE2 answers with features masked.
 
     Arguments:
       matcher: a trained RE2.
       split: the pairs.
       kept: <bool>[occlusions, blocks, features], False for what is masked.
-      batch_size: pairs computed together, those of like length.
+      batch_size: pairs computed together, those of like length; None: as many as suit the device.
 
     Returns:
       <float32>[occlusions, pairs, outputs].
     """
     model = matcher.model
+    batch_size = batch_size or suitable_batch_size()
     sides_a, sides_b = matcher.ids(pairs_of(split))
     order = np.argsort([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], kind="stable")
     result = np.zeros((len(kept), len(order), matcher.outputs), np.float32)
