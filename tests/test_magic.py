@@ -56,9 +56,10 @@ def test_help_is_no_failure(command, capsys):
 
 
 def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
-    """rich would else print it past the file, as HTML."""
+    """rich would else print it past the file, as HTML, or draw a bar where FORCE_COLOR is set."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    assert Console(file=io.StringIO()).is_jupyter
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert Console(file=io.StringIO()).is_jupyter and Console(file=io.StringIO(), force_jupyter=False).is_terminal
     display = Display()
     assert not display.console.is_jupyter and not display.console.is_terminal
     display.best({"dev": {"accuracy": 0.5}, "selected_on": "dev.accuracy", "seed": 1}, "runs/a")

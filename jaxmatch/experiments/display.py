@@ -98,8 +98,10 @@ class Display(Listener):
     """
 
     def __init__(self, console: Console | None = None):
-        # In a notebook rich would print past the file, as HTML.
-        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False)
+        # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a terminal.
+        self.console = console or Console(
+            file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
+        )
         self._bar: Progress | None = None
         # Work is counted in multiplications; what this process did of it gives the speed.
         self._done_work = self._cohort_work = self._here_work = self._reached = 0.0

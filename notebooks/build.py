@@ -1,0 +1,147 @@
+"""Run the notebooks from top to bottom, and keep what they print.
+
+    python -m notebooks.build                       # all of them: each takes up to three minutes on two cores
+    python -m notebooks.build first_sweep
+    python -m notebooks.build first_sweep --small   # tries it in seconds, and keeps nothing
+
+A notebook runs in an empty folder beside the configs and sweeps, in a new process. Nothing is kept that differs from one
+run to the next for no reason: times, and metadata of the program that ran it. So a diff shows what has changed.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "notebooks"
+NAMES = ("first_sweep", "look_inside")
+# What the notebooks use of the tree, besides the package.
+USED = ("configs", "sweeps")
+# Of a cell's metadata; "small" is what takes the cell's place in a small run.
+KEPT = ("tags", "small")
+# Lines of the progress that tell a time.
+_TIMES = re.compile(r"^.*(?:estimated training time|left for the whole sweep).*\n", re.MULTILINE)
+
+
+def read(name: str) -> NotebookNode:
+    """The notebook of that name, as it stands in the tree."""
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def code_of(notebook: NotebookNode) -> list[str]:
+    """The sources of its code cells."""
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def digest(notebook: NotebookNode) -> str:
+    """Names the code of a notebook. It is kept with the outputs, and tells whether they came of another code."""
+    return hashlib.sha256("\0".join(code_of(notebook)).encode()).hexdigest()
+
+
+def made_small(notebook: NotebookNode) -> NotebookNode:
+    """A copy whose parameters are those of a small run."""
+    notebook = nbformat.from_dict(notebook)
+    for cell in notebook.cells:
+        cell.source = cell.metadata.get("small", cell.source)
+    return notebook
+
+
+def executed(notebook: NotebookNode) -> NotebookNode:
+    """A copy with the outputs of a run in a new process and an empty folder.
+
+    Raises:
+      nbclient.exceptions.CellExecutionError: a cell failed.
+    """
+    from nbclient import NotebookClient
+
+    notebook = nbformat.from_dict(notebook)
+    with _empty_folder() as folder:
+        client = NotebookClient(
+            notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}},
+            record_timing=False, coalesce_streams=True,
+        )  # fmt: skip
+        # The tree's own package, and none of the user's settings of IPython.
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        client.execute(env={**os.environ, "PYTHONPATH": path, "IPYTHONDIR": str(folder / ".ipython")})
+    return notebook
+
+
+@contextlib.contextmanager
+def _empty_folder() -> Iterator[Path]:
+    """A folder that holds what the notebooks use and no earlier results."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in USED:
+            (Path(folder) / name).symlink_to(ROOT / name)
+        yield Path(folder)
+
+
+def cleaned(notebook: NotebookNode) -> NotebookNode:
+    """A copy without what differs from run to run, and with the digest of its code."""
+    notebook = nbformat.from_dict(notebook)
+    for cell in notebook.cells:
+        cell.metadata = NotebookNode({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
+        if cell.cell_type != "code":
+            continue
+        # Which of two streams comes first is chance: progress, then what was asked for.
+        cell.outputs.sort(key=lambda output: ("stderr", "stdout", None).index(output.get("name")))
+        for output in cell.outputs:
+            if output.output_type == "stream":
+                output.text = _TIMES.sub("", output.text)
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+            "executed": digest(notebook),
+        }
+    )
+    return notebook
+
+
+def build(name: str, small: bool = False) -> None:
+    """Runs a notebook, and writes it with its outputs unless the run is small.
+
+    Raises:
+      nbclient.exceptions.CellExecutionError: a cell failed; the notebook stays as it was.
+    """
+    notebook = read(name)
+    if small:
+        executed(made_small(notebook))
+        return
+    from jaxmatch.files import write_atomically
+
+    notebook = cleaned(executed(notebook))
+    nbformat.validate(notebook)
+    write_atomically(FOLDER / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the notebooks that are named, or all; 1 if one failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--small", action="store_true", help="the parameters of a small run; no notebook is written")
+    parsed = parser.parse_args(arguments)
+    from nbclient.exceptions import CellExecutionError
+
+    for name in parsed.names or NAMES:
+        if name not in NAMES:
+            parser.error(f"there is no notebook {name!r}: {', '.join(NAMES)}")
+        try:
+            build(name, parsed.small)
+        except CellExecutionError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        print(f"{name}: {'ran' if parsed.small else 'written'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

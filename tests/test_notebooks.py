@@ -1,0 +1,109 @@
+"""The notebooks run from top to bottom, and what stands in the tree is what their code printed."""
+
+import os
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from jaxmatch.cli.main import SUBCOMMANDS
+from notebooks import build
+
+# Of a machine: /home/name, C:\Users\name. A path of the web is none.
+ABSOLUTE = re.compile(r"""(?<![\w:/.<\\])(?:/[\w.-]+/[\w./-]+|[A-Z]:\\\w+|~/\w+)""")
+
+
+def text_of(output) -> str:
+    """All that an output says, but for images."""
+    parts = [output.get("text", ""), *(value for kind, value in output.get("data", {}).items() if not kind.startswith("image/"))]
+    return "\n".join(parts)
+
+
+def test_absolute_paths_are_told_from_others():
+    for path in ("/home/me/data", "see '/tmp/a/b'", "C:\\Users", "~/data", "path=/usr/lib"):
+        assert ABSOLUTE.search(path), path
+    for text in ("runs/a/b", "https://a.org/b/c", "1/2", "and/or", "../configs/a", "</b/c>", "\\begin{a}"):
+        assert not ABSOLUTE.search(text), text
+
+
+@pytest.mark.parametrize("name", build.NAMES)
+class TestCommitted:
+    def test_outputs_are_those_of_the_code(self, name):
+        notebook = build.read(name)
+        nbformat.validate(notebook)
+        assert notebook.metadata.executed == build.digest(notebook), f"run: python -m notebooks.build {name}"
+        cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+        for cell in cells:
+            assert all(output.output_type != "error" for output in cell.outputs), cell.id
+            if "%jaxmatch" in cell.source:
+                assert any(output.output_type == "stream" and output.text for output in cell.outputs), cell.id
+            if "Image(" in cell.source:
+                assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.id
+
+    def test_it_is_as_the_build_leaves_it(self, name):
+        """Nothing of an editor, a clock or a machine."""
+        notebook = build.read(name)
+        assert build.cleaned(notebook) == notebook
+        assert (build.FOLDER / f"{name}.ipynb").read_text() == nbformat.writes(notebook) + "\n"
+        for cell in notebook.cells:
+            for text in (cell.source, *map(text_of, cell.get("outputs", []))):
+                assert not ABSOLUTE.search(text), (cell.id, ABSOLUTE.search(text)[0])
+                assert "\x1b" not in text, cell.id
+
+    def test_what_it_names_is_there(self, name):
+        notebook = build.read(name)
+        text = "\n".join(cell.source for cell in notebook.cells)
+        for path in re.findall(r"\b(?:sweeps|configs)/\w+\.py", text):
+            assert (build.ROOT / path).is_file(), path
+        for link in re.findall(r"\]\(([^)#]+)\)", text):
+            assert (build.FOLDER / link).is_file(), link
+        commands = re.findall(r"^%jaxmatch (\w+)|`%?jaxmatch (\w+)", text, re.MULTILINE)
+        assert commands and {word for words in commands for word in words if word} <= set(SUBCOMMANDS)
+
+    def test_it_can_be_made_small(self, name):
+        notebook = build.read(name)
+        (parameters,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
+        small = build.made_small(notebook)
+        changed = [cell.id for cell, other in zip(notebook.cells, small.cells, strict=True) if cell.source != other.source]
+        assert changed == [parameters.id]
+        names = {line.partition(" =")[0] for line in parameters.source.splitlines()}
+        assert {line.partition(" =")[0] for line in parameters.metadata.small.splitlines()} == names
+
+
+def test_all_notebooks_are_built_and_named_in_the_readme():
+    assert sorted(path.stem for path in build.FOLDER.glob("*.ipynb")) == sorted(build.NAMES)
+    readme = (build.ROOT / "README.md").read_text()
+    assert all(f"notebooks/{name}.ipynb" in readme for name in build.NAMES)
+
+
+def test_what_differs_from_run_to_run_is_left_out():
+    notebook = nbformat.v4.new_notebook(metadata={"widgets": {}, "language_info": {"name": "python", "version": "3.11.2"}})
+    cell = nbformat.v4.new_code_cell("1", metadata={"execution": {"started": "now"}, "tags": ["parameters"]})
+    lines = ["sweep a: 2 runs", "  estimated training time: 4 s", "cohort 1: 3 steps, about 2 s left for the whole sweep", "done", ""]
+    image = nbformat.v4.new_output("display_data", {"image/png": "AAAA"})
+    cell.outputs = [
+        nbformat.v4.new_output("stream", name="stdout", text="table"), image,
+        nbformat.v4.new_output("stream", name="stderr", text="\n".join(lines)),
+    ]  # fmt: skip
+    notebook.cells = [cell]
+    cleaned = build.cleaned(notebook)
+    progress, table, shown = cleaned.cells[0].outputs
+    assert (progress.text, table.text, shown) == ("sweep a: 2 runs\ndone\n", "table", image)
+    assert cleaned.cells[0].metadata == {"tags": ["parameters"]}
+    assert set(cleaned.metadata) == {"kernelspec", "language_info", "executed"}
+    assert cleaned.metadata.language_info == {"name": "python"}
+    assert cell.metadata.execution  # the notebook that was given is as it was
+
+
+@pytest.mark.slow
+def test_they_run_from_top_to_bottom(tmp_path):
+    """In one process, so that they share encoded data and compiled programs."""
+    done = subprocess.run(
+        [sys.executable, "-m", "notebooks.build", "--small"],
+        cwd=build.ROOT, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{name}: ran" for name in build.NAMES]
