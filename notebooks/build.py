@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
-NAMES = ("first_sweep", "look_inside")
+NAMES = ("first_sweep", "ablation_on_your_data", "look_inside")
 # What the notebooks use of the tree, besides the package.
 USED = ("configs", "sweeps")
 # Of a cell's metadata; "small" is what takes the cell's place in a small run.
