@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import matplotlib
 import nbformat
 import pytest
 
@@ -100,10 +101,12 @@ def test_what_differs_from_run_to_run_is_left_out():
 
 @pytest.mark.slow
 def test_they_run_from_top_to_bottom(tmp_path):
-    """In one process, so that they share encoded data and compiled programs."""
+    """One after the other, so that they share encoded data and compiled programs."""
+    # Without the second, matplotlib looks for its fonts again.
+    caches = {"XDG_CACHE_HOME": str(tmp_path), "MPLCONFIGDIR": matplotlib.get_cachedir()}
     done = subprocess.run(
         [sys.executable, "-m", "notebooks.build", "--small"],
-        cwd=build.ROOT, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, text=True, timeout=300,
+        cwd=build.ROOT, env={**os.environ, **caches}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"{name}: ran" for name in build.NAMES]
