@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import small_sweep
@@ -11,8 +12,11 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import launch, tuning
 from jaxmatch.experiments.configuration import default_config
+from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import Published, TableLayout
+
+ROOT = Path(__file__).parent.parent
 
 
 def record(rate, seed, dev, test=0.5, status="finished", selected_on="dev.accuracy", variant="", data="sick"):
@@ -41,7 +45,8 @@ def test_the_best_mean_on_dev_is_chosen_whatever_test_says():
 
 
 def test_a_setting_with_a_diverged_seed_is_not_chosen():
-    records = [record(0.1, 0, dev=0.9), record(0.1, 1, dev=None, status="diverged"), record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
+    diverged = record(0.1, 1, dev=None, status="diverged")
+    records = [record(0.1, 0, dev=0.9), diverged, record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
     choice = tuning.choose(records)
     assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.diverged == 1
     assert "among 2 settings, 1 of which diverged" in choice.note()
@@ -51,7 +56,8 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
 
 def test_a_late_divergence_counts_as_one():
     # A run that diverged has the scores of its best checkpoint all the same.
-    assert tuning.choose([record(0.1, 0, dev=0.9, status="diverged"), record(0.2, 0, dev=0.5)]).overrides["optimizer.learning_rate"] == 0.2
+    choice = tuning.choose([record(0.1, 0, dev=0.9, status="diverged"), record(0.2, 0, dev=0.5)])
+    assert choice.overrides == {"optimizer.learning_rate": 0.2}
 
 
 def test_of_equals_the_first_and_of_losses_the_smallest():
@@ -82,6 +88,13 @@ def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
     assert not final.table.columns and not final.table.original
 
 
+def test_halving_chose_what_the_whole_grid_chose_in_the_kept_results():
+    folder = ROOT / "results" / "tuning"
+    whole, halved = (tuning.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved"))
+    assert whole.dropped == 0 < halved.dropped and whole.candidates == halved.candidates
+    assert whole.overrides == halved.overrides == json.loads((folder / "halved" / "choice.json").read_text())["overrides"]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def programs(small_files):
     with small_sweep.compiled_programs_kept(small_files / "programs"):
@@ -107,7 +120,8 @@ def test_tuning_goes_from_the_grid_to_the_final_table_and_is_resumed(small_files
     assert {record["config"]["optimizer"]["learning_rate"] for record in final.values()} == {0.01}
     grid, chosen = launch.table(tmp_path / "work"), launch.table(tmp_path / "work" / "final")
     assert text == f"{grid}\n{chosen}"
-    assert "A small sweep: the chosen setting" in chosen and "among 2 settings, 1 of which diverged: learning" in chosen.replace("\\", "")
+    assert "A small sweep: the chosen setting" in chosen
+    assert "among 2 settings, 1 of which diverged: learning" in chosen.replace("\\", "")
     # Again: nothing is trained, and the tables are the same.
     again, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
     assert (again, watcher.trained) == (text, [])
@@ -136,7 +150,8 @@ def test_the_command_hands_its_options_on(monkeypatch, capsys, tmp_path):
         return "tables"
 
     monkeypatch.setattr(tuning, "tune", note)
-    assert main(["tune", "a.py", "--workdir", str(tmp_path), "--seeds", "3", "--final-seeds", "4", "--dataset", "sick", "--smoke"]) == 0
+    words = "tune a.py --seeds 3 --final-seeds 4 --dataset sick --smoke --workdir"
+    assert main([*words.split(), str(tmp_path)]) == 0
     assert capsys.readouterr().out == "tables\n"
     ((name, arguments),) = calls
     assert name == "a.py" and arguments["options"] == {"dataset": "sick"}
