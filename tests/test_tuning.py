@@ -162,3 +162,26 @@ def test_a_choice_can_be_written():
     choice = tuning.choose([record(0.1, 0, dev=0.9)])
     assert json.loads(json.dumps(dataclasses.asdict(choice)))["score"] == "dev.accuracy"
     assert "among 1 setting: learning_rate=0.1" in choice.note()
+
+
+@pytest.mark.slow
+def test_the_paper_s_grid_can_be_tried_without_data_and_halved(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
+    words = ["tune", str(ROOT / "sweeps" / "re2_tuning.py"), "--smoke", "--halving", "--final-seeds", "2"]
+    words += ["--workdir", str(tmp_path / "work")]
+    words += [f"--config.execution.cache_directory={tmp_path / 'cache'}", "--grid.training.batch_size=512"]
+    # Two short runs from the first step to the last: one program.
+    words += ["--grid.optimizer.learning_rate=0.001,0.003", "--config.execution.restack=False", "--config.data.maximum_length=6"]
+    assert main([*words, "--dry-run"]) == 0
+    assert "successive halving: of 2 settings 1 after epoch 1 of 2 go on" in capsys.readouterr().err
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert text.count("smoke run") == 2 and "smoke run: the chosen setting" in text
+    assert "1 of 2 runs was dropped by successive halving (1 after epoch 1;" in text
+    assert "among 2 settings, 1 of which was dropped by successive halving" in text
+    chosen = json.loads((tmp_path / "work" / "choice.json").read_text())
+    records = small_sweep.records(tmp_path / "work").values()
+    first = {record["overrides"]["optimizer.learning_rate"]: record["curve"][0] for record in records}
+    assert (chosen["score"], chosen["candidates"], chosen["dropped"]) == ("dev.mrr", 2, 1)
+    assert chosen["overrides"]["optimizer.learning_rate"] == max(first, key=lambda rate: first[rate]["dev"]["mrr"])
+    assert {record["seed"] for record in small_sweep.records(tmp_path / "work" / "final").values()} == {1, 2}
