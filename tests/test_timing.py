@@ -11,6 +11,7 @@ import saved_model
 
 from jaxmatch.analysis import timing as measured
 from jaxmatch.cli.main import main
+from jaxmatch.data.dataset import Split
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import launch, timing
@@ -185,6 +186,24 @@ def test_bad_use_is_one_line(tmp_path, capsys, words, problem):
     said = capsys.readouterr().err
     assert problem in said and said.count("\n") == 1
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
+    words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir", str(tmp_path)]
+    (tmp_path / "timing.json").write_text(json.dumps(RECORD))
+    assert main(words) == 2
+    assert f"{tmp_path}: this folder holds the timing t; give a --workdir of its own" in capsys.readouterr().err
+    (tmp_path / "sweep.json").write_text("{}")
+    assert main(words) == 2
+    assert "a sweep was run in this folder" in capsys.readouterr().err
+    assert json.loads((tmp_path / "timing.json").read_text()) == RECORD
+
+
+def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatch):
+    asked = timing.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
+    monkeypatch.setattr(timing, "_split", lambda *_: Split(["a"], ["b"], ["neutral"]))
+    with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
+        timing.run(asked, say=pytest.fail)
 
 
 def test_one_batch_has_no_deviation(capsys):

@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,7 @@ def _of_sweep(arguments: argparse.Namespace) -> Iterator[tuple[dict[str, Any], s
         folders = [arguments.folder / "runs" / record["run"] for record in members]
         split, single = None, []
         for folder in folders:
+            print(f"occlusion of {folder.name}", file=sys.stderr)
             matcher = load(folder)
             split = split or splits.official_split(matcher, arguments.split, arguments.data_directory)
             single.append(occlusion(matcher, split))

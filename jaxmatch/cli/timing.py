@@ -58,9 +58,12 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         print(timing.plan_text(asked, arguments.split))
         return
+    workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
+    timing.check_folder(workdir, asked)
     trained = None
     if arguments.trained is not None:
-        matcher = load(arguments.trained)
+        with timing.on_the_cpu():
+            matcher = load(arguments.trained)
         pairs = None
         if arguments.split != NO_SPLIT:
             pairs = splits.official_split(matcher, arguments.split, arguments.data_directory)
@@ -72,5 +75,5 @@ def run(arguments: argparse.Namespace) -> None:
         command=arguments.command_line,
         say=lambda name: print(f"timing {name}", file=sys.stderr),
     )
-    timing.write(record, arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke))
+    timing.write(record, workdir)
     print(times(record, "markdown"))

@@ -1,8 +1,9 @@
 """Inference time as a launcher: models with random weights, or a trained one, timed on the CPU beside what papers printed."""
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
-from jaxmatch.data import catalog, embedded
+from jaxmatch.data import catalog, embedded, tagging
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.configuration import called, load_module, with_overrides
@@ -22,6 +23,7 @@ from jaxmatch.experiments.records import commit, device_name, versions
 from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import Published, TableLayout
+from jaxmatch.experiments.tables.times import read_times
 from jaxmatch.files import write_json
 from jaxmatch.matcher import Matcher
 from jaxmatch.models import build, count_parameters
@@ -137,6 +139,21 @@ def plan_text(timing: Timing, split: str) -> str:
     return "\n".join(lines)
 
 
+@contextlib.contextmanager
+def on_the_cpu() -> Iterator[jax.Device]:
+    """What is loaded, compiled and computed inside is so on the CPU, whatever accelerator there is.
+
+    Raises:
+      InputError: JAX is kept from the CPU.
+    """
+    try:
+        device = jax.devices("cpu")[0]
+    except RuntimeError as error:
+        raise InputError(f"there is no CPU for JAX to time on ({error})", remedy="leave JAX_PLATFORMS unset") from None
+    with jax.default_device(device):
+        yield device
+
+
 def run(
     timing: Timing,
     *,
@@ -150,7 +167,7 @@ def run(
     Arguments:
       timing: what is timed.
       split: the pairs of the throughput, or `NO_SPLIT`.
-      trained: a trained model.
+      trained: a trained model, which was loaded `on_the_cpu`.
       command: that asked for it, for the record.
       say: is told which model is next.
 
@@ -161,13 +178,11 @@ def run(
       InputError: the split cannot be read, a model takes parts of speech and NLTK's tagger is not installed, or JAX is kept from
         the CPU.
     """
-    try:
-        device = jax.devices("cpu")[0]
-    except RuntimeError as error:
-        raise InputError(f"there is no CPU for JAX to time on ({error})", remedy="leave JAX_PLATFORMS unset") from None
     load = os.getloadavg()[0]
     pairs, answers = None if split == NO_SPLIT else _split(timing, split), _answers(timing)
-    with jax.default_device(device):
+    if pairs is not None and any(config.model.get("tags") for config in _configs(timing).values()):
+        tagging.check_installed()  # found missing before anything is timed
+    with on_the_cpu() as device:
         rows = []
         for name, config in _configs(timing).items():
             say(name)
@@ -202,6 +217,18 @@ def run(
         ],
         "notes": list(timing.notes),
     }
+
+
+def check_folder(workdir: Path, timing: Timing) -> None:
+    """Refuses, before anything is timed, a folder that holds a sweep or another timing.
+
+    Raises:
+      InputError: it does, or what it holds cannot be read.
+    """
+    if (workdir / "sweep.json").exists():
+        raise InputError("a sweep was run in this folder", path=workdir, remedy="give a --workdir of its own")
+    if (workdir / FILE).exists() and (other := read_times(workdir / FILE).get("name")) != timing.name:
+        raise InputError(f"this folder holds the timing {other}", path=workdir, remedy="give a --workdir of its own")
 
 
 def write(record: Mapping[str, Any], workdir: Path) -> Path:
