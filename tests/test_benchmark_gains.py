@@ -43,13 +43,12 @@ def test_the_item_runs(tmp_path, monkeypatch):
         gains._export("HEAD", tmp_path / "version")
     except InputError:
         pytest.skip("not in a checkout")
-    here = [dataclasses.replace(gain, commit="HEAD", before="HEAD") for gain in gains.GAINS[1:]]
-    here[1] = dataclasses.replace(here[1], asked={**here[1].asked, "pairs": 20})
+    here = [dataclasses.replace(gains.GAINS[-1], commit="HEAD", before="HEAD", asked={**gains.GAINS[-1].asked, "pairs": 20})]
     monkeypatch.setattr(gains, "GAINS", here)
     rows, _ = gains.run(
         Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
     )
-    assert [row["version"] for row in rows] == ["before, HEAD", "after, HEAD"] * 2
+    assert [row["version"] for row in rows] == ["before, HEAD", "after, HEAD"]
     for row in rows:
         assert row["seconds"]["median"] > 0
         assert row["matrix products"] > 0

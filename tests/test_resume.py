@@ -64,9 +64,9 @@ def assert_undisturbed(files, workdir, undisturbed) -> small_sweep.Watcher:
 def test_killed_again_and_again_while_it_writes(small_files, undisturbed, tmp_path):
     generator = random.Random(1)
     # Few changes: it dies while it settles its cohorts. Some twenty belong to a checkpoint, some thirty to the records.
-    events = [2, 8, 11] + [generator.randrange(14, 80) for _ in range(9)]
+    events = [2, 8, 11] + [generator.randrange(14, 80) for _ in range(5)]
     statuses = json.loads(output_of(killed_launches(small_files, tmp_path, events)).splitlines()[-1])
-    assert statuses.count(-signal.SIGKILL) >= 8
+    assert statuses.count(-signal.SIGKILL) >= 6
     assert set(statuses) <= {-signal.SIGKILL, 0}
     assert_undisturbed(small_files, tmp_path, undisturbed)
 
