@@ -19,6 +19,7 @@ from benchmarks.settings import Settings
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.preparation import DATA_VARIABLE
 from jaxmatch.files import write_atomically
+from jaxmatch.huge_pages import start_again_with_huge_pages
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,7 +61,12 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
 
 def write_tables(results: Path) -> None:
     """All results of a folder as one README.md, a section a device, and the figures that go with them."""
-    sections = ["# Benchmarks: what was measured", "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`."]
+    sections = [
+        "# Benchmarks: what was measured",
+        "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command `jaxmatch` does, with "
+        "huge pages where the system has them (jaxmatch/huge_pages.py), a peer's as its users would start them; with "
+        "`GLIBC_TUNABLES=glibc.malloc.hugetlb=1` before the command both have them.",
+    ]
     for found in reports.read_results(results).values():
         sections.append(f"## {next(iter(found.values()))['device']}")
         sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
@@ -102,4 +108,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    start_again_with_huge_pages()  # as the command `jaxmatch` does
     sys.exit(main())

@@ -1,11 +1,11 @@
 """The public PyTorch RE2, run beside us: a checkout the user points to, in a process and a Python of its own."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from benchmarks.conversation import Conversation, Ended
 from jaxmatch.errors import InputError
+from jaxmatch.huge_pages import environment_before
 
 WORKER = Path(__file__).with_name("peer_worker.py")
 
@@ -25,7 +25,7 @@ class Peer(Conversation):
         if not (Path(checkout) / "src" / "network.py").is_file():
             raise InputError("this is no checkout of simple-effective-text-matching-pytorch", path=checkout)
         # Idle threads of OpenMP must not spin beside our work.
-        environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(Path(checkout).resolve())}
+        environment = {**environment_before(), "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(Path(checkout).resolve())}
         super().__init__([python, "-P", str(WORKER)], environment)
 
     def _answer(self) -> dict[str, Any]:

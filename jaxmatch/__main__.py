@@ -1,6 +1,6 @@
 """`python -m jaxmatch` is the `jaxmatch` command."""
 
-from jaxmatch.cli.main import main
+from jaxmatch.cli.main import command
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(command())

@@ -16,6 +16,7 @@ from benchmarks.conversation import Conversation
 from benchmarks.gains_worker import KINDS
 from benchmarks.settings import CONFIGS, Column, Item, Settings
 from jaxmatch.errors import InputError
+from jaxmatch.huge_pages import HUGE, TUNABLES
 
 WORKER = Path(__file__).resolve().parent.parent / "gains_worker.py"
 # A step of the released SNLI setting takes seconds.
@@ -32,6 +33,7 @@ class Gain:
       commit: with the change.
       before: without it, or the same.
       undone: settings that undo the change in the same commit.
+      environment: variables that undo it.
     """
 
     what: str
@@ -39,10 +41,12 @@ class Gain:
     commit: str
     before: str
     undone: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 GAINS = (
     Gain("length buckets", {"command": "train", "lengths": "all"}, "HEAD", "HEAD", {"training.maximum_buckets": 1}),
+    Gain("huge pages", {"command": "train", "lengths": "commonest"}, "HEAD", "HEAD", environment={TUNABLES: f"{HUGE}=0"}),
     Gain("sequences in parts", {"command": "train", "lengths": "commonest"}, "38fc6c9", "38fc6c9~1"),
     Gain("rows side by side, weights normalised once", {"command": "match", "pairs": 2_000}, "3897d82", "3897d82~1"),
 )
@@ -54,8 +58,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     for gain in GAINS:
         with contextlib.ExitStack() as stack:
             sides = {
-                "before": _asking(stack, settings, gain, gain.before, gain.undone),
-                "after": _asking(stack, settings, gain, gain.commit, {}),
+                "before": _asking(stack, settings, gain, gain.before, gain.undone, gain.environment),
+                "after": _asking(stack, settings, gain, gain.commit),
             }
             answers: dict[str, dict[str, Any]] = {}
 
@@ -81,15 +85,20 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _asking(
-    stack: contextlib.ExitStack, settings: Settings, gain: Gain, commit: str, undone: Mapping[str, Any]
+    stack: contextlib.ExitStack,
+    settings: Settings,
+    gain: Gain,
+    commit: str,
+    undone: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Callable[[], dict[str, Any]]:
     """Asks the worker of a version for one time."""
-    folder = settings.scratch / f"version-{gain.commit}-{len(undone)}-{commit}".replace("~", "-")
+    folder = settings.scratch / f"version-{gain.commit}-{len(undone or {})}-{commit}".replace("~", "-")
     _export(commit, folder)
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    worker = stack.enter_context(Conversation([sys.executable, "-P", str(WORKER)], environment))
+    told = {**os.environ, **(environment or {}), "PYTHONPATH": str(folder)}
+    worker = stack.enter_context(Conversation([sys.executable, "-P", str(WORKER)], told))
     name = "re2_embedded_inference" if settings.quick else "re2_snli"
-    overrides: dict[str, Any] = dict(undone)
+    overrides: dict[str, Any] = dict(undone or {})
     if settings.quick:
         overrides |= {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8, "training.batch_size": 16}
     else:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from benchmarks import timing
 from benchmarks.conversation import Conversation, Ended
 from benchmarks.settings import Column, Item, Settings
+from jaxmatch.huge_pages import environment_before
 from jaxmatch.layers.lstm import Lstm
 
 WORKER = Path(__file__).resolve().parent.parent / "lstm_worker.py"
@@ -149,7 +149,7 @@ def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | No
     if not settings.peer_python:
         return None
     # Idle threads of OpenMP must not spin beside our work.
-    command, environment = [settings.peer_python, "-P", str(WORKER)], {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    command, environment = [settings.peer_python, "-P", str(WORKER)], {**environment_before(), "OMP_WAIT_POLICY": "PASSIVE"}
     try:
         worker = stack.enter_context(Conversation(command, environment))
     except (Ended, OSError):

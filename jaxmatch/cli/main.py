@@ -10,6 +10,7 @@ from jaxmatch import __version__
 from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.errors import InputError
+from jaxmatch.huge_pages import start_again_with_huge_pages
 
 # What a shell reports for a program that an interrupt or a closed pipe ended.
 INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
@@ -100,3 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         _say(f"{error.filename}: {error.strerror or error}")
         return WRONG_INPUT
+
+
+def command() -> int:
+    """`jaxmatch` as a process of its own."""
+    start_again_with_huge_pages()
+    return main()

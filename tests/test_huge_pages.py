@@ -1,0 +1,98 @@
+"""A command starts again with huge pages where they are given to those who ask, and only there."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jaxmatch import huge_pages
+
+EITHER = "always [madvise] never\n"
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """Lays out a system, calls the function, and gives what it started: (program, words, variables), or None."""
+
+    def start(enabled: str | None = EITHER, said: str | None = None, libc: str = "glibc", fails: bool = False):
+        file, calls = tmp_path / "enabled", []
+        if enabled is not None:
+            file.write_text(enabled)
+
+        def execve(*arguments):
+            calls.append(arguments)
+            if fails:
+                raise OSError("no")
+
+        monkeypatch.setattr(huge_pages, "SYSTEM", file)
+        monkeypatch.setattr(huge_pages.platform, "libc_ver", lambda: (libc, "2.36"))
+        monkeypatch.setattr(os, "execve", execve)
+        monkeypatch.setattr(sys, "orig_argv", ["python3", "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"])
+        monkeypatch.delenv(huge_pages.BEFORE, raising=False)
+        monkeypatch.delenv(huge_pages.TUNABLES, raising=False)
+        if said is not None:
+            monkeypatch.setenv(huge_pages.TUNABLES, said)
+        huge_pages.start_again_with_huge_pages()
+        return calls[0] if calls else None
+
+    return start
+
+
+def test_the_same_words_start_again_with_the_variable_set(started):
+    program, words, variables = started()
+    assert program == sys.executable
+    assert words == [sys.executable, "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"]
+    assert variables["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
+    assert variables["PATH"] == os.environ["PATH"]
+
+
+def test_other_tunables_stay(started):
+    assert started(said="glibc.malloc.check=3")[2]["GLIBC_TUNABLES"] == "glibc.malloc.check=3:glibc.malloc.hugetlb=1"
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {"enabled": "[always] madvise never\n"},
+        {"enabled": "always madvise [never]\n"},
+        {"enabled": None},
+        {"libc": ""},
+        {"said": "glibc.malloc.hugetlb=0"},
+        {"said": "glibc.malloc.hugetlb=1"},
+    ],
+)
+def test_nothing_starts_where_it_would_not_help_or_was_decided(started, system):
+    assert started(**system) is None
+
+
+def test_a_process_that_cannot_start_again_goes_on(started):
+    assert started(fails=True)
+
+
+@pytest.mark.parametrize("said", [None, "glibc.malloc.check=3"])
+def test_the_variables_before_are_known_afterwards(started, monkeypatch, said):
+    variables = started(said=said)[2]
+    for name in (huge_pages.TUNABLES, huge_pages.BEFORE):
+        monkeypatch.setenv(name, variables[name])
+    before = huge_pages.environment_before()
+    assert before.get("GLIBC_TUNABLES") == said
+    assert huge_pages.BEFORE not in before
+
+
+def test_what_the_user_set_is_what_was_before(monkeypatch):
+    monkeypatch.delenv(huge_pages.BEFORE, raising=False)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    assert huge_pages.environment_before() == dict(os.environ)
+
+
+@pytest.mark.skipif(not huge_pages._only_for_those_who_ask(), reason="this system gives huge pages to all or to nobody")
+@pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
+def test_a_real_command_has_the_variable_and_says_the_same(words):
+    code = f"import os, runpy, sys; sys.argv = ['x', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"
+    environment = huge_pages.environment_before()
+    said = subprocess.run(
+        [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],
+        capture_output=True, text=True, env=environment, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    assert said.count("glibc.malloc.hugetlb=1") == 1
