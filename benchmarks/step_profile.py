@@ -1,6 +1,7 @@
 """Where a training step's time goes that is not the model's: padding, the host, compilation.
 
     python -m benchmarks.step_profile configs/re2_snli.py --data-directory DATA --vectors VECTORS [--replicas 1] [--steps 20]
+        [--config.model.hidden_size=160 ...]
 
 Prints, for the config's training split and batch size:
   - the share of padding among all tokens, in length buckets and in random batches padded to their longest sentences;
@@ -10,12 +11,14 @@ Prints, for the config's training split and batch size:
 
 import argparse
 import statistics
+import sys
 import time
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.data.encoding import EncodedSplit
 from jaxmatch.experiments import preparation
 from jaxmatch.experiments.configuration import load_config, with_overrides
@@ -40,8 +43,9 @@ def main() -> None:
     parser.add_argument("--vectors", default="")
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
-    arguments = parser.parse_args()
-    overrides = {"data.directory": arguments.data_directory, "data.vectors": arguments.vectors}
+    rest, dotted = take_dotted(sys.argv[1:])
+    arguments = parser.parse_args(rest)
+    overrides = {"data.directory": arguments.data_directory, "data.vectors": arguments.vectors, **dotted["config"]}
     config = with_overrides(load_config(arguments.config), overrides)
     data = preparation.prepare(config)
     train = data.splits["train"]

@@ -162,8 +162,9 @@ class Display(Listener):
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         if scores:
-            spread = f"best {max(scores):.4f}, mean {sum(scores) / len(scores):.4f}"
-            self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {spread} of {len(scores)} runs")
+            several = f"best {max(scores):.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
+            self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {told}")
 
     def resumed(self, done: int, total: int) -> None:
         self._reached = done / total  # what was done before says nothing about the speed here
@@ -212,7 +213,7 @@ class Display(Listener):
     def waiting(self, cohorts: int) -> None:
         """Another launcher trains what is left."""
         if not self._said_waiting:
-            self._say(f"waiting for another launcher that trains {cohorts} cohorts of this folder")
+            self._say(f"waiting for another launcher that trains {_count(cohorts, 'cohort')} of this folder")
         self._said_waiting = True
 
     def best(self, record: Mapping[str, Any], folder: Path) -> None:
