@@ -28,6 +28,12 @@ class Peer(Conversation):
         environment = {**environment_before(), "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(Path(checkout).resolve())}
         super().__init__([python, "-P", str(WORKER)], environment)
 
+    def pair_seconds(self, steps: int) -> float:
+        """Of training, for a pair, the mean of some steps. A step before them does not count, as in steps.py."""
+        self.ask("train", steps=1)
+        answer = self.ask("train", steps=steps)
+        return answer["seconds"] / answer["pairs"]
+
     def _answer(self) -> dict[str, Any]:
         try:
             return super()._answer()

@@ -62,18 +62,21 @@ class Steps:
         self.state = self.lockstep.initial()
         self._epoch, self._taken, self._row = self.lockstep.epoch(0), 0, 1
         before = self.lockstep.programs.train.compile_seconds
-        self.seconds(1)
+        self._taking(1)
         self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
-        once = self.seconds(1)
-        self._row = max(1, math.ceil(SECONDS_OF_A_ROW / once))
+        self._row = max(1, math.ceil(SECONDS_OF_A_ROW / self._taking(1)))
 
-    def seconds(self, steps: int = 0) -> float:
+    def seconds(self) -> float:
         """Of a step: a row of them is started, and the end of the last waited for.
 
-        Arguments:
-          steps: in the row; 0: as many as last long enough.
+        A step before the row does not count. In training there is always one: without it, gigabytes of memory that other work
+        or nothing used for some seconds cost a step on a virtual machine twice its time, because the host must find them again.
         """
-        steps = steps or self._row
+        self._taking(1)
+        return self._taking(self._row)
+
+    def _taking(self, steps: int) -> float:
+        """Seconds of each of the next steps."""
         jax.block_until_ready(self.state)
         start = time.perf_counter()
         for _ in range(steps):

@@ -100,12 +100,7 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
     candidates = {str(number): one.seconds for number, one in enumerate(measured)}
     if peer:
         peer.ask("build", folder=folder, settings=peer_settings(config, data))
-
-        def pair_seconds() -> float:
-            answer = peer.ask("train", steps=max(1, 512 // config.training.batch_size))
-            return answer["seconds"] / answer["pairs"]
-
-        candidates["peer"] = pair_seconds
+        candidates["peer"] = lambda: peer.pair_seconds(max(1, 512 // config.training.batch_size))
     seconds = {name: timing.spread(values)["median"] for name, values in timing.in_turn(candidates, settings.rounds).items()}
     points = {one.length: seconds[str(number)] / one.pairs for number, one in enumerate(measured)}
     # A program that was compiled before tells nothing.

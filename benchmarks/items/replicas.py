@@ -79,12 +79,7 @@ def _series(
     process, folder = peer
     if process:
         process.ask("build", folder=folder, settings=peer_settings(config, data))
-
-        def pair_seconds() -> float:
-            answer = process.ask("train", steps=max(1, 512 // batch))
-            return answer["seconds"] / answer["pairs"]
-
-        candidates["peer"] = pair_seconds
+        candidates["peer"] = lambda: process.pair_seconds(max(1, 512 // batch))
     seconds = timing.in_turn(candidates, rounds)
     precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
     asked = 2 * steps.work(config, data, length).multiply_adds

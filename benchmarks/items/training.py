@@ -45,13 +45,15 @@ class Epochs:
 
     def seconds(self) -> float:
         """Of an epoch: every length's step is taken once and counted as often as the epoch has it."""
-        total = 0.0
-        for bucket, index in self._steps.items():
-            jax.block_until_ready(self._state)
-            start = time.perf_counter()
-            self._state = jax.block_until_ready(self._lockstep.step(self._state, self._epoch, index))
-            total += self._counts[bucket] * (time.perf_counter() - start)
-        return total
+        self._take(max(self._steps))  # as in steps.py; the longest, whose memory holds any other's
+        return sum(self._counts[bucket] * self._take(bucket) for bucket in self._steps)
+
+    def _take(self, bucket: int) -> float:
+        """Seconds of a step of a length."""
+        jax.block_until_ready(self._state)
+        start = time.perf_counter()
+        self._state = jax.block_until_ready(self._lockstep.step(self._state, self._epoch, self._steps[bucket]))
+        return time.perf_counter() - start
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
@@ -70,12 +72,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             if peer:
                 built = peer.ask("build", folder=folder, settings=peer_settings(config, data))
                 steps = max(1, 1024 // batch_size)
-
-                def theirs() -> float:
-                    answer = peer.ask("train", steps=steps)
-                    return answer["seconds"] / answer["pairs"] * ours.pairs
-
-                candidates["peer"] = theirs
+                candidates["peer"] = lambda: ours.pairs * peer.pair_seconds(steps)
             seconds = timing.in_turn(candidates, settings.rounds)
             row = {"batch": batch_size, "goal": goal, "padding": ours.padding}
             row["ours"] = timing.spread([ours.pairs / one for one in seconds["ours"]])

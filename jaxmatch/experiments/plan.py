@@ -1,7 +1,7 @@
 """What a sweep will do, settled before anything trains."""
 
 import dataclasses
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -115,10 +115,8 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
     module = models.build(config.model.to_dict(), outputs=outputs_of(data))
-    needed = max(
-        memory.replica_bytes(module, data.task, data.vectors.shape[1], rows, buckets[bucket])
-        for bucket, rows in batches.batch_rows.items()
-    )
+    shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
+    needed = max(memory.replica_bytes(module, data.task, data.vectors.shape[1], *shape) for shape in largest(shapes))
     fit = config.execution.maximum_replicas or memory.replicas_that_fit(needed, devices)
     parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
@@ -128,6 +126,15 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
         PlannedCohort(signature, tuple(runs[start : start + fit]), data, len(batches.batch_rows), batches.steps_per_epoch, steps, needed, work)
         for start in range(0, len(runs), fit)
     ]  # fmt: skip
+
+
+def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those (rows, length) that no other exceeds or equals in both: tracing a step for each shape takes a second or more."""
+    kept: list[tuple[int, int]] = []
+    for rows, length in sorted(set(shapes), reverse=True):
+        if not kept or length > kept[-1][1]:
+            kept.append((rows, length))
+    return kept
 
 
 def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
