@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks import reports
-from benchmarks.items import ITEMS
+from benchmarks.items import ITEMS, paper, replicas
 from benchmarks.settings import Settings
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.preparation import DATA_VARIABLE
@@ -59,6 +59,22 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     print(reports.markdown(shown, item))
 
 
+def _not_measured() -> str:
+    """What stands in place of an accelerator's tables until there are any."""
+    (ten_runs,), (ceiling,) = replicas.ACCELERATOR_GOALS.items(), replicas.CEILING_GOALS.items()
+    (count, batch), share = ten_runs
+    peer = ", ".join(f"{times:.0f} times at {runs} x {pairs}" for (runs, pairs), times in replicas.PEER_GOALS.items())
+    goals = {
+        f"{count} runs at batch {batch}, of the time of one": f"at most {count * share:.0f} times",
+        "pairs a second of many runs, of the peer's one after another": f"at least {peer}",
+        "of the ceiling measured in the same run, {} x {}, bfloat16 or TF32".format(*ceiling[0]): f"at least {ceiling[1]:.0%}",
+        "hours for all that RE2's tables train": paper.GOAL,
+    }
+    rows = "\n".join(f"| {what} | not measured | {goal} |" for what, goal in goals.items())
+    command = "python -m benchmarks replicas paper memory sweep inference --vectors VECTORS --peer PEER --peer-python PEER_PYTHON"
+    return f"## A GPU\n\n| | | goal |\n| --- | --- | --- |\n{rows}\n\n    {command}"
+
+
 def write_tables(results: Path) -> None:
     """All results of a folder as one README.md, a section a device, and the figures that go with them."""
     sections = [
@@ -67,9 +83,13 @@ def write_tables(results: Path) -> None:
         "huge pages where the system has them (jaxmatch/huge_pages.py), a peer's as its users would start them; with "
         "`GLIBC_TUNABLES=glibc.malloc.hugetlb=1` before the command both have them.",
     ]
+    devices = []
     for found in reports.read_results(results).values():
-        sections.append(f"## {next(iter(found.values()))['device']}")
+        devices.append(next(iter(found.values()))["device"])
+        sections.append(f"## {devices[-1]}")
         sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
+    if all("x cpu" in device for device in devices):
+        sections.append(_not_measured())
     write_atomically(results / "README.md", ("\n\n".join(section.rstrip() for section in sections) + "\n").encode())
     if problem := reports.write_figures(results, ITEMS):
         print(f"benchmarks: {problem}", file=sys.stderr)
