@@ -70,7 +70,7 @@ class Steps:
         """Of a step: a row of them is started, and the end of the last waited for.
 
         A step before the row does not count. In training there is always one: without it, gigabytes of memory that other work
-        or nothing used for some seconds cost a step on a virtual machine twice its time, because the host must find them again.
+        or nothing used for some seconds cost a step on a virtual machine up to twice its time (NOTES.md).
         """
         self._taking(1)
         return self._taking(self._row)
