@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import flax.linen as nn
 import jax
@@ -14,15 +14,51 @@ from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
 from jaxmatch.layers import weights
 from jaxmatch.layers.words import WordTable
+from jaxmatch.models.weight_moves import WeightMoves, apart
 
 _SMALLEST = 8
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _logits(
-    module: nn.Module, params: Any, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array
-) -> jax.Array:
-    return module.apply({"params": params}, tokens, sentences, words, method="match")
+@dataclasses.dataclass(frozen=True)
+class _Shapes:
+    """The shapes and types of a tree of arrays; can be hashed, as a tree of dicts cannot."""
+
+    structure: Any
+    leaves: tuple[jax.ShapeDtypeStruct, ...]
+
+    @classmethod
+    def of(cls, tree: Any) -> Self:
+        leaves, structure = jax.tree.flatten(tree)
+        return cls(
+            structure,
+            tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves),
+        )
+
+    def tree(self) -> Any:
+        return jax.tree.unflatten(self.structure, self.leaves)
+
+
+@functools.cache
+def _program(
+    module: nn.Module,
+    weights: _Shapes,
+    words: _Shapes,
+    names: tuple[str, ...],
+    rows: tuple[int, int],
+) -> WeightMoves:
+    """How a module matches rows of tokens, <batch, length>; made once for all models of one structure."""
+    tokens = {name: jax.ShapeDtypeStruct(rows, np.int32) for name in names}
+
+    def match(
+        weights: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array
+    ) -> jax.Array:
+        return module.apply(
+            {"params": weights}, tokens, sentences, words, method="match"
+        )
+
+    return apart(
+        match, weights.tree(), words.tree(), tokens, jax.ShapeDtypeStruct(rows, np.int8)
+    )
 
 
 def room(extent: int, steps: int = 1) -> int:
@@ -35,9 +71,15 @@ def room(extent: int, steps: int = 1) -> int:
 def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
     ids = np.asarray(ids)
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer):
-        raise InputError(f"{name} is {ids.dtype} of shape {ids.shape}", remedy="give integers of shape (batch, length)")
+        raise InputError(
+            f"{name} is {ids.dtype} of shape {ids.shape}",
+            remedy="give integers of shape (batch, length)",
+        )
     if ids.size and not (0 <= ids.min() and ids.max() < words):
-        raise InputError(f"{name} holds ids from {ids.min()} to {ids.max()}", remedy=f"give ids from 0 to {words - 1}")
+        raise InputError(
+            f"{name} holds ids from {ids.min()} to {ids.max()}",
+            remedy=f"give ids from 0 to {words - 1}",
+        )
     return ids.astype(np.int32)
 
 
@@ -52,9 +94,10 @@ def _checked_feature(values: np.ndarray, ids: np.ndarray, name: str) -> np.ndarr
     values = np.asarray(values)
     if values.shape != ids.shape or not np.issubdtype(values.dtype, np.integer):
         raise InputError(
-            f"{name} of the tokens is {values.dtype} of shape {values.shape}", remedy=f"give integers of shape {ids.shape}, as the ids"
+            f"{name} of the tokens is {values.dtype} of shape {values.shape}",
+            remedy=f"give integers of shape {ids.shape}, as the ids",
         )
-    return values
+    return values.astype(np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,17 +126,26 @@ class BoundModel:
     @property
     def words(self) -> jax.Array | WordTable:
         """What the module is given as word vectors."""
-        return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
+        return (
+            self.vectors
+            if self.characters is None
+            else WordTable(self.vectors, self.characters)
+        )
 
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
         """The module and parameters of the same model with the weights as they are multiplied."""
         if self.module.weight_normalization == "none":
             return self.module, self.params
-        return self.module.clone(weight_normalization="none"), weights.folded(self.params)
+        return self.module.clone(weight_normalization="none"), weights.folded(
+            self.params
+        )
 
     def logits(
-        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+        self,
+        ids_a: np.ndarray,
+        ids_b: np.ndarray,
+        features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     ) -> np.ndarray:
         """Matches pairs of padded sentences.
 
@@ -115,10 +167,34 @@ class BoundModel:
         tokens, sentences = self.inputs(ids_a, ids_b, features)
         batch = len(sentences)
         filling = ((0, room(batch) - batch), (0, 0))
-        tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
-        return np.asarray(_logits(*self.folded, self.words, tokens, sentences))[:batch]
+        tokens, sentences = jax.tree.map(
+            lambda values: np.pad(values, filling), (tokens, sentences)
+        )
+        program, moved = self._prepared(tuple(tokens), sentences.shape)
+        return np.asarray(program.rest(moved, self.words, tokens, sentences))[:batch]
 
-    def rows(self, ids_a: np.ndarray, ids_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _prepared(
+        self, names: tuple[str, ...], rows: tuple[int, int]
+    ) -> tuple[WeightMoves, list[jax.Array]]:
+        """The program for rows of tokens of one shape, and the weights as it computes with them."""
+        programs, moved = self._cache
+        if (names, rows) not in programs:
+            module, weights = self.folded
+            program = _program(
+                module, _Shapes.of(weights), _Shapes.of(self.words), names, rows
+            )
+            if program.written not in moved:  # one copy of the weights for all shapes
+                moved[program.written] = program.move(weights)
+            programs[names, rows] = program, moved[program.written]
+        return programs[names, rows]
+
+    @functools.cached_property
+    def _cache(self) -> tuple[dict, dict]:
+        return {}, {}
+
+    def rows(
+        self, ids_a: np.ndarray, ids_b: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """What the `match` of a module that takes words alone is given for pairs of padded sentences: see `logits`.
 
         Returns:
@@ -128,7 +204,10 @@ class BoundModel:
         return tokens["ids"], sentences
 
     def inputs(
-        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+        self,
+        ids_a: np.ndarray,
+        ids_b: np.ndarray,
+        features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What the module's `match` is given for pairs of padded sentences: see `logits`.
 
@@ -138,13 +217,26 @@ class BoundModel:
         words = self.vectors.shape[0]
         ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
         if ids_b.shape[0] != ids_a.shape[0]:
-            raise InputError(f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
-        (there_a, lengths_a), (there_b, lengths_b) = _before_padding(ids_a), _before_padding(ids_b)
+            raise InputError(
+                f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}",
+                remedy="give one row a pair in each",
+            )
+        (there_a, lengths_a), (there_b, lengths_b) = (
+            _before_padding(ids_a),
+            _before_padding(ids_b),
+        )
         length = room(int((lengths_a + lengths_b).max(initial=1)), steps=4)
-        ids, sentences = side_by_side(ids_a[there_a], lengths_a, ids_b[there_b], lengths_b, length)
+        ids, sentences = side_by_side(
+            ids_a[there_a], lengths_a, ids_b[there_b], lengths_b, length
+        )
         sentences[ids == 0] = 0  # padding may stand inside a sentence, too
         tokens = {"ids": ids}
         for name, (first, second) in (features or {}).items():
-            first, second = _checked_feature(first, ids_a, name), _checked_feature(second, ids_b, name)
-            tokens[name], _ = side_by_side(first[there_a], lengths_a, second[there_b], lengths_b, length)
+            first, second = (
+                _checked_feature(first, ids_a, name),
+                _checked_feature(second, ids_b, name),
+            )
+            tokens[name], _ = side_by_side(
+                first[there_a], lengths_a, second[there_b], lengths_b, length
+            )
         return tokens, sentences
