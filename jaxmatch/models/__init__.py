@@ -60,23 +60,13 @@ _COUNTS = {
 
 def _nearest(name: object, known) -> str:
     near = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
-    return (
-        f"did you mean {near[0]!r}?"
-        if near
-        else "known: " + ", ".join(str(one) for one in known)
-    )
+    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(str(one) for one in known)
 
 
 def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
     sizes = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if not sizes or any(
-        not isinstance(size, int) or isinstance(size, bool) or size < 1 or size % 2 == 0
-        for size in sizes
-    ):
-        raise InputError(
-            f"model.kernel_size is {value!r}",
-            remedy="give one odd number or several, like 3 or (1, 3)",
-        )
+    if not sizes or any(not isinstance(size, int) or isinstance(size, bool) or size < 1 or size % 2 == 0 for size in sizes):
+        raise InputError(f"model.kernel_size is {value!r}", remedy="give one odd number or several, like 3 or (1, 3)")
     if hidden_size % len(sizes):
         raise InputError(
             f"model.hidden_size {hidden_size} cannot be shared by {len(sizes)} kernel sizes",
@@ -88,11 +78,7 @@ def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
 def _settings(model: type[nn.Module]) -> dict[str, Any]:
     """The fields that a config may set, with their defaults."""
     fields = {field.name: field.default for field in dataclasses.fields(model)}
-    return {
-        name: default
-        for name, default in fields.items()
-        if name not in ("parent", "name", "outputs")
-    }
+    return {name: default for name, default in fields.items() if name not in ("parent", "name", "outputs")}
 
 
 def default_settings(name: str) -> dict[str, Any]:
@@ -124,28 +110,16 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
     known = _settings(model)
     for field, value in fields.items():
         if field not in known:
-            raise InputError(
-                f"model {name!r} has no setting {field!r}",
-                remedy=_nearest(field, known),
-            )
+            raise InputError(f"model {name!r} has no setting {field!r}", remedy=_nearest(field, known))
         if isinstance(known[field], bool) and not isinstance(value, bool):
             raise InputError(f"model.{field} is {value!r}", remedy="give True or False")
         if field in _CHOICES and value not in _CHOICES[field]:
-            raise InputError(
-                f"model.{field} is {value!r}", remedy=_nearest(value, _CHOICES[field])
-            )
+            raise InputError(f"model.{field} is {value!r}", remedy=_nearest(value, _CHOICES[field]))
         least = _COUNTS.get(field)
-        if least is not None and (
-            not isinstance(value, int) or isinstance(value, bool) or value < least
-        ):
-            raise InputError(
-                f"model.{field} is {value!r}",
-                remedy=f"give a whole number from {least} on",
-            )
+        if least is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number from {least} on")
     if "kernel_size" in fields:
-        fields["kernel_size"] = _kernel_sizes(
-            fields["kernel_size"], fields.get("hidden_size", model.hidden_size)
-        )
+        fields["kernel_size"] = _kernel_sizes(fields["kernel_size"], fields.get("hidden_size", model.hidden_size))
     return model(outputs=outputs, **fields)
 
 

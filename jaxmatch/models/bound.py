@@ -29,36 +29,21 @@ class _Shapes:
     @classmethod
     def of(cls, tree: Any) -> Self:
         leaves, structure = jax.tree.flatten(tree)
-        return cls(
-            structure,
-            tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves),
-        )
+        return cls(structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves))
 
     def tree(self) -> Any:
         return jax.tree.unflatten(self.structure, self.leaves)
 
 
 @functools.cache
-def _program(
-    module: nn.Module,
-    weights: _Shapes,
-    words: _Shapes,
-    names: tuple[str, ...],
-    rows: tuple[int, int],
-) -> WeightMoves:
+def _program(module: nn.Module, weights: _Shapes, words: _Shapes, names: tuple[str, ...], rows: tuple[int, int]) -> WeightMoves:
     """How a module matches rows of tokens, <batch, length>; made once for all models of one structure."""
     tokens = {name: jax.ShapeDtypeStruct(rows, np.int32) for name in names}
 
-    def match(
-        weights: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array
-    ) -> jax.Array:
-        return module.apply(
-            {"params": weights}, tokens, sentences, words, method="match"
-        )
+    def match(weights: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
+        return module.apply({"params": weights}, tokens, sentences, words, method="match")
 
-    return apart(
-        match, weights.tree(), words.tree(), tokens, jax.ShapeDtypeStruct(rows, np.int8)
-    )
+    return apart(match, weights.tree(), words.tree(), tokens, jax.ShapeDtypeStruct(rows, np.int8))
 
 
 def room(extent: int, steps: int = 1) -> int:
@@ -71,15 +56,9 @@ def room(extent: int, steps: int = 1) -> int:
 def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
     ids = np.asarray(ids)
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer):
-        raise InputError(
-            f"{name} is {ids.dtype} of shape {ids.shape}",
-            remedy="give integers of shape (batch, length)",
-        )
+        raise InputError(f"{name} is {ids.dtype} of shape {ids.shape}", remedy="give integers of shape (batch, length)")
     if ids.size and not (0 <= ids.min() and ids.max() < words):
-        raise InputError(
-            f"{name} holds ids from {ids.min()} to {ids.max()}",
-            remedy=f"give ids from 0 to {words - 1}",
-        )
+        raise InputError(f"{name} holds ids from {ids.min()} to {ids.max()}", remedy=f"give ids from 0 to {words - 1}")
     return ids.astype(np.int32)
 
 
@@ -94,8 +73,7 @@ def _checked_feature(values: np.ndarray, ids: np.ndarray, name: str) -> np.ndarr
     values = np.asarray(values)
     if values.shape != ids.shape or not np.issubdtype(values.dtype, np.integer):
         raise InputError(
-            f"{name} of the tokens is {values.dtype} of shape {values.shape}",
-            remedy=f"give integers of shape {ids.shape}, as the ids",
+            f"{name} of the tokens is {values.dtype} of shape {values.shape}", remedy=f"give integers of shape {ids.shape}, as the ids"
         )
     return values.astype(np.int32)
 
@@ -126,26 +104,17 @@ class BoundModel:
     @property
     def words(self) -> jax.Array | WordTable:
         """What the module is given as word vectors."""
-        return (
-            self.vectors
-            if self.characters is None
-            else WordTable(self.vectors, self.characters)
-        )
+        return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
 
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
         """The module and parameters of the same model with the weights as they are multiplied."""
         if self.module.weight_normalization == "none":
             return self.module, self.params
-        return self.module.clone(weight_normalization="none"), weights.folded(
-            self.params
-        )
+        return self.module.clone(weight_normalization="none"), weights.folded(self.params)
 
     def logits(
-        self,
-        ids_a: np.ndarray,
-        ids_b: np.ndarray,
-        features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
     ) -> np.ndarray:
         """Matches pairs of padded sentences.
 
@@ -167,22 +136,16 @@ class BoundModel:
         tokens, sentences = self.inputs(ids_a, ids_b, features)
         batch = len(sentences)
         filling = ((0, room(batch) - batch), (0, 0))
-        tokens, sentences = jax.tree.map(
-            lambda values: np.pad(values, filling), (tokens, sentences)
-        )
+        tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
         program, moved = self._prepared(tuple(tokens), sentences.shape)
         return np.asarray(program.rest(moved, self.words, tokens, sentences))[:batch]
 
-    def _prepared(
-        self, names: tuple[str, ...], rows: tuple[int, int]
-    ) -> tuple[WeightMoves, list[jax.Array]]:
+    def _prepared(self, names: tuple[str, ...], rows: tuple[int, int]) -> tuple[WeightMoves, list[jax.Array]]:
         """The program for rows of tokens of one shape, and the weights as it computes with them."""
         programs, moved = self._cache
         if (names, rows) not in programs:
             module, weights = self.folded
-            program = _program(
-                module, _Shapes.of(weights), _Shapes.of(self.words), names, rows
-            )
+            program = _program(module, _Shapes.of(weights), _Shapes.of(self.words), names, rows)
             if program.written not in moved:  # one copy of the weights for all shapes
                 moved[program.written] = program.move(weights)
             programs[names, rows] = program, moved[program.written]
@@ -192,9 +155,7 @@ class BoundModel:
     def _cache(self) -> tuple[dict, dict]:
         return {}, {}
 
-    def rows(
-        self, ids_a: np.ndarray, ids_b: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def rows(self, ids_a: np.ndarray, ids_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the `match` of a module that takes words alone is given for pairs of padded sentences: see `logits`.
 
         Returns:
@@ -204,10 +165,7 @@ class BoundModel:
         return tokens["ids"], sentences
 
     def inputs(
-        self,
-        ids_a: np.ndarray,
-        ids_b: np.ndarray,
-        features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What the module's `match` is given for pairs of padded sentences: see `logits`.
 
@@ -217,26 +175,13 @@ class BoundModel:
         words = self.vectors.shape[0]
         ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
         if ids_b.shape[0] != ids_a.shape[0]:
-            raise InputError(
-                f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}",
-                remedy="give one row a pair in each",
-            )
-        (there_a, lengths_a), (there_b, lengths_b) = (
-            _before_padding(ids_a),
-            _before_padding(ids_b),
-        )
+            raise InputError(f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
+        (there_a, lengths_a), (there_b, lengths_b) = _before_padding(ids_a), _before_padding(ids_b)
         length = room(int((lengths_a + lengths_b).max(initial=1)), steps=4)
-        ids, sentences = side_by_side(
-            ids_a[there_a], lengths_a, ids_b[there_b], lengths_b, length
-        )
+        ids, sentences = side_by_side(ids_a[there_a], lengths_a, ids_b[there_b], lengths_b, length)
         sentences[ids == 0] = 0  # padding may stand inside a sentence, too
         tokens = {"ids": ids}
         for name, (first, second) in (features or {}).items():
-            first, second = (
-                _checked_feature(first, ids_a, name),
-                _checked_feature(second, ids_b, name),
-            )
-            tokens[name], _ = side_by_side(
-                first[there_a], lengths_a, second[there_b], lengths_b, length
-            )
+            first, second = _checked_feature(first, ids_a, name), _checked_feature(second, ids_b, name)
+            tokens[name], _ = side_by_side(first[there_a], lengths_a, second[there_b], lengths_b, length)
         return tokens, sentences

@@ -46,31 +46,15 @@ class CAFE(FeaturePairModel):
         self.words = self.word_layer(name="words")
         self.highway = Highway(self.hidden_size, self.highway_layers, **options)
         self.refine = AttentionRefinement(self.factors, **options, name="refinement")
-        self.encode = Lstm(
-            self.hidden_size,
-            self.bidirectional,
-            self.forget_bias,
-            **options,
-            name="encoder",
-        )
+        self.encode = Lstm(self.hidden_size, self.bidirectional, self.forget_bias, **options, name="encoder")
         self.predict = Perceptron(
-            self.prediction,
-            self.head,
-            self.head_layers,
-            self.head_size,
-            self.outputs,
-            **options,
-            name="prediction",
+            self.prediction, self.head, self.head_layers, self.head_size, self.outputs, **options, name="prediction"
         )
         self.dropout = Dropout()
 
-    def sentence_vectors(
-        self, tokens, sentences, vectors, dropout_rate=None
-    ) -> tuple[jax.Array, jax.Array]:
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layers: as `match` -> <float32>[batch, 2 * directions * hidden] each."""
         words = self.highway(self.words(tokens, vectors), dropout_rate)
         augmented = self.refine(jnp.concatenate(words, axis=-1), sentences)
         states = self.encode(self.dropout.in_parts(augmented, dropout_rate), sentences)
-        return mean_and_max(states, sentences == 1), mean_and_max(
-            states, sentences == 2
-        )
+        return mean_and_max(states, sentences == 1), mean_and_max(states, sentences == 2)

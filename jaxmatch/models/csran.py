@@ -63,35 +63,17 @@ class CSRAN(FeaturePairModel):
             AttentionRefinement(self.factors, **options, name=f"refinement_{number}")
             for number in range(self.stacked_layers if self.refinement else 0)
         ]
-        self.stack = [
-            self._lstm(f"stack_{number}") for number in range(self.stacked_layers)
-        ]
-        self.aggregate = [
-            self._lstm(f"aggregation_{number}")
-            for number in range(self.aggregation_layers)
-        ]
+        self.stack = [self._lstm(f"stack_{number}") for number in range(self.stacked_layers)]
+        self.aggregate = [self._lstm(f"aggregation_{number}") for number in range(self.aggregation_layers)]
         self.predict = Perceptron(
-            self.prediction,
-            self.head,
-            self.head_layers,
-            self.head_size,
-            self.outputs,
-            **options,
-            name="prediction",
+            self.prediction, self.head, self.head_layers, self.head_size, self.outputs, **options, name="prediction"
         )
         self.dropout = Dropout()
 
     def _lstm(self, name: str) -> Lstm:
-        return Lstm(
-            self.hidden_size,
-            forget_bias=self.forget_bias,
-            precision=self.precision,
-            name=name,
-        )
+        return Lstm(self.hidden_size, forget_bias=self.forget_bias, precision=self.precision, name=name)
 
-    def sentence_vectors(
-        self, tokens, sentences, vectors, dropout_rate=None
-    ) -> tuple[jax.Array, jax.Array]:
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layers: as `match` -> the two halves of z of Eq. 8, <float32>[batch, 2 * hidden] each."""
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)
@@ -102,9 +84,7 @@ class CSRAN(FeaturePairModel):
         aligned = bidirectional_alignment(own, weights, self.precision)
         sequence = compared(own, aligned)
         for layer in self.aggregate:  # Eq. 6 and 7
-            sequence = (
-                layer(self.dropout.in_parts(sequence, dropout_rate), sentences),
-            )
+            sequence = (layer(self.dropout.in_parts(sequence, dropout_rate), sentences),)
         return tuple(sum_over_time(sequence[0], sentences == which) for which in (1, 2))
 
     def _stacked(self, sequence: Parts, sentences: jax.Array, dropout_rate) -> Parts:
@@ -112,11 +92,7 @@ class CSRAN(FeaturePairModel):
         outputs = []
         for number, layer in enumerate(self.stack):
             if self.refinement:
-                sequence = self.refine[number](
-                    jnp.concatenate(sequence, axis=-1), sentences
-                )
-            sequence = (
-                layer(self.dropout.in_parts(sequence, dropout_rate), sentences),
-            )
+                sequence = self.refine[number](jnp.concatenate(sequence, axis=-1), sentences)
+            sequence = (layer(self.dropout.in_parts(sequence, dropout_rate), sentences),)
             outputs += sequence
         return tuple(outputs)

@@ -32,20 +32,13 @@ class ContextualEncoder(nn.Module):
     precision: str
 
     @nn.compact
-    def __call__(
-        self, words: Parts, sentences: jax.Array, dropout_rate: jax.Array | None
-    ) -> jax.Array:
+    def __call__(self, words: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """words: parts of <float32>[batch, length, inputs] -> h <float32>[batch, length, size], size that of all inputs."""
         size = sum(sizes(words))
         for layer in range(self.layers):
             words = words if layer == 0 else Dropout().in_parts(words, dropout_rate)
             # Of an odd size, one direction has a state more than is handed on.
-            lstm = Lstm(
-                -(-size // 2),
-                forget_bias=self.forget_bias,
-                precision=self.precision,
-                name=f"layer_{layer}",
-            )
+            lstm = Lstm(-(-size // 2), forget_bias=self.forget_bias, precision=self.precision, name=f"layer_{layer}")
             words = (lstm(words, sentences)[..., :size],)
         return Dropout()(*words, dropout_rate)
 
@@ -63,23 +56,13 @@ class EnhancedAlignment(nn.Module):
 
     @nn.compact
     def __call__(
-        self,
-        sequence: jax.Array,
-        features: dict[str, jax.Array],
-        sentences: jax.Array,
-        dropout_rate: jax.Array | None,
+        self, sequence: jax.Array, features: dict[str, jax.Array], sentences: jax.Array, dropout_rate: jax.Array | None
     ) -> jax.Array:
         """sequence, features: <float32>[batch, length, size] each -> <float32>[batch, length, size]."""
-        augmented = Augmentation(
-            self.augmentation, self.precision, name="augmentation"
-        )(sequence, features)
+        augmented = Augmentation(self.augmentation, self.precision, name="augmentation")(sequence, features)
         size = sequence.shape[-1]
-        aligned = CoAttention(size, self.precision, name="alignment")(
-            augmented, sentences
-        )
-        return ComparisonFusion(size, self.precision, name="fusion")(
-            (augmented,), (aligned,), dropout_rate
-        )
+        aligned = CoAttention(size, self.precision, name="alignment")(augmented, sentences)
+        return ComparisonFusion(size, self.precision, name="fusion")((augmented,), (aligned,), dropout_rate)
 
 
 class ESAN(FeaturePairModel):
@@ -110,39 +93,22 @@ class ESAN(FeaturePairModel):
     def setup(self):
         options = dict(precision=self.precision)
         self.words = self.word_layer(name="words")
-        self.encode = ContextualEncoder(
-            self.encoder_layers, self.forget_bias, **options, name="encoder"
-        )
+        self.encode = ContextualEncoder(self.encoder_layers, self.forget_bias, **options, name="encoder")
         self.align = [
-            EnhancedAlignment(self.augmentation, **options, name=f"alignment_{number}")
-            for number in range(self.alignment_layers)
+            EnhancedAlignment(self.augmentation, **options, name=f"alignment_{number}") for number in range(self.alignment_layers)
         ]
         self.predict = Perceptron(
-            self.prediction,
-            "dense",
-            layers=2,
-            features=self.hidden_size,
-            outputs=self.outputs,
-            **options,
-            name="prediction",
+            self.prediction, "dense", layers=2, features=self.hidden_size, outputs=self.outputs, **options, name="prediction"
         )
         self.dropout = Dropout()
 
-    def sentence_vectors(
-        self, tokens, sentences, vectors, dropout_rate=None
-    ) -> tuple[jax.Array, jax.Array]:
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layer: as `match` -> V'_a and V'_b of Eq. 9 and 10, <float32>[batch, 2 * size] each."""
         words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
         sequence = contextual = self.encode(words, sentences, dropout_rate)
-        features = (
-            {"word": jnp.concatenate(words, axis=-1)} if self.word_features else {}
-        )
+        features = {"word": jnp.concatenate(words, axis=-1)} if self.word_features else {}
         for number, layer in enumerate(self.align):
-            if (
-                number == 1 and self.contextual_features
-            ):  # the first layer is given the contextual features themselves
+            if number == 1 and self.contextual_features:  # the first layer is given the contextual features themselves
                 features = {**features, "contextual": contextual}
             sequence = layer(sequence, features, sentences, dropout_rate)
-        return mean_and_max(sequence, sentences == 1), mean_and_max(
-            sequence, sentences == 2
-        )
+        return mean_and_max(sequence, sentences == 1), mean_and_max(sequence, sentences == 2)

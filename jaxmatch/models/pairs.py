@@ -7,15 +7,11 @@ import jax.numpy as jnp
 from jaxmatch.layers.words import WordFeatures, WordTable, with_characters
 
 
-def side_by_side(
-    a: dict[str, jax.Array], b: dict[str, jax.Array]
-) -> tuple[dict[str, jax.Array], jax.Array]:
+def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
     """Padded sentences as rows of both: {'ids': <int32>[batch, length_a]} and [batch, length_b] -> what `match` takes."""
     tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
     is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
-    return tokens, jnp.concatenate(
-        [is_token_a * jnp.int8(1), is_token_b * jnp.int8(2)], axis=1
-    )
+    return tokens, jnp.concatenate([is_token_a * jnp.int8(1), is_token_b * jnp.int8(2)], axis=1)
 
 
 class PairModel(nn.Module):
@@ -78,10 +74,7 @@ class PairModel(nn.Module):
           <float32>[batch, outputs], logits.
         """
         tokens, vectors = with_characters(tokens, vectors)
-        return self.predict(
-            *self.sentence_vectors(tokens, sentences, vectors, dropout_rate),
-            dropout_rate,
-        )
+        return self.predict(*self.sentence_vectors(tokens, sentences, vectors, dropout_rate), dropout_rate)
 
 
 class FeaturePairModel(PairModel):

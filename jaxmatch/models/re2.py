@@ -35,20 +35,12 @@ class Block(nn.Module):
     precision: str
 
     def setup(self):
-        options = dict(
-            weight_normalization=self.weight_normalization, precision=self.precision
-        )
-        self.encoder = ConvolutionalEncoder(
-            self.hidden_size, self.encoder_layers, self.kernel_size, **options
-        )
-        self.align = Alignment(
-            self.alignment, self.hidden_size, **options, name="alignment"
-        )
+        options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
+        self.encoder = ConvolutionalEncoder(self.hidden_size, self.encoder_layers, self.kernel_size, **options)
+        self.align = Alignment(self.alignment, self.hidden_size, **options, name="alignment")
         self.fuse = FUSIONS[self.fusion](self.hidden_size, **options, name="fusion")
 
-    def __call__(
-        self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None
-    ) -> jax.Array:
+    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """x(n), parts of <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both sentences."""
         encoded = self.encoder(sequence, sentences, dropout_rate)
         # The ablation "w/o enc-in" hands on the contextual features alone.
@@ -91,9 +83,7 @@ class RE2(PairModel):
     precision: str = "float32"
 
     def setup(self):
-        options = dict(
-            weight_normalization=self.weight_normalization, precision=self.precision
-        )
+        options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
         self.block = [
             Block(
                 self.encoder_layers,
@@ -107,31 +97,15 @@ class RE2(PairModel):
             )
             for number in range(self.blocks)
         ]
-        self.connect = CONNECTIONS[self.connection](
-            self.hidden_size, **options, name="connection"
-        )
-        self.predict = Prediction(
-            self.prediction,
-            self.hidden_size,
-            self.outputs,
-            **options,
-            name="prediction",
-        )
+        self.connect = CONNECTIONS[self.connection](self.hidden_size, **options, name="connection")
+        self.predict = Prediction(self.prediction, self.hidden_size, self.outputs, **options, name="prediction")
         self.dropout = Dropout()
 
-    def sentence_vectors(
-        self, tokens, sentences, vectors, dropout_rate=None
-    ) -> tuple[jax.Array, jax.Array]:
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layer: as `match` -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
-        embedded = self.dropout(
-            jax.lax.stop_gradient(vectors)[tokens["ids"]], dropout_rate
-        )
-        output = (self._parallel if self.parallel_blocks else self._stacked)(
-            embedded, sentences, dropout_rate
-        )
-        return max_over_time(output, sentences == 1), max_over_time(
-            output, sentences == 2
-        )
+        embedded = self.dropout(jax.lax.stop_gradient(vectors)[tokens["ids"]], dropout_rate)
+        output = (self._parallel if self.parallel_blocks else self._stacked)(embedded, sentences, dropout_rate)
+        return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)
 
     def _stacked(self, embedded, sentences, dropout_rate):
         """The output of the last of the consecutive blocks."""

@@ -12,17 +12,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
 
 # Primitives whose results hold no number that was not among the arguments, and not many more of them.
-_MOVES = frozenset(
-    {
-        "concatenate",
-        "convert_element_type",
-        "reshape",
-        "slice",
-        "split",
-        "squeeze",
-        "transpose",
-    }
-)
+_MOVES = frozenset({"concatenate", "convert_element_type", "reshape", "slice", "split", "squeeze", "transpose"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,25 +48,14 @@ def apart(function: Callable[..., Any], weights: Any, *inputs: Any) -> WeightMov
     moves, remaining = [], []
     for equation in program.eqns:
         arguments = _variables(equation.invars)
-        moved = (
-            equation.primitive.name in _MOVES
-            and arguments
-            and made.issuperset(arguments)
-        )
+        moved = equation.primitive.name in _MOVES and arguments and made.issuperset(arguments)
         (moves if moved else remaining).append(equation)
         if moved:
             made.update(equation.outvars)
-    read = _variables(
-        [variable for equation in remaining for variable in equation.invars]
-        + list(program.outvars)
-    )
+    read = _variables([variable for equation in remaining for variable in equation.invars] + list(program.outvars))
     kept = [variable for variable in dict.fromkeys(read) if variable in made]
-    first = ClosedJaxpr(
-        program.replace(constvars=[], invars=own, outvars=kept, eqns=moves), []
-    )
-    second = ClosedJaxpr(
-        program.replace(invars=kept + others, eqns=remaining), closed.consts
-    )
+    first = ClosedJaxpr(program.replace(constvars=[], invars=own, outvars=kept, eqns=moves), [])
+    second = ClosedJaxpr(program.replace(invars=kept + others, eqns=remaining), closed.consts)
     structure = jax.tree.structure(result)
 
     @jax.jit
@@ -85,9 +64,7 @@ def apart(function: Callable[..., Any], weights: Any, *inputs: Any) -> WeightMov
 
     @jax.jit
     def rest(moved: list[jax.Array], *inputs: Any) -> Any:
-        return jax.tree.unflatten(
-            structure, jaxpr_as_fun(second)(*moved, *jax.tree.leaves(inputs))
-        )
+        return jax.tree.unflatten(structure, jaxpr_as_fun(second)(*moved, *jax.tree.leaves(inputs)))
 
     return WeightMoves(move, rest, str(first.jaxpr))
 
