@@ -50,13 +50,13 @@ def _spoken(arguments: list[str]) -> str:
 def _measure(name: str, settings: Settings, results: Path, command: str) -> None:
     item = ITEMS[name]
     print(f"\n{name}: {item.title}", flush=True)
-    began = time.perf_counter()
+    load, began = os.getloadavg()[0], time.perf_counter()
     rows, notes = item.run(settings)
-    seconds = round(time.perf_counter() - began, 1)
+    more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
+    result = reports.result_of(name, item, rows, notes, command, **more)
     if not settings.quick:
-        reports.write_result(results, name, item, rows, notes, command, seconds=seconds)
-    shown = {"title": item.title, "device": "", "versions": {"jax": ""}, "rows": rows, "notes": notes, "command": command}
-    print(reports.markdown(shown, item))
+        reports.write_result(results, result)
+    print(reports.markdown(result, item))
 
 
 def _not_measured() -> str:

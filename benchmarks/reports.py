@@ -1,7 +1,6 @@
 """What was measured as JSON, one file an item and device, and the tables made from it."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,33 +21,24 @@ def device_folder() -> str:
     return re.sub(r"[^a-z0-9]+", "-", device_name(jax.devices()).lower()).strip("-")
 
 
-def write_result(folder: Path, name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> Path:
-    """Keeps what an item measured, with all that is needed to measure it again.
+def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> dict[str, Any]:
+    """What an item measured, with all that is needed to measure it again.
 
     Arguments:
-      folder: of all results.
       name: the item's.
       item, rows, notes: what was measured.
       command: the whole command line.
       more: anything else worth keeping, like the seconds it took.
     """
-    path = folder / device_folder() / f"{name}.json"
+    about = {"device": device_name(jax.devices()), "versions": versions(), "commit": commit()}
+    return {"item": name, "title": item.title, "command": command, **about, **more, "rows": rows, "notes": notes}
+
+
+def write_result(folder: Path, result: Mapping[str, Any]) -> Path:
+    """Keeps a result in the folder of all results, in that of this device."""
+    path = folder / device_folder() / f"{result['item']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(
-        path,
-        {
-            "item": name,
-            "title": item.title,
-            "command": command,
-            "device": device_name(jax.devices()),
-            "versions": versions(),
-            "commit": commit(),
-            "load_before": round(os.getloadavg()[0], 1),
-            **more,
-            "rows": rows,
-            "notes": notes,
-        },
-    )
+    write_json(path, result)
     return path
 
 

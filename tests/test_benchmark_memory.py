@@ -39,7 +39,7 @@ def results(folder):
         {"grows": grows, "replicas": runs, "batch": 64, "length": 24, **memory._row(ANSWER, runs)}
         for grows, runs in (("", 1), ("runs", 2), ("runs", 4))
     ]
-    reports.write_result(folder, "memory", memory.ITEM, rows, [], "command")
+    reports.write_result(folder, reports.result_of("memory", memory.ITEM, rows, [], "command"))
     return {"memory": memory.ITEM}
 
 
