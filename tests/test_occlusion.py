@@ -12,6 +12,7 @@ import saved_model
 
 import jaxmatch
 from jaxmatch.analysis import occlusion
+from jaxmatch.cli.occlusion import _table
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
@@ -151,3 +152,9 @@ def test_what_has_no_such_features_is_refused(tmp_path, network):
     object.__setattr__(stranger.model, "module", jax.nn)
     with pytest.raises(InputError, match="knows the parts of RE2"):
         occlusion.occlusion(stranger, SPLIT)
+
+
+def test_a_change_that_rounds_to_nothing_has_no_minus():
+    found = occlusion.Occlusion(("no", "yes"), np.array([2, 3]), np.array([0.5, np.nan]), np.full((1, 3, 2), [-0.0004, -0.06]))
+    (row, *_) = [line for line in _table(found, None, "RE2", "dev").splitlines() if line.startswith("| 1 ")]
+    assert [cell.strip() for cell in row.split("|")[3:-1]] == ["+0.0", "-6.0"]

@@ -123,7 +123,7 @@ def _table(found: Occlusion, deviations: tuple[np.ndarray, np.ndarray] | None, a
                 (
                     Text(str(block + 1)),
                     Text(feature),
-                    *percent(changes[number], None if of_change is None else of_change[block, number], "+.1f"),
+                    *percent(changes[number], None if of_change is None else of_change[block, number], "+z.1f"),
                 )
                 for number, feature in enumerate(FEATURES)
             )
