@@ -9,6 +9,7 @@ Asked {"model", "optimizer", "replicas", "batch", "length", "words", "dimensions
 """
 
 import ctypes
+import dataclasses
 import gc
 from typing import Any
 
@@ -113,8 +114,9 @@ def measure(model: dict, optimizer: dict, replicas: int, batch: int, length: int
     if measured is not None and device.platform != "cpu":
         measured -= shared
     module = models.build(model, outputs=classes)
+    needs = memory.needs(module, data.task, dimensions, [(batch, length)], device.platform)
     return {
-        "estimate": memory.replica_bytes(module, data.task, dimensions, batch, length),
+        "needs": dataclasses.asdict(needs),
         "live": live,
         "shared": shared,
         "compiled": compiled,

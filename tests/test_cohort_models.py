@@ -45,5 +45,5 @@ def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
 @BOTH
 def test_the_memory_of_a_step_can_be_told(model):
     module = build(model, outputs=2)
-    small, large = (memory.replica_bytes(module, "classification", DIMENSIONS, 16, length) for length in (8, 32))
+    small, large = (memory.needs(module, "classification", DIMENSIONS, [(16, length)], "cpu").of(1) for length in (8, 32))
     assert 4 * 4 * memory.parameter_count(module, DIMENSIONS) < small < large

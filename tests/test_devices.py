@@ -10,18 +10,25 @@ import pytest
 PROGRAM = """
 import jax, numpy as np
 from small_cohort import leaves, make_cohort
+from jaxmatch.training import replicas
 
 assert len(jax.devices()) == 8
 training = {"epochs": 2, "maximum_buckets": 1}
 arguments = dict(seeds=(1, 2, 3, 4, 5), training=training)  # five runs: three devices hold a filler
 spread = make_cohort(**arguments)
 one = make_cohort(**arguments, devices=jax.devices()[:1])
-several, alone = spread.train(), one.train()
-for left, right in zip(several, alone, strict=True):
-    assert [e["samples"] for e in left.progress.curve] == [e["samples"] for e in right.progress.curve]
-    np.testing.assert_allclose(left.test["loss"], right.test["loss"], atol=1e-5)
-    for a, b in zip(leaves(left), leaves(right), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
+alone = one.train()
+
+def check(results):
+    for left, right in zip(results, alone, strict=True):
+        assert [e["samples"] for e in left.progress.curve] == [e["samples"] for e in right.progress.curve]
+        np.testing.assert_allclose(left.test["loss"], right.test["loss"], atol=1e-5)
+        for a, b in zip(leaves(left), leaves(right), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+
+check(spread.train())
+replicas.PAIRS_AT_ONCE_ON_A_CPU = 16  # of three replicas on a device each has its turn
+check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 for program in (spread.lockstep.programs.train, spread.lockstep.programs.evaluate):
     for compiled in program.executables.values():
         text = compiled.as_text()

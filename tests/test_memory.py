@@ -1,5 +1,7 @@
 import jax
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_cohort import DIMENSIONS, MODEL, OPTIMIZER
 
 from benchmarks import memory_worker
@@ -8,7 +10,8 @@ from jaxmatch.experiments import memory
 
 
 def needed(batch=16, length=8, **changes):
-    return memory.replica_bytes(models.build({**MODEL, **changes}, outputs=2), "classification", DIMENSIONS, batch, length)
+    module = models.build({**MODEL, **changes}, outputs=2)
+    return memory.needs(module, "classification", DIMENSIONS, [(batch, length)], "gpu").of(1)
 
 
 def test_a_replica_needs_more_for_more():
@@ -26,9 +29,26 @@ def test_every_device_holds_a_replica_at_least():
     devices = tuple(jax.devices())
     available = memory.device_bytes(devices[0])
     assert available > 2**28
-    assert memory.replicas_that_fit(10 * available, devices) == len(devices)
-    assert memory.replicas_that_fit(available // 10, devices) == 7 * len(devices)
+    assert memory.Needs(10 * available, 0, None).that_fit(devices) == len(devices)
+    assert memory.Needs(available // 10, 0, None).that_fit(devices) == 7 * len(devices)
 
+
+@given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 64), st.floats(1, 10**9), st.data())
+def test_what_fits_needs_no_more_than_there_is(step, parameters, most, room, data):
+    """Also any number less, which a cohort has that is the last of its signature or has been halved."""
+    needs = memory.Needs(step, parameters, most)
+    fit = needs.within(room)
+    fewer = data.draw(st.integers(1, fit))
+    assert needs.of(fewer) <= room or fewer == 1
+    # Side by side they need more: where not all are, more of them fit.
+    assert fit >= memory.Needs(step, parameters, None).within(room) or fit >= most
+
+
+def test_a_step_on_a_cpu_holds_a_few_replicas_and_the_state_of_all():
+    needs = memory.Needs(step=1000, parameters=10, most=4)
+    assert needs.of(4) == 4 * (1000 + 40)
+    assert needs.of(10) == 2 * 1000 + 10 * 70  # two at a time, five times
+    assert needs.of(7) == 1000 + 7 * 70
 
 @pytest.mark.slow
 def test_the_estimate_is_near_what_the_compiler_takes():
@@ -38,4 +58,4 @@ def test_the_estimate_is_near_what_the_compiler_takes():
     answer = memory_worker.measure(model, OPTIMIZER, **settings)
     if answer["compiled"] is None:
         pytest.skip("the compiler does not tell")
-    assert answer["compiled"] / 2 == pytest.approx(answer["estimate"], rel=0.25)
+    assert answer["compiled"] == pytest.approx(memory.Needs(**answer["needs"]).of(2), rel=0.25)

@@ -14,6 +14,7 @@ from benchmarks.memory_worker import compiled_bytes
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
 from jaxmatch.experiments import memory
+from jaxmatch.training.replicas import most_at_once
 from jaxmatch.training.step import cohort_step, flattening
 
 REPLICAS = 10
@@ -30,7 +31,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         module = models.build(config.model.to_dict(), outputs=CLASSES)
         shape = {"batch": config.training.batch_size, "length": LENGTH}
         executable, seconds = compile_step(module, TASK, DIMENSIONS, **shape, replicas=REPLICAS)
-        row = {"model": name, "seconds": seconds, "planned": memory.replica_bytes(module, TASK, DIMENSIONS, **shape) / 2**20}
+        needs = memory.needs(module, TASK, DIMENSIONS, [tuple(shape.values())], jax.default_backend())
+        row = {"model": name, "seconds": seconds, "planned": needs.of(REPLICAS) / REPLICAS / 2**20}
         held = compiled_bytes(executable)
         if held is not None:
             best = 4 * memory.parameter_count(module, DIMENSIONS)  # which a cohort keeps beside
@@ -74,11 +76,12 @@ def compile_step(
     *of_a_run, rows, weights, split, vectors = memory.step_shapes(module, task, dimensions, batch, length)
     order = jax.tree.map(lambda leaf: _behind(1, leaf), (rows, weights))
     by_replica = jax.tree.map(lambda leaf: _behind(replicas, leaf), (*of_a_run, *order))
-    step = jax.jit(cohort_step(flattening(module, dimensions), task), static_argnums=0, donate_argnums=1)
+    step = jax.jit(cohort_step(flattening(module, dimensions), task), static_argnums=(0, 1), donate_argnums=2)
+    most = most_at_once(batch, jax.default_backend())
     number = jax.ShapeDtypeStruct((), np.int32)
     with without_cache():
         start = time.perf_counter()
-        compiled = step.lower(length, *by_replica, number, split, vectors).compile()
+        compiled = step.lower(length, most, *by_replica, number, split, vectors).compile()
         return compiled, time.perf_counter() - start
 
 

@@ -1,6 +1,5 @@
 """Memory of a training step: what the plan estimates, what the compiled program says, what is really used."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +10,12 @@ from jaxmatch.experiments import memory
 # (replicas, batch, length): one of the three grows at a time.
 BASE = (1, 64, 24)
 GROWTH = {
-    "runs": [(2, 64, 24), (4, 64, 24)],
+    "runs": [(2, 64, 24), (4, 64, 24), (10, 64, 24)],
     "batch": [(1, 128, 24), (1, 512, 24)],
     "length": [(1, 64, 48), (1, 64, 96)],
 }
 # Beside those on an accelerator, where a program of many runs does not take minutes.
-GROWTH_ON_AN_ACCELERATOR = {"runs": [(10, 64, 24), (32, 64, 24)], "batch": [(1, 2048, 24)], "length": []}
+GROWTH_ON_AN_ACCELERATOR = {"runs": [(32, 64, 24)], "batch": [(1, 2048, 24)], "length": []}
 WORDS, DIMENSIONS, CLASSES = 20_000, 300, 3
 GOAL = 0.2
 # Large blocks of memory go back to the system as soon as they are freed, so that its figures mean something; an accelerator's
@@ -51,13 +50,14 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _row(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
     """A row from the bytes that the worker answered; in MiB."""
+    needs = memory.Needs(**answer["needs"])
     sizes = {name: None if answer[name] is None else answer[name] / 2**20 for name in ("compiled", "measured", "shared", "limit")}
-    row = {**sizes, "device": answer["device"], "estimate": replicas * answer["estimate"] / 2**20, "remark": ""}
-    row["planned"] = math.floor(memory.SHARE_TO_USE * answer["limit"] / answer["estimate"])
+    row = {**sizes, "device": answer["device"], "estimate": needs.of(replicas) / 2**20, "remark": ""}
+    row["planned"] = needs.within(memory.SHARE_TO_USE * answer["limit"])
     most = sizes["compiled"] if sizes["measured"] is None else sizes["measured"]
     if most:
         row |= {"replica": most / replicas, "ratio": most / row["estimate"]}
-        row["fit"] = math.floor((sizes["limit"] - sizes["shared"]) / row["replica"])
+        row["fit"] = needs.within((answer["limit"] - answer["shared"]) / row["ratio"])
     return row
 
 
@@ -67,8 +67,8 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
         "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a fresh process.",
         "Used: on an accelerator the peak its allocator tells, on a CPU the growth of the process during a step plus the arrays that "
         "stay; compiled: what the compiled step's own account says. Without the data and word vectors, which all runs share.",
-        f"Planned: the largest cohort that a plan trains at once; it fills {memory.SHARE_TO_USE:.0%} of the memory by its estimate. Would fit: by "
-        "what was measured, with nothing kept free.",
+        f"Planned: the largest cohort that a plan trains at once; it fills {memory.SHARE_TO_USE:.0%} of the memory by its estimate. Would fit: if "
+        "all needed as much more or less than estimated as was measured, with nothing kept free.",
     ]
     if ratios:
         notes.insert(0, f"Used, of what the plan estimates: {min(ratios):.2f} to {max(ratios):.2f}; goal: within {GOAL:.0%}.")

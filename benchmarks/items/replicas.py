@@ -104,9 +104,10 @@ def _series(
 def _left_out(config: Any, data: EncodedData, length: int, replicas: int, alone: float, *, first: bool) -> str:
     """Why a point is not measured, or ""."""
     module = models.build(config.model.to_dict(), outputs=outputs_of(data))
-    needed = memory.replica_bytes(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
-    if replicas > memory.replicas_that_fit(needed, (jax.devices()[0],)):
-        return f"needs {replicas * needed / 2**30:.0f} GiB"
+    device, shapes = jax.devices()[0], [(config.training.batch_size, length)]
+    needs = memory.needs(module, data.task, data.vectors.shape[1], shapes, device.platform)
+    if replicas > needs.that_fit((device,)):
+        return f"needs {needs.of(replicas) / 2**30:.0f} GiB"
     if not first and replicas * alone > LONGEST_STEP_SECONDS:
         return f"a step of about {replicas * alone:.0f} s"
     return ""

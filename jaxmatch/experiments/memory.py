@@ -1,8 +1,9 @@
 """How many replicas fit."""
 
+import dataclasses
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,10 +13,15 @@ from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.experiments.liveness import peak_bytes
 from jaxmatch.layers.words import WordTable
 from jaxmatch.training.hyperparameters import Hyperparameters
+from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.step import flattening, initial_state, train_step
 
 # Parameters, Adam's two moments and the best so far, which stay from step to step.
 COPIES_OF_PARAMETERS = 4
+# What a loop over replicas writes, where not all are computed side by side, beside what it reads: parameters and both moments.
+COPIES_OF_A_LOOP = 3
+# What a checkpoint takes to the host, whose memory a CPU's is; not part of a step.
+COPIES_OF_A_CHECKPOINT = 4
 # What a compiled step holds beside that, of what it must: copies in another layout and what is scheduled early come on top.
 # Measured with `memory_analysis()` of the training program on a CPU, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to
 # 1.65. `python -m benchmarks memory` measures it anew.
@@ -77,13 +83,53 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
 
 
 @functools.lru_cache(maxsize=256)
-def replica_bytes(module: Any, task: str, dimensions: int, batch: int, length: int) -> int:
-    """An estimate of the device memory one replica needs in a step at the largest shape; nothing is compiled or run.
+def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int) -> int:
+    """An estimate of what a step of one replica holds beside its state; nothing is compiled or run.
 
     Arguments: as of `step_program`.
     """
-    held = peak_bytes(step_program(module, task, dimensions, batch, length))
-    return int(SHARE_HELD * held) + COPIES_OF_PARAMETERS * 4 * parameter_count(module, dimensions)
+    return int(SHARE_HELD * peak_bytes(step_program(module, task, dimensions, batch, length)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """An estimate of the memory that replicas need on a device.
+
+    Attributes:
+      step: bytes that a step of one replica holds beside its state, at the largest shape.
+      parameters: bytes of one replica's parameters.
+      most: how many are computed side by side (training/replicas.py).
+    """
+
+    step: int
+    parameters: int
+    most: int | None
+
+    def of(self, replicas: int) -> int:
+        """Bytes of so many replicas on one device in training."""
+        side_by_side = at_once(replicas, self.most)
+        copies = COPIES_OF_PARAMETERS + (COPIES_OF_A_LOOP if side_by_side < replicas else 0)
+        return side_by_side * self.step + replicas * copies * self.parameters
+
+    def within(self, room: float) -> int:
+        """How many replicas, or any number less, need at most `room` bytes on one device; at least one."""
+        fit = max(1, int(room / self.of(1)))
+        if self.most is None or fit <= self.most:
+            return fit
+        copies = COPIES_OF_PARAMETERS + COPIES_OF_A_LOOP + COPIES_OF_A_CHECKPOINT
+        return max(self.most, int((room - self.most * self.step) / (copies * self.parameters)))
+
+    def that_fit(self, devices: Sequence[jax.Device]) -> int:
+        """How many replicas, or any number less, the devices hold together; at least one on each."""
+        return len(devices) * self.within(SHARE_TO_USE * device_bytes(devices[0]))
+
+
+def needs(module: Any, task: str, dimensions: int, shapes: Iterable[tuple[int, int]], platform: str) -> Needs:
+    """What training a model with batches of some (pairs, tokens) needs on devices of a platform."""
+    shapes = list(shapes)
+    step = max(step_bytes(module, task, dimensions, *shape) for shape in shapes)
+    most = most_at_once(max(batch for batch, _ in shapes), platform)
+    return Needs(step, 4 * parameter_count(module, dimensions), most)
 
 
 def device_bytes(device: jax.Device) -> int:
@@ -92,8 +138,3 @@ def device_bytes(device: jax.Device) -> int:
     if "bytes_limit" in statistics:
         return statistics["bytes_limit"]
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // max(1, len(jax.devices()))
-
-
-def replicas_that_fit(needed: int, devices: tuple[jax.Device, ...]) -> int:
-    """How many replicas of `needed` bytes the devices hold together; at least one on each."""
-    return len(devices) * max(1, int(SHARE_TO_USE * device_bytes(devices[0]) / needed))

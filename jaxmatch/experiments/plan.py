@@ -1,6 +1,7 @@
 """What a sweep will do, settled before anything trains."""
 
 import dataclasses
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ class PlannedCohort:
       buckets: shapes the program is compiled for.
       steps_per_epoch: steps that visit every pair once.
       steps: steps of a run that is not stopped early.
-      replica_bytes: estimated memory of one run.
+      replica_bytes: estimated memory of one run, its share of the cohort's.
       multiplications: estimated multiply-adds of one run's training, for an estimate of time.
     """
 
@@ -116,16 +117,19 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
     module = models.build(config.model.to_dict(), outputs=outputs_of(data))
     shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
-    needed = max(memory.replica_bytes(module, data.task, data.vectors.shape[1], *shape) for shape in largest(shapes))
-    fit = config.execution.maximum_replicas or memory.replicas_that_fit(needed, devices)
+    needs = memory.needs(module, data.task, data.vectors.shape[1], largest(shapes), devices[0].platform)
+    fit = config.execution.maximum_replicas or needs.that_fit(devices)
     parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
     # Forward, and two products of the same size backward, for every token and parameter.
     work = 3.0 * parameters * batches.tokens() * config.training.epochs
-    return [
-        PlannedCohort(signature, tuple(runs[start : start + fit]), data, len(batches.batch_rows), batches.steps_per_epoch, steps, needed, work)
-        for start in range(0, len(runs), fit)
-    ]  # fmt: skip
+    cohorts = []
+    for start in range(0, len(runs), fit):
+        chosen = tuple(runs[start : start + fit])
+        on_a_device = math.ceil(len(chosen) / len(devices))
+        share = needs.of(on_a_device) // on_a_device
+        cohorts.append(PlannedCohort(signature, chosen, data, len(batches.batch_rows), batches.steps_per_epoch, steps, share, work))
+    return cohorts
 
 
 def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

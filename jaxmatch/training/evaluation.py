@@ -10,11 +10,12 @@ from jaxmatch.data.batches import evaluation_batches
 from jaxmatch.data.encoding import EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training.programs import Program
+from jaxmatch.training.replicas import most_at_once, over_replicas
 from jaxmatch.training.step import Flattening
 
 
-def cohort_outputs(flat: Flattening) -> Callable:
-    """Evaluation of a batch by every replica; dropout is off.
+def cohort_outputs(flat: Flattening, platform: str) -> Callable:
+    """Evaluation of a batch by every replica on devices of a platform; dropout is off.
 
     Returns:
       A function of (parameters, tokens, sentences, vectors) that gives `<float32>[replica, batch, outputs]`; `parameters` is
@@ -26,7 +27,7 @@ def cohort_outputs(flat: Flattening) -> Callable:
         def one(parameters):
             return flat.module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
 
-        return jax.vmap(one)(parameters)
+        return over_replicas(one, (parameters,), most_at_once(len(sentences), platform))
 
     return outputs
 

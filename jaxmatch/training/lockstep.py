@@ -17,6 +17,7 @@ from jaxmatch.layers.words import WordTable
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
+from jaxmatch.training.replicas import most_at_once
 from jaxmatch.training.step import Flattening, ReplicaState, cohort_step, flattening, initial_state
 
 
@@ -45,7 +46,7 @@ def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.D
             mesh=mesh,
             donated=(0,),
         ),
-        Program(cohort_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
+        Program(cohort_outputs(flat, devices[0].platform), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
     )
 
 
@@ -111,6 +112,7 @@ class Lockstep:
         self.pairs = train.pairs
         self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
+        self._most_at_once = most_at_once(batch_size, devices[0].platform)
         self.vectors = self.everywhere(word_table(data))
         self._split = self.everywhere(device_split(train))
         self._placed_for: tuple[bytes, bytes] | None = None
@@ -170,7 +172,7 @@ class Lockstep:
         """One step of every slot; `state` is used up."""
         bucket, batch = (int(number) for number in epoch.sequence[index])
         seeds, settings, active = self._arguments()
-        static = (self.buckets[bucket],)
+        static = (self.buckets[bucket], self._most_at_once)
         order, weights = epoch.batches[bucket]
         return self.programs.train(
             static, state, settings, seeds, active, order, weights, np.int32(batch), self._split, self.vectors

@@ -13,6 +13,7 @@ import optax
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import LOSSES
+from jaxmatch.training.replicas import over_replicas
 
 
 class ReplicaState(NamedTuple):
@@ -169,21 +170,21 @@ def train_step(
 
 
 def cohort_step(flat: Flattening, task: str) -> Callable:
-    """`train_step` for every replica at once.
+    """`train_step` for every replica.
 
     Returns:
-      A function of (length, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
+      A function of (length, most, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
       `order` is `<int32>[replica, batches, batch]` and `weights` `<float32>[replica, batches, batch]`, a bucket's batches of
-      one epoch; `batch` says which of them to take, `<int32>[]`.
+      one epoch; `batch` says which of them to take, `<int32>[]`. `most` replicas are computed side by side (replicas.py).
     """
 
-    def step(length, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
+    def step(length, most, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
         def one(state, hyperparameters, seed, active, order, weights):
             return train_step(
                 flat, task, length, state, hyperparameters, seed, active,
                 order[batch], weights[batch], split, vectors,
             )  # fmt: skip
 
-        return jax.vmap(one)(state, hyperparameters, seeds, active, order, weights)
+        return over_replicas(one, (state, hyperparameters, seeds, active, order, weights), most)
 
     return step

@@ -1,0 +1,67 @@
+"""Replicas a few at a time: the same results, in less memory."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_cohort import leaves, make_cohort
+
+from jaxmatch.training import lockstep, replicas
+
+
+@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 64)))
+def test_all_replicas_have_their_turn_and_never_too_many(count, most):
+    side_by_side = replicas.at_once(count, most)
+    assert count % side_by_side == 0
+    assert side_by_side == count if most is None else side_by_side <= most
+    assert most is None or count > most or side_by_side == count
+
+
+def test_a_cpu_computes_few_and_an_accelerator_all():
+    assert [replicas.most_at_once(batch, "cpu") for batch in (16, 64, 128, 512, 2048)] == [32, 8, 4, 1, 1]
+    assert replicas.most_at_once(64, "gpu") is None
+    assert [replicas.at_once(count, 4) for count in (3, 4, 5, 6, 8, 10)] == [3, 4, 1, 3, 4, 2]
+
+
+@pytest.mark.parametrize("most", [None, 4, 2, 1])
+def test_a_function_of_replicas_is_that_of_each(most):
+    def function(tree, x):
+        return {"sum": tree["a"] + x, "product": tree["b"] @ tree["b"].T}
+
+    given_arrays = {"a": np.arange(4.0), "b": np.arange(24, dtype=np.float32).reshape(4, 2, 3)}, np.ones((4, 5))
+    found = jax.jit(lambda *arrays: replicas.over_replicas(function, arrays, most))(*given_arrays)
+    for replica in range(4):
+        one = function(*jax.tree.map(lambda leaf: leaf[replica], given_arrays))
+        jax.tree.map(lambda all_of_them, alone: np.testing.assert_allclose(all_of_them[replica], alone), found, one)
+
+
+@pytest.fixture
+def few_at_a_time(monkeypatch):
+    """As with batches so large that a CPU computes two replicas at a time."""
+    lockstep.programs.cache_clear()
+    monkeypatch.setattr(replicas, "PAIRS_AT_ONCE_ON_A_CPU", 32)
+    yield
+    lockstep.programs.cache_clear()
+
+
+def loops(cohort, name):
+    """How many loops each program of that name has."""
+    executables = getattr(cohort.lockstep.programs, name).executables
+    return [compiled.as_text().count(" while(") for compiled in executables.values()]
+
+
+def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
+    arguments = {"seeds": (7, 1, 2, 3), "optimizer": [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.5}, {}]}
+    in_turn = make_cohort(**arguments)
+    ended = in_turn.train()
+    monkeypatch.undo()
+    lockstep.programs.cache_clear()
+    side_by_side = make_cohort(**arguments)
+    for one, other in zip(ended, side_by_side.train(), strict=True):
+        assert [entry["samples"] for entry in one.progress.curve] == [entry["samples"] for entry in other.progress.curve]
+        np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-5)
+        for left, right in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_allclose(left, right, atol=1e-5)
+    for name in ("train", "evaluate"):
+        assert min(loops(in_turn, name)) > max(loops(side_by_side, name))
