@@ -112,7 +112,7 @@ class Lockstep:
         self.pairs = train.pairs
         self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
-        self._most_at_once = most_at_once(batch_size, devices[0].platform)
+        self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
         self.vectors = self.everywhere(word_table(data))
         self._split = self.everywhere(device_split(train))
         self._placed_for: tuple[bytes, bytes] | None = None
