@@ -50,6 +50,7 @@ def test_a_step_on_a_cpu_holds_a_few_replicas_and_the_state_of_all():
     assert needs.of(10) == 2 * 1000 + 10 * 70  # two at a time, five times
     assert needs.of(7) == 1000 + 7 * 70
 
+
 @pytest.mark.slow
 def test_the_estimate_is_near_what_the_compiler_takes():
     """A model small enough to compile in a test; `python -m benchmarks memory` does the same at full size, within 20 %."""
