@@ -19,7 +19,7 @@ def test_all_replicas_have_their_turn_and_never_too_many(count, most):
 
 
 def test_a_cpu_computes_few_and_an_accelerator_all():
-    assert [replicas.most_at_once(batch, "cpu") for batch in (16, 64, 128, 512, 2048)] == [32, 8, 4, 1, 1]
+    assert [replicas.most_at_once(batch, "cpu") for batch in (16, 64, 128, 512, 2048)] == [8, 2, 1, 1, 1]
     assert replicas.most_at_once(64, "gpu") is None
     assert [replicas.at_once(count, 4) for count in (3, 4, 5, 6, 8, 10)] == [3, 4, 1, 3, 4, 2]
 

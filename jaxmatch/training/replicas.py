@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 # A CPU has no more to gain from wider arrays, and their working memory grows with the replicas (benchmarks/NOTES.md).
-PAIRS_AT_ONCE_ON_A_CPU = 512
+PAIRS_AT_ONCE_ON_A_CPU = 128
 
 
 def most_at_once(batch: int, platform: str) -> int | None:
