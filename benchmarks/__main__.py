@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
     parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: 9")
+    parser.add_argument("--longest-step", type=float, default=6.0, help="replicas: seconds beyond which a point is left out; default: 6")
     parser.add_argument("--quick", action="store_true", help="a size at which only running can be seen; keeps no results")
     parser.add_argument("--results", type=Path, default=reports.RESULTS, help="default: benchmarks/results")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
@@ -112,6 +113,7 @@ def main() -> int:
                 rounds=2 if arguments.quick else arguments.rounds,
                 quick=arguments.quick,
                 scratch=Path(scratch),
+                longest_step=arguments.longest_step,
             )
             for name in names:
                 try:

@@ -25,6 +25,7 @@ class Settings:
       rounds: how often each thing is timed.
       quick: a size at which nothing is worth reporting, only whether it runs.
       scratch: an empty folder for files of this run, removed at its end.
+      longest_step: seconds of a training step of many runs at once, beyond which it is not measured.
     """
 
     data_directory: str
@@ -34,6 +35,7 @@ class Settings:
     rounds: int
     quick: bool
     scratch: Path
+    longest_step: float = 6.0
 
     def config(self, name: str, **overrides: Any) -> ConfigDict:
         """A config of `configs/` on the data and vectors that were named; `model__blocks=2` overrides `model.blocks`."""

@@ -60,11 +60,10 @@ class Steps:
         (self.length,) = self.lockstep.buckets
         self.pairs = replicas * batch
         self.state = self.lockstep.initial()
-        self._epoch, self._taken, self._row = self.lockstep.epoch(0), 0, 1
+        self._epoch, self._taken = self.lockstep.epoch(0), 0
         before = self.lockstep.programs.train.compile_seconds
-        self._taking(1)
+        self.taking(1)
         self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
-        self._row = max(1, math.ceil(SECONDS_OF_A_ROW / self._taking(1)))
 
     def seconds(self) -> float:
         """Of a step: a row of them is started, and the end of the last waited for.
@@ -72,11 +71,10 @@ class Steps:
         A step before the row does not count. In training there is always one: without it, gigabytes of memory that other work
         or nothing used for some seconds cost a step on a virtual machine up to twice its time (NOTES.md).
         """
-        self._taking(1)
-        return self._taking(self._row)
+        return self.taking(max(1, math.ceil(SECONDS_OF_A_ROW / self.taking(1))))
 
-    def _taking(self, steps: int) -> float:
-        """Seconds of each of the next steps."""
+    def taking(self, steps: int) -> float:
+        """Seconds of each of the next steps, which are started one after the other."""
         jax.block_until_ready(self.state)
         start = time.perf_counter()
         for _ in range(steps):

@@ -95,19 +95,41 @@ def test_points_are_left_out_for_a_reason(quick, monkeypatch):
     config = quick.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
     left_out = functools.partial(replicas._left_out, config, data, 10)
-    assert left_out(4, 0.1, first=False) == ""
-    assert left_out(64, 0.1, first=False) == "a step of about 6 s"
-    assert left_out(64, 0.1, first=True) == ""
+    assert left_out(4, 0.4, 6.0) == ""
+    assert left_out(64, 6.4, 6.0) == "a step of about 6 s; --longest-step"
+    assert left_out(64, 6.4, 7.0) == ""
     monkeypatch.setattr(replicas.memory, "device_bytes", lambda device: 2**20)
-    assert "GiB" in left_out(64, 0.0, first=True)
+    assert "GiB" in left_out(64, 0.0, 6.0)
+
+
+class Clock:
+    """Steps whose times are known."""
+
+    def __init__(self, *seconds):
+        self.seconds, self.asked = list(seconds), []
+
+    def taking(self, steps):
+        self.asked.append(steps)
+        return self.seconds.pop(0)
+
+
+def test_a_long_step_is_timed_between_steps_of_a_run_alone():
+    alone, all_runs = Clock(1.0, 3.0), Clock(30.0)
+    assert replicas._once(all_runs, alone, 16) == (30.0, 2.0)
+    assert (alone.asked, all_runs.asked) == ([4, 4], [1])
 
 
 @pytest.mark.slow
-def test_the_item_runs(quick):
+@pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "once"])
+def test_the_item_runs(quick, often, monkeypatch):
+    monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
     rows, notes = replicas.run(quick)
-    assert [row["replicas"] for row in rows] == [1, 2]
-    one, two = rows
+    assert [row["replicas"] for row in rows] == [1, 2, 3]
+    one, two, three = rows
     assert one["ratio"]["median"] == 1.0
     assert two["ratio"]["median"] == pytest.approx(two["milliseconds"]["median"] / 2 / one["milliseconds"]["median"])
-    assert two["pairs"]["median"] == pytest.approx(2 * 16 * 1e3 / two["milliseconds"]["median"])
+    in_turn = pytest.approx(three["milliseconds"]["median"] / 3 / one["milliseconds"]["median"])
+    assert three["ratio"]["median"] == in_turn if often else three["ratio"]["median"] != in_turn  # beside steps of their own
+    for row in rows:
+        assert row["pairs"]["median"] == pytest.approx(row["replicas"] * 16 * 1e3 / row["milliseconds"]["median"])
     assert any("TFLOP/s" in note for note in notes)

@@ -18,8 +18,8 @@ from jaxmatch.training.lockstep import outputs_of
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
-# A point whose step would last longer is left out, unless it is the first beside a single run's.
-LONGEST_STEP_SECONDS = 6.0
+# A point whose step lasts longer is timed once, unless it is the first beside a single run.
+OFTEN_SECONDS = 6.0
 # A run's cost beside others, of its cost alone, at most.
 CPU_GOAL = 1.05
 # (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
@@ -43,12 +43,12 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
         folder = str(write_peer_data(data, settings.scratch / "replicas")) if peer else ""
         for batch in (16,) if settings.quick else BATCHES:
-            replicas = (1, 2) if settings.quick else REPLICAS
+            replicas = (1, 2, 3) if settings.quick else REPLICAS
             config = settings.config(name, **{**small, "training__batch_size": batch})
-            rows += _series(config, data, length, replicas, settings.rounds, operations, (peer, folder))
+            rows += _series(config, data, length, replicas, settings, operations, (peer, folder))
             if accelerator and batch == max(BATCHES):
                 config = settings.config(name, training__batch_size=batch, model__precision="bfloat16")
-                rows += _series(config, data, length, (1, 10), settings.rounds, operations, (peer, folder))
+                rows += _series(config, data, length, (1, 10), settings, operations, (peer, folder))
         notes = _notes(data, length, operations)
         if peer:
             notes.append(
@@ -63,54 +63,68 @@ def _series(
     data: EncodedData,
     length: int,
     replicas: tuple[int, ...],
-    rounds: int,
+    settings: Settings,
     operations: Mapping[str, float],
     peer: tuple[Peer | None, str],
 ) -> list[dict[str, Any]]:
-    """The rows of one batch size and precision, all timed in turn."""
+    """The rows of one batch size and precision."""
     batch = config.training.batch_size
     points, reasons = {1: steps.Steps(config, data, replicas=1, length=length)}, {}
     alone = points[1].seconds()
+    first, long = replicas[1], []
     for count in replicas[1:]:
-        reasons[count] = _left_out(config, data, length, count, alone, first=count == replicas[1])
-        if not reasons[count]:
+        lasts = 0.0 if count == first else count * alone
+        reasons[count] = _left_out(config, data, length, count, lasts, settings.longest_step)
+        if not reasons[count] and lasts > OFTEN_SECONDS:
+            long.append(count)
+        elif not reasons[count]:
             points[count] = steps.Steps(config, data, replicas=count, length=length)
     candidates = {str(count): point.seconds for count, point in points.items()}
     process, folder = peer
     if process:
         process.ask("build", folder=folder, settings=peer_settings(config, data))
         candidates["peer"] = lambda: process.pair_seconds(max(1, 512 // batch))
-    seconds = timing.in_turn(candidates, rounds)
+    seconds = timing.in_turn(candidates, settings.rounds)
+    # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, of the peer's pairs.
+    times = {count: (seconds[str(count)], seconds["1"], seconds.get("peer", [])) for count in points}
+    for count in long:
+        own, beside = _once(steps.Steps(config, data, replicas=count, length=length), points[1], count)
+        times[count] = [own], [beside], [candidates["peer"]()] if process else []
     precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
     asked = 2 * steps.work(config, data, length).multiply_adds
     rows = []
     for count in replicas:
         row: dict[str, Any] = {"precision": precision, "batch": batch, "replicas": count, "goal": _goal(count, batch)}
         rows.append(row)
-        if count not in points:
+        if count not in times:
             row["remark"] = reasons[count]
             continue
-        own = seconds[str(count)]
+        own, beside, peers = times[count]
         row["milliseconds"] = timing.spread([1e3 * one for one in own])
-        row["ratio"] = timing.ratio(own, [count * one for one in seconds["1"]])
+        row["ratio"] = timing.ratio(own, [count * one for one in beside])
         row["pairs"] = timing.spread([count * batch / one for one in own])
         if process:
-            row["peer"] = timing.ratio([count * batch * one for one in seconds["peer"]], own)
+            row["peer"] = timing.ratio([count * batch * one for one in peers], own)
         row["share"] = timing.spread([asked * count / one / operations[precision] for one in own])
         row["remark"] = ""
     return rows
 
 
-def _left_out(config: Any, data: EncodedData, length: int, replicas: int, alone: float, *, first: bool) -> str:
-    """Why a point is not measured, or ""."""
+def _once(point: steps.Steps, alone: steps.Steps, count: int) -> tuple[float, float]:
+    """Seconds of one step of `count` runs, and of a step of a run alone, of a quarter as many right before and after it."""
+    before = alone.taking(max(1, count // 4))
+    own = point.taking(1)
+    return own, (before + alone.taking(max(1, count // 4))) / 2
+
+
+def _left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
+    """Why a point whose step lasts about so many seconds is not measured, or ""."""
     module = models.build(config.model.to_dict(), outputs=outputs_of(data))
     device, shapes = jax.devices()[0], [(config.training.batch_size, length)]
     needs = memory.needs(module, data.task, data.vectors.shape[1], shapes, device.platform)
     if replicas > needs.that_fit((device,)):
         return f"needs {needs.of(replicas) / 2**30:.0f} GiB"
-    if not first and replicas * alone > LONGEST_STEP_SECONDS:
-        return f"a step of about {replicas * alone:.0f} s"
-    return ""
+    return f"a step of about {lasts:.0f} s; --longest-step" if lasts > longest else ""
 
 
 def _goal(replicas: int, batch: int) -> str:
@@ -132,7 +146,8 @@ def _notes(data: EncodedData, length: int, operations: Mapping[str, float]) -> l
         f"Ceiling: the fastest product of large square matrices in the same run, {measured}. Counted for a share of it: the "
         "multiply-adds of all matrix products of a step, forward and backward, nothing else.",
         f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
-        "A run's cost: its part of a step, of the step of one run alone, timed in turn with it.",
+        "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all lasts more than "
+        f"{OFTEN_SECONDS:.0f} s, it is timed once, between as many steps of a run alone as half of the runs.",
     ]
 
 
