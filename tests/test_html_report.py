@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -16,6 +17,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments.report import charts, markup, write_report
 from jaxmatch.experiments.tables.formats import Sheet, Text
 from jaxmatch.files import write_json
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 # Pieces
 
@@ -165,3 +168,9 @@ def test_a_damaged_record_is_one_line(copy, capsys, damage):
 def test_a_folder_without_a_sweep_has_no_page(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "no sweep was run in this folder" in capsys.readouterr().err
+
+
+def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
+    text = write_report(RESULTS / "sick", tmp_path / "page.html").read_text()
+    plan = text.split("<h2>Plan</h2>")[1].split("<h2>Runs</h2>")[0]
+    assert re.findall(r"<td>(blocks=.*?)</td>", plan) == ["blocks=1", "blocks=2", "blocks=3"]  # not the learning rate: it has two

@@ -28,6 +28,13 @@ def setting_text(overrides: dict, variant: str = "") -> str:
     return " ".join(parts + [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in overrides.items()])
 
 
+def shared_text(places: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """What places in the grid, (overrides, variant), have in common; "" for nothing."""
+    (first, variant), *others = places
+    same = {key: value for key, value in first.items() if all(overrides.get(key) == value for overrides, _ in others)}
+    return setting_text(same, variant if all(other == variant for _, other in others) else "")
+
+
 def duration_text(seconds: float) -> str:
     """Seconds for people: "45 s", "12 min", "3.4 h"."""
     if seconds < 90:
@@ -55,10 +62,7 @@ def _count(number: int, what: str) -> str:
 
 def _shared(runs: Sequence[Run]) -> str:
     """What the runs of a cohort have in common in the grid."""
-    first, *others = runs
-    same = {k: v for k, v in first.overrides.items() if all(run.overrides[k] == v for run in others)}
-    variant = first.variant if all(run.variant == first.variant for run in others) else ""
-    return setting_text(same, variant) or first.config.model.name
+    return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:

@@ -17,7 +17,8 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-bot
 caption { text-align: left; padding-bottom: .5rem; } th, td { text-align: left; padding: .2rem .7rem; vertical-align: top; }
 th { border-bottom: 1px solid var(--ink); font-weight: 600; } th.over { text-align: center; } .number { text-align: right; }
 tbody + tbody tr:first-child td { border-top: 1px solid var(--ink); } pre { overflow-x: auto; font-size: .85rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(2, minmax(0, 24rem)); gap: 1rem; }
+@media (max-width: 40rem) { .charts { grid-template-columns: 1fr; } }
 figure { margin: 0; } figcaption { font-size: .85rem; text-align: center; } svg { width: 100%; height: auto; }
 svg text { fill: var(--ink); } .axis { stroke: var(--ink); } .rule { stroke: var(--faint); } .band, .chosen { fill: var(--own); }
 .run, .mean { stroke: var(--own); } .run.diverged { stroke: var(--ink); }

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.experiments.configuration import flatten
-from jaxmatch.experiments.display import duration_text, setting_text
+from jaxmatch.experiments.display import duration_text, setting_text, shared_text
 from jaxmatch.experiments.launch import table_of
 from jaxmatch.experiments.reading import SweepFolder
 from jaxmatch.experiments.report import charts, markup
@@ -104,13 +104,16 @@ def plan(folder: SweepFolder) -> str:
             continue
         own = [ended[run] for run in cohort.runs if run in ended]
         state = "done" if cohort.done else "not done"
-        rows.append([cohort.name, cohort.signature, str(len(cohort.runs)), state, *_times(own)])
+        rows.append([cohort.name, _shared(folder, [run for run in cohort.runs if run in folder.runs]), str(len(cohort.runs)), state, *_times(own)])
     if not rows:  # kept records alone tell which runs trained together
         by_cohort: dict[str, list[Mapping[str, Any]]] = {}
         for record in ended.values():
             by_cohort.setdefault(record["cohort"], []).append(record)
-        rows = [[name, NOTHING, str(len(own)), "done", *_times(own)] for name, own in by_cohort.items()]
-    headings = ("cohort", "program", "runs", "state", "compiling", "training", "evaluating", "device")
+        rows = [
+            [name, _shared(folder, [record["run"] for record in own]), str(len(own)), "done", *_times(own)]
+            for name, own in by_cohort.items()
+        ]
+    headings = ("cohort", "what its runs share", "runs", "state", "compiling", "training", "evaluating", "device")
     numeric = (False, False, True, False, True, True, True, False)
     return markup.grid(headings, rows, numeric) if rows else markup.element("p", "No cohort was begun.")
 
@@ -144,10 +147,18 @@ def _text(value: Any) -> str:
     return NOTHING if value in ("", None, {}) else str(value)
 
 
-def _setting(folder: SweepFolder, run: str) -> str:
+def _place(folder: SweepFolder, run: str) -> tuple[Mapping[str, Any], str]:
     """A run's place in the grid, as it is planned now: a record may be of an earlier, narrower grid."""
-    place = folder.runs[run] or folder.records[run]
-    return setting_text(place["overrides"], place["variant"]) or "as configured"
+    place = folder.runs[run] or folder.records.get(run, {"overrides": {}, "variant": ""})
+    return place["overrides"], place["variant"]
+
+
+def _setting(folder: SweepFolder, run: str) -> str:
+    return setting_text(*_place(folder, run)) or "as configured"
+
+
+def _shared(folder: SweepFolder, runs: Sequence[str]) -> str:
+    return shared_text([_place(folder, run) for run in runs]) or "as configured"
 
 
 def _missing(folder: SweepFolder, run: str) -> str:
