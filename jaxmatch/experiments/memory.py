@@ -39,6 +39,7 @@ def parameter_count(module: Any, dimensions: int) -> int:
     return _state(module, dimensions)[0].parameters.size
 
 
+@functools.lru_cache(maxsize=256)
 def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
     """The shapes of a run's state, settings and seed, and of the word vectors; of those as few as do."""
     settings = Hyperparameters(*(_array((), np.float32) for _ in Hyperparameters._fields))

@@ -1,5 +1,6 @@
 """One training step of one run, and of a whole cohort."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class Flattening(NamedTuple):
     to_tree: Callable[[jax.Array], Any]
 
 
+@functools.lru_cache(maxsize=256)
 def flattening(module: nn.Module, dimensions: int) -> Flattening:
     """How the parameters of a model over `dimensions`-dimensional word vectors lie end to end."""
     side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
