@@ -1,17 +1,24 @@
 """Compiled programs, counted.
 
 A signature has one training program and one evaluation program. A program is compiled once for every shape it meets (one a
-length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more.
+length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more. Where a process cannot
+keep all that a long sweep compiles, what was used longest ago goes.
 """
 
+import itertools
 import time
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jaxmatch.training import mappings
+
 REPLICA = "replica"
+_clock = itertools.count()
+_alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 
 
 def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
@@ -50,15 +57,20 @@ class Program:
         hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
         self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
+        self._used: dict[Hashable, int] = {}
         self.compile_seconds = 0.0
+        _alive.add(self)
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
         """The executable for these arguments; compiles it when it is new."""
         key = (static, tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays)))
         if key not in self.executables:
             start = time.perf_counter()
+            if mappings.scarce():
+                _forget_half()
             self.executables[key] = self._jitted(static).lower(*arrays).compile(self._compiler_options)
             self.compile_seconds += time.perf_counter() - start
+        self._used[key] = next(_clock)
         return self.executables[key]
 
     def __call__(self, static: tuple, *arrays: Any) -> Any:
@@ -73,3 +85,10 @@ class Program:
             call = jax.shard_map(call, mesh=self._mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA))
         call.__name__ = self.name
         return jax.jit(call, donate_argnums=self._donated)
+
+
+def _forget_half() -> None:
+    """Gives up the half of all executables that was used longest ago. What is wanted again is compiled again, or loaded."""
+    by_use = sorted(((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0])
+    for _, program, key in by_use[: len(by_use) // 2]:
+        del program.executables[key], program._used[key]

@@ -1,0 +1,84 @@
+"""Compiled programs: kept while there is room, given up in the order of their last use when there is not."""
+
+import weakref
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.training import mappings, programs
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """A program that doubles what it is given, and the only one there is."""
+    monkeypatch.setattr(programs, "_alive", weakref.WeakSet())
+    mesh = programs.replica_mesh((jax.devices()[0],))
+    return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", by_replica=(False,), mesh=mesh)
+
+
+def kept(program):
+    """The lengths there are executables for."""
+    return sorted(shape[0] for _, ((shape, _),) in program.executables)
+
+
+def called(program, *lengths):
+    for length in lengths:
+        np.testing.assert_allclose(program((), np.arange(length, dtype=np.float32)), 2 * np.sin(np.arange(length)), atol=1e-6)
+
+
+def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
+    monkeypatch.setattr(mappings, "scarce", lambda: False)
+    called(program, 1, 2, 3, 4, 2, 1)
+    assert kept(program) == [1, 2, 3, 4]
+    monkeypatch.setattr(mappings, "scarce", lambda: True)
+    called(program, 1, 4)  # both there: nothing is compiled, nothing goes
+    assert kept(program) == [1, 2, 3, 4]
+    called(program, 5)
+    assert kept(program) == [1, 4, 5]
+    called(program, 3)  # compiled again
+    assert kept(program) == [3, 4, 5]
+
+
+def test_all_programs_alive_share_the_room(program, monkeypatch):
+    mesh = programs.replica_mesh((jax.devices()[0],))
+    other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_replica=(False,), mesh=mesh)
+    monkeypatch.setattr(mappings, "scarce", lambda: False)
+    called(program, 1, 2)
+    called(other, 1, 2)
+    monkeypatch.setattr(mappings, "scarce", lambda: True)
+    called(other, 3)
+    assert (kept(program), kept(other)) == ([], [1, 2, 3])
+
+
+def test_scarce_is_more_than_half(monkeypatch, tmp_path):
+    monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "max_map_count")
+    monkeypatch.setattr(mappings, "_TAKEN", tmp_path / "maps")
+    assert not mappings.scarce()  # a system that does not tell
+    (tmp_path / "max_map_count").write_text("10\n")
+    assert not mappings.scarce()
+    (tmp_path / "maps").write_text("a mapping\n" * 5)
+    assert not mappings.scarce()
+    (tmp_path / "maps").write_text("a mapping\n" * 6)
+    assert mappings.scarce()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell a process its mappings")
+def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypatch, tmp_path):
+    def taken():
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    called(program, 1)
+    before = taken()
+    called(program, *range(2, 12))
+    ten = taken() - before
+    assert ten >= 10  # else there is nothing to keep small
+    (tmp_path / "max_map_count").write_text(str(2 * (taken() + ten)))
+    monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "max_map_count")
+    most = 0
+    for length in range(12, 100):
+        called(program, length)
+        most = max(most, taken() - before)
+    assert most <= 3 * ten
