@@ -89,6 +89,8 @@ class Program:
 
 def _forget_half() -> None:
     """Gives up the half of all executables that was used longest ago. What is wanted again is compiled again, or loaded."""
-    by_use = sorted(((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0])
+    by_use = sorted(
+        ((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0]
+    )
     for _, program, key in by_use[: len(by_use) // 2]:
         del program.executables[key], program._used[key]
