@@ -261,7 +261,10 @@ def cache(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sweep", "dataset", "rows"), [("re2_main", "wikiqa", 1), ("re2_ablation", "wikiqa", 2), ("csran_depth", "scitail", 1)])
+@pytest.mark.parametrize(
+    ("sweep", "dataset", "rows"),
+    [("re2_main", "wikiqa", 1), ("re2_ablation", "wikiqa", 2), ("re2_robustness", "quora", 2), ("csran_depth", "scitail", 1)],
+)
 def test_a_smoke_run_goes_from_the_file_to_the_table(sweep, dataset, rows, cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     words = f"sweep {SWEEPS / sweep}.py --dataset {dataset} --smoke --seeds 1 --config.execution.cache_directory={cache}"
