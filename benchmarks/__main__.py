@@ -31,7 +31,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
     parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: 9")
-    parser.add_argument("--longest-step", type=float, default=6.0, help="replicas: seconds beyond which a point is left out; default: 6")
+    longest = "replicas: seconds of a step beyond which a point is left out; default: %(default)g"
+    parser.add_argument("--longest-step", type=float, default=Settings.longest_step, help=longest)
     parser.add_argument("--quick", action="store_true", help="a size at which only running can be seen; keeps no results")
     parser.add_argument("--results", type=Path, default=reports.RESULTS, help="default: benchmarks/results")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")

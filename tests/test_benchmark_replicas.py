@@ -115,12 +115,12 @@ class Clock:
 
 def test_a_long_step_is_timed_between_steps_of_a_run_alone():
     alone, all_runs = Clock(1.0, 3.0), Clock(30.0)
-    assert replicas._once(all_runs, alone, 16) == (30.0, 2.0)
+    assert replicas._between(all_runs, alone, 4) == (30.0, 2.0)
     assert (alone.asked, all_runs.asked) == ([4, 4], [1])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "once"])
+@pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "by itself"])
 def test_the_item_runs(quick, often, monkeypatch):
     monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
     rows, notes = replicas.run(quick)

@@ -1,7 +1,7 @@
 """Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and the device."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,8 +18,10 @@ from jaxmatch.training.lockstep import outputs_of
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
-# A point whose step lasts longer is timed once, unless it is the first beside a single run.
+# A point whose step lasts longer is timed by itself, unless it is the first beside a single run: in a third as many rounds, and
+# fewer, but one, where its steps would last longer than LONG_SECONDS together.
 OFTEN_SECONDS = 6.0
+LONG_SECONDS = 60.0
 # A run's cost beside others, of its cost alone, at most.
 CPU_GOAL = 1.05
 # (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
@@ -49,7 +51,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             if accelerator and batch == max(BATCHES):
                 config = settings.config(name, training__batch_size=batch, model__precision="bfloat16")
                 rows += _series(config, data, length, (1, 10), settings, operations, (peer, folder))
-        notes = _notes(data, length, operations)
+        notes = _notes(data, length, operations, max(1, settings.rounds // 3))
         if peer:
             notes.append(
                 f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; one run after another, its own "
@@ -88,33 +90,49 @@ def _series(
     # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, of the peer's pairs.
     times = {count: (seconds[str(count)], seconds["1"], seconds.get("peer", [])) for count in points}
     for count in long:
-        own, beside = _once(steps.Steps(config, data, replicas=count, length=length), points[1], count)
-        times[count] = [own], [beside], [candidates["peer"]()] if process else []
+        often = max(1, min(settings.rounds // 3, int(LONG_SECONDS / (count * alone))))
+        point = steps.Steps(config, data, replicas=count, length=length)
+        own, beside = zip(*(_between(point, points[1], max(1, count // 4)) for _ in range(often)), strict=True)
+        times[count] = own, beside, [candidates["peer"]() for _ in range(often)] if process else []
     precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
-    asked = 2 * steps.work(config, data, length).multiply_adds
+    steps_at_the_ceiling = operations[precision] / (2 * steps.work(config, data, length).multiply_adds)
     rows = []
     for count in replicas:
         row: dict[str, Any] = {"precision": precision, "batch": batch, "replicas": count, "goal": _goal(count, batch)}
-        rows.append(row)
-        if count not in times:
-            row["remark"] = reasons[count]
-            continue
-        own, beside, peers = times[count]
-        row["milliseconds"] = timing.spread([1e3 * one for one in own])
-        row["ratio"] = timing.ratio(own, [count * one for one in beside])
-        row["pairs"] = timing.spread([count * batch / one for one in own])
-        if process:
-            row["peer"] = timing.ratio([count * batch * one for one in peers], own)
-        row["share"] = timing.spread([asked * count / one / operations[precision] for one in own])
-        row["remark"] = ""
+        measured = _figures(count, batch, *times[count], steps_at_the_ceiling) if count in times else {}
+        rows.append({**row, **measured, "remark": "" if measured else reasons[count]})
     return rows
 
 
-def _once(point: steps.Steps, alone: steps.Steps, count: int) -> tuple[float, float]:
-    """Seconds of one step of `count` runs, and of a step of a run alone, of a quarter as many right before and after it."""
-    before = alone.taking(max(1, count // 4))
+def _figures(
+    count: int, batch: int, own: Sequence[float], beside: Sequence[float], peers: Sequence[float], steps_at_the_ceiling: float
+) -> dict[str, Any]:
+    """What a row says of a measured point.
+
+    Arguments:
+      count: how many runs train together.
+      batch: pairs in a step of each.
+      own: seconds of a step of all, of each round.
+      beside: seconds of a step of a run alone, in the same rounds.
+      peers: seconds of a pair in the peer's training, in the same rounds; none without a peer.
+      steps_at_the_ceiling: of one run, in a second, if its matrix products ran at the measured ceiling.
+    """
+    figures = {
+        "milliseconds": timing.spread([1e3 * one for one in own]),
+        "ratio": timing.ratio(own, [count * one for one in beside]),
+        "pairs": timing.spread([count * batch / one for one in own]),
+        "share": timing.spread([count / one / steps_at_the_ceiling for one in own]),
+    }
+    if peers:
+        figures["peer"] = timing.ratio([count * batch * one for one in peers], own)
+    return figures
+
+
+def _between(point: steps.Steps, alone: steps.Steps, beside: int) -> tuple[float, float]:
+    """Seconds of one step of `point`, and of a step of a run alone, of as many as `beside` right before it and right after."""
+    before = alone.taking(beside)
     own = point.taking(1)
-    return own, (before + alone.taking(max(1, count // 4))) / 2
+    return own, (before + alone.taking(beside)) / 2
 
 
 def _left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
@@ -139,7 +157,7 @@ def _goal(replicas: int, batch: int) -> str:
     return "; ".join(words.format(goal[replicas, batch]) for words, goal in goals if (replicas, batch) in goal)
 
 
-def _notes(data: EncodedData, length: int, operations: Mapping[str, float]) -> list[str]:
+def _notes(data: EncodedData, length: int, operations: Mapping[str, float], rounds: int) -> list[str]:
     measured = ", ".join(f"{speed / 1e12:.3g} TFLOP/s in {name}" for name, speed in operations.items())
     return [
         f"{data.name}: pairs of {length} tokens, the mean over an epoch with padding; one device.",
@@ -147,7 +165,8 @@ def _notes(data: EncodedData, length: int, operations: Mapping[str, float]) -> l
         "multiply-adds of all matrix products of a step, forward and backward, nothing else.",
         f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
         "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all lasts more than "
-        f"{OFTEN_SECONDS:.0f} s, it is timed once, between as many steps of a run alone as half of the runs.",
+        f"{OFTEN_SECONDS:.0f} s, it is timed by itself, {rounds} times (fewer, but once, where those steps would last more than "
+        f"{LONG_SECONDS:.0f} s together), each time between half as many steps of a run alone as there are runs.",
     ]
 
 
