@@ -103,20 +103,27 @@ def test_points_are_left_out_for_a_reason(quick, monkeypatch):
 
 
 class Clock:
-    """Steps whose times are known."""
+    """Steps whose times are known: a first one that is cold, and others."""
 
-    def __init__(self, *seconds):
-        self.seconds, self.asked = list(seconds), []
+    def __init__(self, cold, warm):
+        self.cold, self.warm, self.asked = cold, warm, []
 
     def taking(self, steps):
         self.asked.append(steps)
-        return self.seconds.pop(0)
+        return self.warm if len(self.asked) % 2 == 0 else self.cold
+
+    def seconds(self):
+        self.taking(1)
+        return self.taking(1)
 
 
-def test_a_long_step_is_timed_between_steps_of_a_run_alone():
-    alone, all_runs = Clock(1.0, 3.0), Clock(30.0)
-    assert replicas._between(all_runs, alone, 4) == (30.0, 2.0)
-    assert (alone.asked, all_runs.asked) == ([4, 4], [1])
+def test_a_long_step_is_timed_in_turn_with_steps_of_a_run_alone(monkeypatch):
+    """Steps before those that count take up what is cold, on both sides."""
+    alone, all_runs = Clock(9.0, 2.0), Clock(99.0, 30.0)
+    monkeypatch.setattr(steps, "Steps", lambda *_, replicas, length: all_runs)
+    seconds = replicas._by_itself(None, None, 10, 16, alone, lambda: 0.5, 2)
+    assert seconds == {"all": [30.0, 30.0], "alone": [2.0, 2.0], "peer": [0.5, 0.5]}
+    assert (alone.asked, all_runs.asked) == ([1, 4, 1, 4], [1, 1, 1, 1])
 
 
 @pytest.mark.slow

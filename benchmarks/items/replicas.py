@@ -1,7 +1,7 @@
 """Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and the device."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ BATCHES = (64, 128, 512)
 # A point whose step lasts longer is timed by itself, unless it is the first beside a single run: in a third as many rounds, and
 # fewer, but one, where its steps would last longer than LONG_SECONDS together.
 OFTEN_SECONDS = 6.0
-LONG_SECONDS = 60.0
+LONG_SECONDS = 30.0
 # A run's cost beside others, of its cost alone, at most.
 CPU_GOAL = 1.05
 # (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
@@ -91,9 +91,8 @@ def _series(
     times = {count: (seconds[str(count)], seconds["1"], seconds.get("peer", [])) for count in points}
     for count in long:
         often = max(1, min(settings.rounds // 3, int(LONG_SECONDS / (count * alone))))
-        point = steps.Steps(config, data, replicas=count, length=length)
-        own, beside = zip(*(_between(point, points[1], max(1, count // 4)) for _ in range(often)), strict=True)
-        times[count] = own, beside, [candidates["peer"]() for _ in range(often)] if process else []
+        seconds = _by_itself(config, data, length, count, points[1], candidates.get("peer"), often)
+        times[count] = seconds["all"], seconds["alone"], seconds.get("peer", [])
     precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
     steps_at_the_ceiling = operations[precision] / (2 * steps.work(config, data, length).multiply_adds)
     rows = []
@@ -128,11 +127,17 @@ def _figures(
     return figures
 
 
-def _between(point: steps.Steps, alone: steps.Steps, beside: int) -> tuple[float, float]:
-    """Seconds of one step of `point`, and of a step of a run alone, of as many as `beside` right before it and right after."""
-    before = alone.taking(beside)
-    own = point.taking(1)
-    return own, (before + alone.taking(beside)) / 2
+def _by_itself(
+    config: Any, data: EncodedData, length: int, count: int, alone: steps.Steps, peer: Callable[[], float] | None, often: int
+) -> dict[str, list[float]]:
+    """Seconds of a long step of `count` runs, of a step of a run alone and of the peer's pairs, in turn; all warm (`Steps.seconds`)."""
+
+    def row() -> float:
+        alone.taking(1)
+        return alone.taking(max(1, count // 4))
+
+    candidates = {"all": steps.Steps(config, data, replicas=count, length=length).seconds, "alone": row}
+    return timing.in_turn(candidates | ({"peer": peer} if peer else {}), often, warm=0)
 
 
 def _left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
@@ -165,8 +170,9 @@ def _notes(data: EncodedData, length: int, operations: Mapping[str, float], roun
         "multiply-adds of all matrix products of a step, forward and backward, nothing else.",
         f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
         "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all lasts more than "
-        f"{OFTEN_SECONDS:.0f} s, it is timed by itself, {rounds} times (fewer, but once, where those steps would last more than "
-        f"{LONG_SECONDS:.0f} s together), each time between half as many steps of a run alone as there are runs.",
+        f"{OFTEN_SECONDS:.0f} s, and it is not the first beside a run alone, it is timed by itself, in turn with a quarter as many steps "
+        f"of a run alone as there are runs: {rounds} times, or fewer, but once, where those steps would last more than "
+        f"{LONG_SECONDS:.0f} s together.",
     ]
 
 
