@@ -82,8 +82,9 @@ def write_tables(results: Path) -> None:
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command `jaxmatch` does, with "
-        "huge pages where the system has them (jaxmatch/huge_pages.py), a peer's as its users would start them; with "
-        "`GLIBC_TUNABLES=glibc.malloc.hugetlb=1` before the command both have them.",
+        "huge pages where the system has them (jaxmatch/huge_pages.py; from commit 69b17d6 on), a peer's as its users would start them; with "
+        "`GLIBC_TUNABLES=glibc.malloc.hugetlb=1` before the command both have them. A table is of the commit that it names: what was "
+        "changed since is not in it. Tables were measured hours apart, on a machine whose speed drifts: compare within a row.",
     ]
     devices = []
     for found in reports.read_results(results).values():

@@ -1,4 +1,4 @@
-"""A model's matrix products and nothing else: the least that its answer could take here."""
+"""A model's matrix products and nothing else: what the time of its answer is held against."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from benchmarks.ceiling import programs_of
 
 
 def of(function: Callable, *arguments: Any) -> Callable[[], None]:
-    """A program of the products that `function` traces to, each with factors of its own, in one call.
+    """A program of the products that `function` traces to, in one call; what is a factor of several there is so here.
 
     Arguments:
       function: of arrays; its loops run once, as inference has none.
@@ -19,15 +19,21 @@ def of(function: Callable, *arguments: Any) -> Callable[[], None]:
     Returns:
       a function that computes them once and waits for their end.
     """
-    equations = list(_products(jax.make_jaxpr(function)(*arguments).jaxpr))
+    found = list(_products(jax.make_jaxpr(function)(*arguments).jaxpr))
     generator = np.random.default_rng(0)
-    factors = [
-        [jax.device_put(generator.normal(size=factor.aval.shape).astype(factor.aval.dtype)) for factor in equation.invars]
-        for equation in equations
-    ]
+    factors: dict[str, jax.Array] = {}
+    names = []
+    for place, equation in found:
+        names.append([f"{place}{id(factor)}" for factor in equation.invars])
+        for name, factor in zip(names[-1], equation.invars, strict=True):
+            if name not in factors:
+                factors[name] = jax.device_put(generator.normal(size=factor.aval.shape).astype(factor.aval.dtype))
 
-    def products(factors: list[list[jax.Array]]) -> list[jax.Array]:
-        return [equation.primitive.bind(*pair, **equation.params) for equation, pair in zip(equations, factors, strict=True)]
+    def products(factors: dict[str, jax.Array]) -> list[jax.Array]:
+        return [
+            equation.primitive.bind(*(factors[name] for name in pair), **equation.params)
+            for (_, equation), pair in zip(found, names, strict=True)
+        ]
 
     compiled = jax.jit(products).lower(factors).compile()
 
@@ -37,9 +43,10 @@ def of(function: Callable, *arguments: Any) -> Callable[[], None]:
     return work
 
 
-def _products(program: Any) -> Iterator[Any]:
-    for equation in program.eqns:
+def _products(program: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """The products with their place: a program that is called twice has the same variables, but not the same values."""
+    for number, equation in enumerate(program.eqns):
         if equation.primitive.name == "dot_general":
-            yield equation
+            yield place, equation
         for part in programs_of(equation.params.values()):
-            yield from _products(part)
+            yield from _products(part, f"{place}{number}.")

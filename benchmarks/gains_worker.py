@@ -82,6 +82,7 @@ class Worker:
             made["profile"] = profile(lambda: step(counts.argmax()))
         seconds = 0.0
         for bucket in chosen:
+            step(bucket)  # warm, as in steps.py
             start = time.perf_counter()
             step(bucket)
             seconds += (time.perf_counter() - start) * (int(counts[bucket]) if lengths == "all" else 1)

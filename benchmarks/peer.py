@@ -24,15 +24,18 @@ class Peer(Conversation):
     def __init__(self, checkout: str, python: str):
         if not (Path(checkout) / "src" / "network.py").is_file():
             raise InputError("this is no checkout of simple-effective-text-matching-pytorch", path=checkout)
-        # Idle threads of OpenMP must not spin beside our work.
-        environment = {**environment_before(), "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": str(Path(checkout).resolve())}
+        environment = {**environment_before(), "PYTHONPATH": str(Path(checkout).resolve())}
         super().__init__([python, "-P", str(WORKER)], environment)
 
     def pair_seconds(self, steps: int) -> float:
-        """Of training, for a pair, the mean of some steps. A step before them does not count, as in steps.py."""
+        """Of training, for a pair in the mean over an epoch, from some steps. A step before them does not count, as in steps.py.
+
+        A batch is as long as its longest sentences, which some batches have much longer than others: what is timed is a token,
+        padding included, and an epoch's tokens are counted.
+        """
         self.ask("train", steps=1)
         answer = self.ask("train", steps=steps)
-        return answer["seconds"] / answer["pairs"]
+        return answer["seconds"] / answer["tokens"] * answer["epoch_tokens"]
 
     def _answer(self) -> dict[str, Any]:
         try:

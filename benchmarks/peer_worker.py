@@ -3,7 +3,8 @@
 It reads a JSON object a line and answers with one. Whatever the checkout prints goes to standard error.
 
   build   {settings, folder}     a model of its own settings; with a folder of train.txt, its own reading and batching of it
-  train   {steps}                updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included)
+  train   {steps}                updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included), and
+                                 epoch_tokens, those of a pair in the mean over its epoch
   ids     {text1, text2, times}  lists of ids to probabilities, several times -> seconds of each
   texts   {file}                 a file of tokenised pairs to labels, all its steps -> seconds, pairs
 """
@@ -24,6 +25,10 @@ DEFAULTS = dict(
     max_len=999, min_len=1, min_df=5, max_vocab=999999, lower_case=True, sort_by_len=False, pretrained_embeddings="",
     padding=0, num_classes=3, num_vocab=10000, eval_subset=None, watch_metrics=[], metric="acc",
 )  # fmt: skip
+
+
+def tokens_of(batch):
+    return len(batch["text1"]) * (len(batch["text1"][0]) + len(batch["text2"][0]))
 
 
 class Worker:
@@ -64,14 +69,16 @@ class Worker:
                 start = time.perf_counter()
                 self.batches = self.interface.shuffle_batch(self.samples)
                 self.share = (time.perf_counter() - start) / len(self.batches)
+                padded = sum(map(tokens_of, self.batches))
+                self.epoch_tokens = padded / sum(len(batch["text1"]) for batch in self.batches)
             batch = self.batches.pop()
             start = time.perf_counter()
             self.model.update(batch)
             self.wait()
             seconds += time.perf_counter() - start + self.share
             pairs += len(batch["text1"])
-            tokens += len(batch["text1"]) * (len(batch["text1"][0]) + len(batch["text2"][0]))
-        return {"seconds": seconds, "pairs": pairs, "tokens": tokens}
+            tokens += tokens_of(batch)
+        return {"seconds": seconds, "pairs": pairs, "tokens": tokens, "epoch_tokens": self.epoch_tokens}
 
     def ids(self, text1, text2, times):
         seconds = []

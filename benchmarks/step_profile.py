@@ -73,7 +73,7 @@ def main() -> None:
         used = time.thread_time() - busy
         jax.block_until_ready(state)
         if program.compile_seconds > compiled:
-            print(f"compiling shape {len(program.executables)}: {program.compile_seconds - compiled:.1f} s")
+            print(f"compiling shape {program.compilations}: {program.compile_seconds - compiled:.1f} s")
         else:
             seconds.append(time.perf_counter() - began)
             host.append(used)

@@ -72,7 +72,7 @@ def _counted(cohorts: list[Cohort]) -> dict:
         shapes[id(cohort.lockstep.programs)] |= {(length, slots) for length in lengths}
     return {
         "signatures": len(programs),
-        "executables": sum(len(cohort.lockstep.programs.train.executables) for cohort in programs.values()),
+        "executables": sum(cohort.lockstep.programs.train.compilations for cohort in programs.values()),
         "shapes": sum(map(len, shapes.values())),
     }
 

@@ -2,8 +2,9 @@
 
     jaxmatch train configs/csran_ubuntu.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ubuntu
 
-What the paper does not say for this data set is as on SNLI, and the learning rate does not decay. The paper also gives each
-word's characters (model.characters = "bilstm"). Run time and score: not measured.
+What the paper does not say for this data set is as on SNLI, and the learning rate does not decay. Contexts are cut after 200
+tokens, at their end; the released code keeps the last 40. The paper also gives each word's characters (model.characters =
+"bilstm"). Run time and score: not measured.
 """
 
 from ml_collections import ConfigDict

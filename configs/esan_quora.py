@@ -3,9 +3,9 @@
     jaxmatch train configs/esan_quora.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/quora
 
 The paper gives ranges, not the settings of each table, and no decay of the learning rate: the sizes here are those that come to
-its 3.9M parameters on Quora, the decay is RE2's, and a run stops after five epochs without a better dev score. The paper also
-gives each word's characters (model.characters = "cnn"): with them there are 3,856,712 parameters, without them 2.3M. Run time
-and score: not measured.
+its 3.9M parameters on Quora, the decay is RE2's default (0.95 per 128,000 pairs), and a run stops after five epochs without a
+better dev score. The paper also gives each word's characters (model.characters = "cnn"): with them there are 3,856,712
+parameters, without them 2.3M. Run time and score: not measured.
 """
 
 from ml_collections import ConfigDict

@@ -1,6 +1,7 @@
 """Writes that either happen whole or not at all."""
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -23,13 +24,25 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Has an OSError that names no file, as that of a full disk, name `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        code = error.errno or errno.EIO
+        raise OSError(code, error.strerror or str(error) or os.strerror(code), str(path)) from error
+
+
 def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
     """Replaces `path` by `content` in one step: a reader sees the old file or the new one, never a part."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = _scratch_name(path)
     try:
-        with open(scratch, "wb") as file:
+        with naming(path), open(scratch, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -55,7 +68,8 @@ def directory_atomically(path: str | os.PathLike) -> Iterator[Path]:
     scratch = _scratch_name(path)
     scratch.mkdir()
     try:
-        yield scratch
+        with naming(path):
+            yield scratch
         for file in scratch.rglob("*"):
             if file.is_file():
                 with open(file, "rb") as opened:

@@ -11,18 +11,20 @@ by default all see the same. `--smoke` tries it in seconds, without data files.
 from pathlib import Path
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.configuration import flatten, load_config, nearest, with_overrides
 from jaxmatch.experiments.launch import SCORES
 from jaxmatch.experiments.papers import csran, esan, parts, re2
 from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.experiments.tables import Published, TableLayout
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
 SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
-PUBLISHED = {"re2": re2.published_main, "esan": esan.published_main, "csran": csran.published_main}
+PAPERS = {"re2": re2, "esan": esan, "csran": csran}
 
 
 def features_of(model: str, dataset: str) -> dict[str, Any]:
@@ -41,6 +43,16 @@ def settings_of(model: str, dataset: str) -> dict[str, Any]:
     }
 
 
+def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
+    """What the paper of a model printed of it for a data set, where that is the data set of `config`."""
+    paper = PAPERS.get(model)
+    found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"] if paper else []
+    rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
+    if model == "csran" and dataset == "trecqa_clean":
+        rows += csran.published_for_train_all()
+    return tuple(rows)
+
+
 def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = parts.NONE) -> Sweep:
     known = sorted(file.stem.removeprefix("re2_") for file in CONFIGS.glob("re2_*.py"))
     if dataset not in known:
@@ -55,13 +67,7 @@ def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran
     config = with_overrides(load_config(CONFIGS / f"re2_{dataset}.py"), shared)
     variants = {TITLES[name]: settings_of(name, dataset) | told[name] for name in names}
     selection = config.training.selection
-    published = [
-        row
-        for name in names
-        if name in PUBLISHED
-        for row in PUBLISHED[name](dataset, with_overrides(config, variants[TITLES[name]]))
-        if "model.name" in row.settings
-    ]
+    published = [row for name in names for row in published_of(name, dataset, with_overrides(config, variants[TITLES[name]]))]
     return Sweep(
         name=f"comparison-{dataset}",
         config=config,
@@ -74,6 +80,7 @@ def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran
             scores=(*SCORES.get(selection, (f"dev.{selection}", f"test.{selection}")), *TIMES),
             published=tuple(published),
             notes=(
+                *(esan.NOTES.get(dataset, ()) if "esan" in names else ()),
                 "A run's training time is its share of that of the runs it was trained with; compiling and evaluating are not in it. "
                 "Inference is what evaluation took for a pair and run, padding included",
             ),

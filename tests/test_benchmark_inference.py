@@ -1,3 +1,5 @@
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,24 +18,25 @@ def quick(tmp_path):
 
 def test_bare_products_are_all_products_and_nothing_else(monkeypatch):
     def function(a, b):
-        return jnp.tanh(jax.jit(jnp.matmul)(a, b)) @ b + jnp.exp(b).sum()
+        return jnp.tanh(jax.jit(jnp.matmul)(a, b)) @ b + jnp.exp(b).sum() + (a @ b).sum()
 
-    counted = []
-    compile_it = jax.jit
+    seen, compile_it = [], jax.jit
 
-    def jit(program):
-        compiled = compile_it(program)
-        counted.append((program, compiled))
-        return compiled
+    def jit(program, **options):
+        compiled = compile_it(program, **options)
+        if program.__name__ != "products":
+            return compiled
+        return types.SimpleNamespace(lower=lambda factors: seen.append((program, factors)) or compiled.lower(factors))
 
     left, right = jax.ShapeDtypeStruct((5, 4), np.float32), jax.ShapeDtypeStruct((4, 4), np.float32)
     monkeypatch.setattr(bare_products.jax, "jit", jit)
     bare_products.of(function, left, right)()
     monkeypatch.undo()
-    program, _ = counted[-1]
-    factors = [[left, right], [left, right]]
-    assert ceiling.count(program, factors) == ceiling.count(function, left, right) == (2 * 5 * 4 * 4, 2)
+    ((program, factors),) = seen
+    assert ceiling.count(program, factors) == ceiling.count(function, left, right) == (3 * 5 * 4 * 4, 3)
     assert {equation.primitive.name for equation in jax.make_jaxpr(program)(factors).eqns} == {"dot_general"}
+    # The second and the third product have one right factor, as there; the first stands in a program of its own.
+    assert sorted(factor.shape for factor in factors.values()) == [(4, 4)] * 2 + [(5, 4)] * 3
 
 
 def test_a_random_model_answers():

@@ -26,7 +26,7 @@ def throughput():
     config = small(training__epochs=3)
     data = preparation.prepare(config)
     return paper.Throughput(
-        config=config, data=data, replicas=10, length=12, pair_seconds=0.01, peer_pair_seconds=0.05, compile_seconds=36.0
+        config=config, data=data, replicas=10, length=12, pair_seconds=0.01, peer_pair_seconds=0.05, ratio=None, compile_seconds=36.0
     )
 
 

@@ -1,3 +1,7 @@
+import errno
+import logging
+import shutil
+
 import numpy as np
 import pytest
 
@@ -58,3 +62,48 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(checkpoints, tmp_path, 
 def test_another_structure_is_not_restored(checkpoints):
     checkpoints.save(1, tree(1), {})
     assert checkpoints.restore({"a": np.zeros(3)}) is None
+
+
+def digits(folder):
+    return sorted(path.name for path in (folder / "checkpoints").iterdir() if path.name.isdigit())
+
+
+def test_what_could_not_be_read_is_there_until_another_is_written(checkpoints, tmp_path, monkeypatch):
+    checkpoints.save(1, tree(1), {"epoch": 1})
+    checkpoints.save(2, tree(2), {"epoch": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr("jaxmatch.training.checkpoints._digest", lambda *_: "another")
+        assert checkpoints.restore(tree(0)) is None
+    assert digits(tmp_path) == ["1", "2"]
+    assert checkpoints.restore(tree(0))[1] == {"epoch": 2}
+    checkpoints.save(3, tree(3), {"epoch": 3})
+    assert digits(tmp_path) == ["3"]
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.EMFILE, "Too many open files"), ValueError("RESOURCE_EXHAUSTED: ...")], ids=type
+)
+def test_what_only_hinders_reading_is_no_damage(checkpoints, tmp_path, monkeypatch, caplog, error):
+    checkpoints.save(1, tree(1), {})
+
+    def hindered(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch, pytest.raises(type(error)):
+        patch.setattr(checkpoints._manager, "restore", hindered)
+        checkpoints.restore(tree(0))
+    assert digits(tmp_path) == ["1"]
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING and "damaged" in each.message]
+
+
+@pytest.mark.parametrize(("free", "raised"), [(0, OSError), (10**12, ValueError)])
+def test_a_full_disk_is_told(checkpoints, tmp_path, monkeypatch, free, raised):
+    def full(*_, **__):
+        raise ValueError("whatever the storage says")
+
+    monkeypatch.setattr(checkpoints._manager, "save", full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
+    with pytest.raises(raised) as caught:
+        checkpoints.save(1, tree(1), {})
+    if raised is OSError:
+        assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "checkpoints"))

@@ -169,6 +169,8 @@ def _raising(error):
         (KeyboardInterrupt(), 130, "jaxmatch: interrupted; the same command goes on where it stopped\n"),
         (PermissionError(13, "Permission denied", "out"), 2, "jaxmatch: out: Permission denied\n"),
         (BrokenPipeError(), 141, ""),
+        (OSError(28, "No space left", "a.json"), 2, "jaxmatch: a.json: No space left; make room, and give the same command again\n"),
+        (OSError(28, "No space left"), 2, "jaxmatch: No space left; make room, and give the same command again\n"),
     ],
 )
 def test_errors_are_one_line(launch, capsys, error, status, message):
@@ -229,3 +231,17 @@ def test_data_check_knows_a_misspelt_name(capsys):
     assert main(["data", "check", "wikiq"]) == 2
     err = capsys.readouterr().err
     assert "wikiqa" in err and err.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "jaxmatch", "table", str(Path(__file__).parent.parent / "results" / "quickstart")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)},
+            text=True,
+        )
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert ended.stderr.startswith("jaxmatch: ") and "make room" in ended.stderr

@@ -279,6 +279,16 @@ def test_settings_that_cannot_be_used(own, tmp_path):
         prepare(own, tmp_path / "file")
 
 
+def test_a_file_that_cannot_be_read_is_named_and_not_the_cache(own, tmp_path, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(cache, "_hash_file", refused)
+    with pytest.raises(InputError, match=r"it cannot be read \(Permission denied\); ask its owner for it") as caught:
+        prepare(own, tmp_path / "cache")
+    assert caught.value.path.parent.samefile(own.directory) or caught.value.path.samefile(own.vectors)
+
+
 def test_real_data_is_ready_soon_the_second_time(data_folder, tmp_path):
     vectors = data_folder / "vectors" / "minilm.300d.zip"
     real = DataSettings("sick", str(data_folder), vectors=str(vectors))

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.report import charts, markup, write_report
+from jaxmatch.experiments.reading import SweepFolder
+from jaxmatch.experiments.report import charts, markup, sections, write_report
+from jaxmatch.experiments.tables import TableLayout
 from jaxmatch.experiments.tables.formats import Sheet, Text
 from jaxmatch.files import write_json
 
@@ -168,6 +170,20 @@ def test_a_damaged_record_is_one_line(copy, capsys, damage):
 def test_a_folder_without_a_sweep_has_no_page(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "no sweep was run in this folder" in capsys.readouterr().err
+
+
+def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
+    def shared(*rates, variant=""):
+        runs = {
+            str(seed): {"variant": variant, "seed": seed, "overrides": {} if rate is None else {"optimizer.learning_rate": rate}}
+            for seed, rate in enumerate(rates)
+        }
+        return sections._shared(SweepFolder(Path("."), "s", TableLayout("t", ()), runs, {}), list(runs))
+
+    assert shared(0.1, 0.2) == "–"
+    assert shared(0.1, 0.1) == "learning_rate=0.1"
+    assert shared(0.1, 0.2, variant="simple") == "simple"
+    assert shared(None, None) == "as configured"
 
 
 def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):

@@ -6,15 +6,18 @@ import json
 import re
 import shutil
 
+import jax
 import pytest
 import small_sweep
 
 import jaxmatch
 from jaxmatch.cli.main import main
+from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import execution, launch
 from jaxmatch.experiments.display import duration_text, plan_text
 from jaxmatch.experiments.plan import make_plan
+from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.workdir import CohortFolder, Workdir
 from jaxmatch.files import write_json
 
@@ -109,11 +112,65 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(files, tmp
     assert not (tmp_path / "work").exists()
 
 
+@pytest.mark.parametrize(
+    ("written", "wrong", "problem"),
+    [
+        ('rows=("optimizer.learning_rate",)', 'rows=("optimiser.learning_rate",)', 'no setting of its runs; did you mean "optimizer.l'),
+        ('"test.accuracy")', '"test.acuracy")', 'asks for \'test.acuracy\', which no run has; did you mean "accuracy"'),
+        ('"test.accuracy")', '"best.accuracy")', "which is no score; use one of dev.NAME"),
+        ('rows=("optimizer.learning_rate",)', 'rows=(), original={"model.blocks": 1}', "original is named by 'model.blocks', which labels"),
+    ],
+)
+def test_a_table_that_no_run_will_fill_is_refused_before_training(files, tmp_path, written, wrong, problem):
+    file = tmp_path / "mine.py"
+    assert written in small_sweep.SWEEP
+    file.write_text(small_sweep.SWEEP.replace(written, wrong))
+    with pytest.raises(InputError, match=problem):
+        launch.sweep(file, workdir=tmp_path / "work", overrides=small_sweep.overrides(files), display=small_sweep.Watcher())
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_dev_split_without_the_score_that_chooses_is_refused(files, tmp_path):
+    folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns("finished", "cache"))
+    header, *lines = (folder / "dev.tsv").read_text().splitlines()
+    (folder / "dev.tsv").write_text("\n".join([header, *(line for line in lines if line.endswith("\tyes"))]) + "\n")
+    with pytest.raises(InputError, match='the dev pairs of "own" have no auc, for their labels are all alike'):
+        small_sweep.launched(folder, tmp_path / "work", overrides={"training.selection": "auc"})
+    small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy they have
+
+
+def test_the_folder_of_a_timing_is_refused(files, tmp_path):
+    write_json(tmp_path / "timing.json", {})
+    with pytest.raises(InputError, match="this folder holds a timing; give a --workdir of its own"):
+        small_sweep.launched(files, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["timing.json"]
+
+
 @pytest.mark.parametrize(("split", "overrides"), [("dev", {}), ("test", {"training.best_on_test": "True"})])
 def test_a_split_that_is_needed_is_asked_for_before_training(files, tmp_path, split, overrides):
     folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache"))
     with pytest.raises(InputError, match=f'"own" has no {split} pairs'):
         small_sweep.launched(folder, tmp_path / "work", overrides=overrides)
+
+
+def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
+    def nothing():
+        raise RuntimeError("Unable to initialize backend 'cuda'")
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="JAX finds no device.*set JAX_PLATFORMS=cpu"):
+        patch.setattr(jax, "devices", nothing)
+        small_sweep.launched(files, tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+    def full(*_, **__):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes")
+
+    monkeypatch.setattr(execution.Cohort, "train", full)
+    with pytest.raises(InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas") as told:
+        small_sweep.launched(files, tmp_path / "work")
+    shutil.rmtree(told.value.path)  # as it says
+    monkeypatch.undo()
+    assert [len(runs) for runs in small_sweep.launched(files, tmp_path / "work", overrides={"execution.maximum_replicas": 1})[1].trained] == [1, 1]
 
 
 def test_an_option_that_the_file_does_not_know_is_refused(files, tmp_path):
@@ -188,6 +245,26 @@ def test_adding_a_seed_trains_only_that_seed(files, finished, copy):
     # Back to fewer seeds: nothing to do, and the table is the old one.
     again, watcher = small_sweep.launched(files, copy)
     assert (again, watcher.trained) == (finished[1], [])
+
+
+@pytest.mark.slow
+def test_a_wider_grid_places_what_was_trained_before(files, finished, copy):
+    """Runs keep their names, and their files the place they were trained at."""
+    wider = {"optimizer.weight_decay": "0.0,0.001"}
+    _, watcher = small_sweep.launched(files, copy, grid_overrides=wider)
+    assert [len(runs) for runs in watcher.trained] == [2]
+    records = list(read_sweep_folder(copy).records.values())
+    assert records == runs_of(copy)
+    assert len(records) == 4
+    assert all(record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.weight_decay"} for record in records)
+    (value,) = {record["overrides"]["optimizer.weight_decay"] for record in records if record["run"] in small_sweep.records(finished[0])}
+    assert value == 0.0
+    planned = launch.resolve(files / "small.py", overrides=small_sweep.overrides(files), grid_overrides=wider)
+    again = launch.run(planned, copy, small_sweep.Watcher())
+    assert sorted(again, key=lambda record: record["run"]) == sorted(records, key=lambda record: record["run"])
+    # Back to the narrow grid: what is drawn and put together is of that alone, as its table is.
+    small_sweep.launched(files, copy)
+    assert len(runs_of(copy)) == 2
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from rich.console import Console
 
 import jaxmatch
 from jaxmatch.cli import magic
+from jaxmatch.cli.output import open_whole
 from jaxmatch.experiments.display import Display
 
 
@@ -64,3 +65,21 @@ def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
     assert not display.console.is_jupyter and not display.console.is_terminal
     display.best({"dev": {"accuracy": 0.5}, "selected_on": "dev.accuracy", "seed": 1}, "runs/a")
     assert capsys.readouterr().err == "best on dev: runs/a (dev.accuracy 0.5000, seed 1)\n"
+
+
+def test_answers_can_be_printed_in_a_notebook(monkeypatch):
+    """Its standard output is text, with no bytes below."""
+
+    class Cell(io.TextIOBase):
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+    cell = Cell()
+    monkeypatch.setattr("sys.stdout", cell)
+    with open_whole("-") as output:
+        output.write('{"text": "ein Maß"}\n'.encode())
+        output.flush()
+    assert cell.text == '{"text": "ein Maß"}\n'

@@ -187,6 +187,26 @@ def test_a_comparison_gives_all_models_the_same_data_and_seeds():
     assert [row.label.split()[0] for row in planned.table.published] == ["RE2", "ESAN", "CSRAN"]
 
 
+@pytest.mark.parametrize(
+    ("dataset", "labels"),
+    [
+        ("trecqa_all_clean", ["CSRAN (paper, GloVe)"]),
+        ("trecqa_clean", ["CSRAN (paper, GloVe, trained on TRAIN-ALL)"]),
+        ("trecqa", []),
+        ("trecqa_all", []),
+        ("sick", []),
+        ("multinli", ["ESAN (paper, GloVe 840B)"]),
+    ],
+)
+def test_a_paper_stands_in_a_comparison_on_its_own_data_alone(dataset, labels):
+    table = compare(dataset=dataset, models="re2,esan,csran").table
+    assert [row.label for row in table.published] == labels
+    if dataset == "trecqa_clean":
+        (row,) = table.published
+        assert row.scores == {"test.map": "0.854", "test.mrr": "0.935"} and not row.settings  # beside no row of ours
+    assert any("official test pairs" in note for note in table.notes) == (dataset == "multinli")
+
+
 def test_a_comparison_takes_any_models_and_data_set():
     planned = compare(dataset="sick", models="cafe,re2", features="paper")
     runs = planned.runs()

@@ -15,6 +15,7 @@ from jaxmatch.training import mappings, programs
 def program(monkeypatch):
     """A program that doubles what it is given, and the only one there is."""
     monkeypatch.setattr(programs, "_alive", weakref.WeakSet())
+    monkeypatch.setattr(programs, "_tell_once", lambda: None)
     mesh = programs.replica_mesh((jax.devices()[0],))
     return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", by_replica=(False,), mesh=mesh)
 
@@ -37,9 +38,10 @@ def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
     called(program, 1, 4)  # both there: nothing is compiled, nothing goes
     assert kept(program) == [1, 2, 3, 4]
     called(program, 5)
-    assert kept(program) == [1, 4, 5]
+    assert kept(program) == [1, 2, 4, 5]
     called(program, 3)  # compiled again
-    assert kept(program) == [3, 4, 5]
+    assert kept(program) == [1, 3, 4, 5]
+    assert program.compilations == 6
 
 
 def test_all_programs_alive_share_the_room(program, monkeypatch):
@@ -50,18 +52,25 @@ def test_all_programs_alive_share_the_room(program, monkeypatch):
     called(other, 1, 2)
     monkeypatch.setattr(mappings, "scarce", lambda: True)
     called(other, 3)
-    assert (kept(program), kept(other)) == ([], [1, 2, 3])
+    assert (kept(program), kept(other)) == ([2], [1, 2, 3])
 
 
-def test_scarce_is_more_than_half(monkeypatch, tmp_path):
+def test_the_user_is_told_once(caplog):
+    programs._tell_once.cache_clear()
+    programs._tell_once()
+    programs._tell_once()
+    assert caplog.text.count("max_map_count") == 1
+
+
+def test_scarce_is_more_than_three_quarters(monkeypatch, tmp_path):
     monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "max_map_count")
     monkeypatch.setattr(mappings, "_TAKEN", tmp_path / "maps")
     assert not mappings.scarce()  # a system that does not tell
     (tmp_path / "max_map_count").write_text("10\n")
     assert not mappings.scarce()
-    (tmp_path / "maps").write_text("a mapping\n" * 5)
+    (tmp_path / "maps").write_text("a mapping\n" * 7)
     assert not mappings.scarce()
-    (tmp_path / "maps").write_text("a mapping\n" * 6)
+    (tmp_path / "maps").write_text("a mapping\n" * 8)
     assert mappings.scarce()
 
 
@@ -70,12 +79,15 @@ def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypat
     def taken():
         return len(Path("/proc/self/maps").read_text().splitlines())
 
+    if jax.devices()[0].platform != "cpu":
+        pytest.skip("of a CPU: elsewhere programs lie on the device")
+    monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "untold")  # whatever this process holds already
     called(program, 1)
     before = taken()
     called(program, *range(2, 12))
     ten = taken() - before
     assert ten >= 10  # else there is nothing to keep small
-    (tmp_path / "max_map_count").write_text(str(2 * (taken() + ten)))
+    (tmp_path / "max_map_count").write_text(str((taken() + ten) * 4 // 3))
     monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "max_map_count")
     most = 0
     for length in range(12, 100):

@@ -63,5 +63,5 @@ def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
         np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-5)
         for left, right in zip(leaves(one), leaves(other), strict=True):
             np.testing.assert_allclose(left, right, atol=1e-5)
-    for name in ("train", "evaluate"):
+    for name in ("train", "evaluate") if jax.default_backend() == "cpu" else ():  # elsewhere all are side by side
         assert min(loops(in_turn, name)) > max(loops(side_by_side, name))

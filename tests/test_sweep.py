@@ -1,7 +1,10 @@
 """Sweeps: which runs a grid stands for, and what makes two runs the same."""
 
+import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jaxmatch.errors import InputError
@@ -45,6 +48,42 @@ def test_every_variant_meets_the_whole_grid():
         ("full", True, 1), ("full", True, 2), ("w/o enc-in", False, 1), ("w/o enc-in", False, 2),
     ]  # fmt: skip
     assert all(list(run.overrides) == ["model.blocks"] for run in runs)
+
+
+def test_values_may_come_as_a_range_or_an_array():
+    swept = a_sweep({"model.blocks": range(1, 3), "optimizer.learning_rate": np.array([0.5, 0.25])}, seeds=range(2))
+    assert (swept.grid, swept.seeds) == ({"model.blocks": (1, 2), "optimizer.learning_rate": (0.5, 0.25)}, (0, 1))
+    assert json.loads(json.dumps(swept.grid)) == {"model.blocks": [1, 2], "optimizer.learning_rate": [0.5, 0.25]}
+
+
+MISTAKES = {
+    "seeds=5": "seeds of the sweep is 5: make it a tuple",
+    'grid={"model.blocks": 3}': "axis model.blocks of the sweep is 3: make it a tuple",
+    'grid={"model.alignment": "linear"}': "axis model.alignment of the sweep is 'linear': make it a tuple",
+    'grid=("model.blocks",)': "grid of the sweep is ('model.blocks',): make it a dictionary",
+    'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
+    "table=None": "the table of the sweep is a NoneType: give a TableLayout",
+    "config=ConfigDict()": "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()",
+    "config={}": "the config of the sweep is a dict: begin with default_config()",
+    'table=TableLayout("t", rows=("model.blocks"))': "rows of a table is 'model.blocks': make it a tuple, with a comma",
+    'table=TableLayout("t", rows=(), scores=("dev.accuracy"))': "scores of a table is 'dev.accuracy': make it a tuple",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from ml_collections import ConfigDict\n"
+        "from jaxmatch.experiments.configuration import default_config\n"
+        "from jaxmatch.experiments.sweep import Sweep\n"
+        "from jaxmatch.experiments.tables import TableLayout\n\n"
+        "def get_sweep():\n"
+        '    given = dict(config=default_config(), grid={}, seeds=(0,), table=TableLayout("t", rows=()))\n'
+        f'    return Sweep("mine", **{{**given, **dict({mistake})}})\n'
+    )
+    with pytest.raises(InputError, match=re.escape(f"{file}:8: the file fails with TypeError: {MISTAKES[mistake]}")):
+        launch.resolve(file)
 
 
 def test_text_from_a_command_line_becomes_the_resolved_value():

@@ -199,6 +199,17 @@ def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
     assert json.loads((tmp_path / "timing.json").read_text()) == RECORD
 
 
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("")
+    words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir"]
+    for workdir in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert main([*words, str(workdir)]) == 2
+        assert capsys.readouterr().err.startswith(f"jaxmatch: {tmp_path}/file: ")
+    monkeypatch.setattr(timing.os, "access", lambda path, mode: path != tmp_path)
+    assert main([*words, str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err == f"jaxmatch: {tmp_path}: nothing can be written here; give another --workdir\n"
+
+
 def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatch):
     asked = timing.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
     monkeypatch.setattr(timing, "_split", lambda *_: Split(["a"], ["b"], ["neutral"]))

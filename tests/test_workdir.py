@@ -81,7 +81,18 @@ def test_an_unfinished_cohort_goes_on_as_it_is(workdir):
     assert begun.checkpoints.exists()
 
 
-def test_a_begun_cohort_with_runs_that_nobody_wants_is_abandoned(workdir):
+def test_what_was_trained_is_not_thrown_away_for_fewer_runs(workdir):
+    (begun,) = workdir.claim([(A, ("a0", "a1"))])
+    (begun.checkpoints / "100").mkdir(parents=True)
+    with pytest.raises(InputError, match="2 runs were begun here together.*remove this folder") as refused:
+        workdir.claim([(A, ("a0",))])
+    assert refused.value.path == begun.path
+    assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    shutil.rmtree(begun.path)
+    assert held(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
+
+
+def test_a_cohort_without_progress_with_runs_that_nobody_wants_is_abandoned(workdir):
     (begun,) = workdir.claim([(A, ("a0", "a1"))])
     begun.checkpoints.mkdir()
     claimed = workdir.claim([(A, ("a0",))])

@@ -148,10 +148,8 @@ def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | No
     """The other side, if there is one."""
     if not settings.peer_python:
         return None
-    # Idle threads of OpenMP must not spin beside our work.
-    command, environment = [settings.peer_python, "-P", str(WORKER)], {**environment_before(), "OMP_WAIT_POLICY": "PASSIVE"}
     try:
-        worker = stack.enter_context(Conversation(command, environment))
+        worker = stack.enter_context(Conversation([settings.peer_python, "-P", str(WORKER)], environment_before()))
     except (Ended, OSError):
         return None
     return worker if worker.about["torch"] else None

@@ -24,6 +24,8 @@ REPLICAS = (10, 5, 1)
 QUANTILES = (0.25, 0.85)
 # A pair that is evaluated costs the forward pass of one that is trained on: a third, in products and in code to compile.
 EVALUATION = 1 / 3
+# Of the peer, timed at once: two batches or more.
+PEER_PAIRS = 1024
 GOAL = "under 4 on an H100 or H200"
 HOUR = 3600.0
 
@@ -38,6 +40,7 @@ class Throughput:
       length: the mean of an epoch, at which variants are compared.
       pair_seconds: of training on one pair of an epoch, of one run.
       peer_pair_seconds: the same of the peer, or None.
+      ratio: peer_pair_seconds / pair_seconds of the same rounds, a spread, or None.
       compile_seconds: of all programs of a signature.
     """
 
@@ -47,6 +50,7 @@ class Throughput:
     length: int
     pair_seconds: float
     peer_pair_seconds: float | None
+    ratio: Mapping[str, float] | None
     compile_seconds: float
 
 
@@ -100,9 +104,12 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
     candidates = {str(number): one.seconds for number, one in enumerate(measured)}
     if peer:
         peer.ask("build", folder=folder, settings=peer_settings(config, data))
-        candidates["peer"] = lambda: peer.pair_seconds(max(1, 512 // config.training.batch_size))
-    seconds = {name: timing.spread(values)["median"] for name, values in timing.in_turn(candidates, settings.rounds).items()}
-    points = {one.length: seconds[str(number)] / one.pairs for number, one in enumerate(measured)}
+        candidates["peer"] = lambda: peer.pair_seconds(max(1, PEER_PAIRS // config.training.batch_size))
+    seconds = timing.in_turn(candidates, settings.rounds)
+    ours = [
+        epoch_pair_seconds({one.length: values[number] / one.pairs for number, one in enumerate(measured)}, shares)
+        for values in zip(*(seconds[str(number)] for number in range(len(measured))), strict=True)
+    ]
     # A program that was compiled before tells nothing.
     compiled = [one.compile_seconds for one in measured if one.compile_seconds] or [0.0]
     return Throughput(
@@ -110,8 +117,9 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
         data=data,
         replicas=replicas,
         length=typical,
-        pair_seconds=epoch_pair_seconds(points, shares),
-        peer_pair_seconds=seconds.get("peer"),
+        pair_seconds=timing.spread(ours)["median"],
+        peer_pair_seconds=timing.spread(seconds["peer"])["median"] if peer else None,
+        ratio=timing.ratio(seconds["peer"], ours) if peer else None,
         compile_seconds=float(np.mean(compiled)) * (len(shares) + EVALUATION_BUCKETS * EVALUATION),
     )
 
@@ -199,6 +207,9 @@ def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]
         f"{one.length} tokens a pair, {one.config.training.epochs} epochs)"
         for name, one in measured.items()
     )
+    ratios = ", ".join(
+        "{} {median:.1f} ({lower:.1f}–{upper:.1f})".format(name, **one.ratio) for name, one in measured.items() if one.ratio
+    )
     sizes = ", ".join(f"{pairs:,} {name}" for name, (_, pairs) in paper_tables.DATA_SETS.items())
     return [
         f"{dominant} dominates: {shares}; compilation {rows[-1]['compile'] / total:.0%} of all.",
@@ -208,7 +219,8 @@ def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]
         "Settings that stand in several rows are trained once. Variants are scaled by the multiply-adds of a training step, counted in its program.",
         "Lengths of the given data; on a CPU two are measured and the others lie on the line through them, on an accelerator all are.",
         "Compilation: every length of every variant, by the time of those measured, scaled by the number of products.",
-        "Peer: its runs one after another on the same number of pairs, scaled alike; its evaluation counts as ours.",
+        "Peer: its runs one after another on the same number of pairs, scaled alike; its evaluation counts as ours."
+        + (f" Its time for a pair of an epoch, of ours in the same rounds: {ratios}." if ratios else ""),
     ]
 
 

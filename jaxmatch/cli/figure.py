@@ -17,8 +17,6 @@ from pathlib import Path
 from jaxmatch.errors import InputError
 
 HELP = "draw curves of a sweep, or a figure again from its values"
-# What `jaxmatch timing` leaves, of which its figure is drawn.
-_TIMING = "timing.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.analysis.axes import scores_against
     from jaxmatch.analysis.curves import curves
     from jaxmatch.cli.runs import records_of
+    from jaxmatch.experiments.workdir import TIMING_FILE
 
     if arguments.score and not arguments.against:
         raise InputError("--score says what to draw against a setting, which is not named", remedy="add --against SETTING")
@@ -45,8 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
         records = [record for folder in arguments.sources for record in records_of(folder)]
         values = scores_against(records, arguments.against, arguments.score or "")
         written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2])
-    elif (source / _TIMING).is_file():
-        written = figures.redraw(source / _TIMING, arguments.output)
+    elif (source / TIMING_FILE).is_file():
+        written = figures.redraw(source / TIMING_FILE, arguments.output)
     elif source.is_dir():
         written = figures.write(curves(records_of(source)), arguments.output, "curves")
     else:

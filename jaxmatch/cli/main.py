@@ -1,6 +1,7 @@
 """The `jaxmatch` command: finds the subcommand, and turns errors that are the user's to mend into one line."""
 
 import argparse
+import errno
 import os
 import shlex
 import sys
@@ -97,9 +98,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _close_quietly()
         return PIPE_CLOSED
     except OSError as error:
-        if error.filename is None:
+        if error.errno is None:  # not of the system
             raise
-        _say(f"{error.filename}: {error.strerror or error}")
+        place = "" if error.filename is None else f"{error.filename}: "
+        try:
+            sys.stdout.flush()
+        except OSError:  # it is standard output that cannot be written
+            _close_quietly()
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        _say(f"{place}{error.strerror or error}{'; make room, and give the same command again' * full}")
         return WRONG_INPUT
 
 

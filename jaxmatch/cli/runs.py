@@ -7,14 +7,19 @@ from jaxmatch.errors import InputError
 
 
 def records_of(directory: Path) -> list[dict[str, Any]]:
-    """What the finished and diverged runs left.
+    """What the finished and diverged runs left: of the sweep that was started last there, as its table shows them, or of all the runs
+    in a folder of which nothing but runs was kept.
 
     Raises:
       InputError: there are none, or one is damaged.
     """
+    from jaxmatch.experiments.reading import read_sweep_folder
     from jaxmatch.experiments.records import read_record
 
-    files = sorted((directory / "runs").glob("[!.]*/record.json"))
-    if not files:
+    if (directory / "sweep.json").exists():
+        records = list(read_sweep_folder(directory).records.values())
+    else:
+        records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
+    if not records:
         raise InputError("holds no runs of a sweep", path=directory, remedy="give the --workdir of a sweep")
-    return [read_record(file) for file in files]
+    return records

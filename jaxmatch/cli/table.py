@@ -13,10 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import launch, timing
+    from jaxmatch.experiments import launch
     from jaxmatch.experiments.tables.times import read_times, times
+    from jaxmatch.experiments.workdir import TIMING_FILE
 
-    file = arguments.directory / timing.FILE
+    file = arguments.directory / TIMING_FILE
     if file.is_file():
         print(times(read_times(file), arguments.format))
     else:

@@ -75,5 +75,5 @@ def run(arguments: argparse.Namespace) -> None:
         command=arguments.command_line,
         say=lambda name: print(f"timing {name}", file=sys.stderr),
     )
-    timing.write(record, workdir)
     print(times(record, "markdown"))
+    timing.write(record, workdir)

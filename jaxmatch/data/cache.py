@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxmatch import files
+from jaxmatch.errors import InputError
 
 _FORMAT = 1
 
@@ -42,7 +43,10 @@ def file_digest(path: Path, cache_directory: Path) -> str:
             return remembered["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         pass  # never written, or damaged: hash again
-    digest = _hash_file(path)
+    try:
+        digest = _hash_file(path)
+    except PermissionError as error:
+        raise InputError(f"it cannot be read ({error.strerror})", path=path, remedy="ask its owner for it") from None
     files.write_json(note, {"state": state, "sha256": digest})
     return digest
 

@@ -1,5 +1,7 @@
 """The characters of each word of a vocabulary, as ESAN (section 3) and CSRAN's released code take them: sixteen of each.
 
+CSRAN's code takes them before it lower-cases a word; here they are of the vocabulary's words, which `data.lowercase` has lower-cased.
+
 They depend on the word alone, so one table a vocabulary does, looked up on the device by the ids of the words; and a character's
 number depends on the character alone, so a saved model needs no list of them. All words the vocabulary lacks share one row: a word
 that is to keep its characters must be in the vocabulary (`data.minimum_count` 1 keeps all words of the data).

@@ -20,6 +20,8 @@ from jaxmatch.data.tokens import TOKENIZERS
 from jaxmatch.errors import InputError
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
+SECTIONS = ("model", "data", "training", "optimizer", "execution")
+
 
 def default_config(model: str = "re2") -> ConfigDict:
     """RE2 as released (2 blocks, 2 encoder layers, hidden 150); the files in configs/ change it for each data set.

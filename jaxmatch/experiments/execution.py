@@ -14,9 +14,10 @@ from filelock import Timeout
 
 from jaxmatch import model_folder
 from jaxmatch.data.encoding import EncodedData
+from jaxmatch.errors import InputError
 from jaxmatch.experiments.display import Display
-from jaxmatch.experiments.plan import Plan
-from jaxmatch.experiments.records import make_record, read_record
+from jaxmatch.experiments.plan import Plan, devices_there_are
+from jaxmatch.experiments.records import make_record, placed, read_record
 from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_end
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.training.checkpoints import Checkpoints
@@ -51,7 +52,7 @@ class Stage:
         return folder.done or (self.until is not None and folder.rung(self.until).exists())
 
 
-def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[jax.Device] | None = None) -> list[dict]:
+def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[jax.Device] | None = None) -> list[dict[str, Any]]:
     """Trains the runs of a plan that are not on record, and returns all its records.
 
     Several processes may execute plans on one folder: each cohort is trained by one of them, and the others wait for it. What
@@ -66,14 +67,26 @@ def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[ja
     display.begin(plan, workdir.finished())
     execute_stage(plan, workdir, display, Stage(), devices)
     display.end()
-    return [read_record(workdir.run_folder(run) / "record.json") for run in plan.runs]
+    return records_of(plan, workdir)
+
+
+def records_of(plan: Plan, workdir: Workdir) -> list[dict[str, Any]]:
+    """The records of all runs of a plan, each at its place in the plan.
+
+    Raises:
+      InputError: one is missing or damaged.
+    """
+    return [
+        placed(read_record(workdir.run_folder(name) / "record.json"), run.variant, run.overrides)
+        for name, (run, _) in plan.runs.items()
+    ]
 
 
 def execute_stage(
     plan: Plan, workdir: Workdir, display: Display, stage: Stage, devices: Sequence[jax.Device] | None = None
 ) -> None:
     """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`."""
-    devices = tuple(devices or jax.devices())
+    devices = tuple(devices or devices_there_are())
     planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
     wanted = {run for _, runs in planned for run in runs}
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
@@ -118,6 +131,14 @@ def _train(
     checkpoints = Checkpoints(folder.checkpoints)
     try:
         results = cohort.train(checkpoints, display, until=stage.until, dropped=dropped)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise InputError(
+            f"{len(runs)} runs at once do not fit the memory of the device",
+            path=folder.path,
+            remedy="remove this folder and start again with a smaller --config.execution.maximum_replicas",
+        ) from error
     finally:
         checkpoints.close()
     if results is None:

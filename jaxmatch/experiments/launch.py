@@ -21,8 +21,9 @@ from jaxmatch.experiments.reading import SweepFolder, read_sweep_folder, write_n
 from jaxmatch.experiments.records import best_record
 from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
-from jaxmatch.experiments.tables import Table, TableLayout, make_table
-from jaxmatch.experiments.workdir import Workdir
+from jaxmatch.experiments.tables import Table, TableLayout, check_layout, make_table
+from jaxmatch.experiments.workdir import TIMING_FILE, Workdir
+from jaxmatch.training.scores import score_names
 
 FORMATS = ("markdown", "latex", "csv", "json")
 
@@ -84,6 +85,7 @@ def show_plan(
     display = display or Display()
     _keep_compiled_programs(planned)
     plan = make_plan(planned)
+    _check_layout(plan)
     folder = Workdir(workdir)
     settled = (rungs.on_record,) if halve else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
@@ -105,12 +107,16 @@ def run(
       halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
 
     Raises:
-      InputError: the data cannot be read, a run stands in the grid twice, or the grid cannot be halved.
+      InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for what no run
+        will have, or the folder is that of a timing.
     """
     display = display or Display()
     _keep_compiled_programs(planned)
-    plan = make_plan(planned)
     folder = Workdir(workdir)
+    if (folder.path / TIMING_FILE).exists():
+        raise InputError("this folder holds a timing", path=workdir, remedy="give a --workdir of its own")
+    plan = make_plan(planned)
+    _check_layout(plan)
     halving = halve(plan) if halve else None
     if halving is not None:
         rungs.agree(plan, folder, halving)
@@ -122,6 +128,11 @@ def run(
     if best := best_record(records):
         display.best(best, folder.run_folder(best["run"]))
     return records
+
+
+def _check_layout(plan: Plan) -> None:
+    scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
+    check_layout(plan.sweep.table, (flatten(run.config) for run, _ in plan.runs.values()), scores | {"loss"})
 
 
 def train(file: Path, **arguments: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
@@ -16,7 +17,7 @@ from jaxmatch.experiments import memory, preparation
 from jaxmatch.experiments.sweep import Run, Sweep
 from jaxmatch.experiments.workdir import pack
 from jaxmatch.training.lockstep import outputs_of
-from jaxmatch.training.scores import score_names
+from jaxmatch.training.scores import score, score_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,7 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     Raises:
       InputError: the data cannot be read, or two places of the grid are the same run.
     """
-    devices = tuple(devices or jax.devices())
+    devices = tuple(devices or devices_there_are())
     encoded: dict[DataSettings, EncodedData] = {}
     groups: dict[str, list[Run]] = {}
     data_of: dict[str, EncodedData] = {}
@@ -105,6 +106,18 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     for signature, runs in groups.items():
         cohorts += _cohorts(signature, runs, data_of[signature], devices)
     return Plan(sweep, tuple(cohorts))
+
+
+def devices_there_are() -> list[jax.Device]:
+    """All devices of JAX's default backend.
+
+    Raises:
+      InputError: there are none.
+    """
+    try:
+        return jax.devices()
+    except RuntimeError as error:
+        raise InputError(f"JAX finds no device ({error})", remedy="set JAX_PLATFORMS=cpu, or mend what hinders the accelerator") from None
 
 
 def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> list[PlannedCohort]:
@@ -160,4 +173,14 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
         raise InputError(
             f'config.training.selection = "{training["selection"]}" is no score of a {data.task} data set',
             remedy=f"use one of {', '.join(known)}",
+        )
+    dev = data.splits["dev"]
+    constant = np.zeros((dev.pairs, outputs_of(data)), np.float32)  # has a score, however bad, wherever anything has
+    scores = score(data.task, dev.labels, constant, label_names=data.labels, groups=dev.groups, documents=dev.documents)
+    if math.isnan(scores.get(training["selection"], 0.0)):
+        ranked = data.task == "ranking" and training["selection"] != "auc"
+        reason = "no question has both a right and a wrong candidate" if ranked else "their labels are all alike"
+        raise InputError(
+            f'the dev pairs of "{data.name}" have no {training["selection"]}, for {reason}',
+            remedy="choose by another score with --config.training.selection, or mend the dev file",
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.plan import Plan
-from jaxmatch.experiments.records import read_record
+from jaxmatch.experiments.records import placed, read_record
 from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import write_json
@@ -23,7 +23,7 @@ class SweepFolder:
       name: of the sweep.
       layout: of its table.
       runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not tell.
-      records: name -> record, of the runs that ended, in the order of `runs`.
+      records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
     """
 
     path: Path
@@ -69,4 +69,8 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
         raise InputError(f"the file is damaged ({error})", path=file, remedy="run the sweep again to renew it") from None
     folder = Workdir(directory)
     files = {run: folder.run_folder(run) / "record.json" for run in runs}
-    return SweepFolder(directory, name, layout, runs, {run: read_record(file) for run, file in files.items() if file.exists()})
+    records = {run: read_record(file) for run, file in files.items() if file.exists()}
+    for run, record in records.items():
+        if place := runs[run]:
+            records[run] = placed(record, place["variant"], place["overrides"])
+    return SweepFolder(directory, name, layout, runs, records)

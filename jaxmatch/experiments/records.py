@@ -156,6 +156,14 @@ def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | Non
     return max(filter(has_score, records), key=merit, default=None)
 
 
+def placed(record: Mapping[str, Any], variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A record at the place that its run has in the grid now.
+
+    A run keeps its name when a grid gains an axis or a variant is called otherwise, and its file the place it was trained at.
+    """
+    return {**record, "variant": variant, "overrides": dict(overrides)}
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """A record from its file.
 

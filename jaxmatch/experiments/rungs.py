@@ -15,7 +15,7 @@ import jax
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.display import Display
-from jaxmatch.experiments.execution import Stage, execute_stage
+from jaxmatch.experiments.execution import Stage, execute_stage, records_of
 from jaxmatch.experiments.halving import Halving, ranking, settings_of, standing
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import read_record
@@ -71,7 +71,7 @@ def execute(
         left = {setting: runs for setting, runs in left.items() if setting in staying}
     execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), devices)
     display.end()
-    records = [read_record(workdir.run_folder(run) / "record.json") for run in plan.runs]
+    records = records_of(plan, workdir)
     made = saving(plan, workdir, halving, records)
     agreed = _read(workdir.path / "halving.json") or {}
     write_json(workdir.path / "halving.json", {**agreed, "decisions": decisions, "saving": made})

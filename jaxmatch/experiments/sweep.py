@@ -4,13 +4,14 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import flatten, with_overrides
+from jaxmatch.experiments.configuration import SECTIONS, flatten, with_overrides
 from jaxmatch.experiments.tables import TableLayout
 
 # What may differ inside one compiled program, besides the seed.
@@ -47,6 +48,19 @@ class Run:
         return f"{_hash({'settings': kept, 'data': fingerprint})}-seed{self.seed}"
 
 
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    """Values of a grid as Python's own; they may come as a range or an array.
+
+    Raises:
+      TypeError: not several values.
+    """
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be taken letter by letter
+        raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma behind a single value")
+    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+
+
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -71,6 +85,21 @@ class Sweep:
     seeds: Sequence[int]
     table: TableLayout
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if not isinstance(self.config, ConfigDict) or (missing := set(SECTIONS).difference(self.config)):
+            lacking = f"lacks {', '.join(sorted(missing))}" if isinstance(self.config, ConfigDict) else f"is a {type(self.config).__name__}"
+            raise TypeError(f"the config of the sweep {lacking}: begin with default_config()")
+        if not isinstance(self.table, TableLayout):
+            raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
+        for name in ("grid", "variants"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise TypeError(f"{name} of the sweep is {getattr(self, name)!r}: make it a dictionary")
+        for name, settings in self.variants.items():
+            if not isinstance(settings, Mapping):
+                raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")
+        object.__setattr__(self, "seeds", _values("seeds", self.seeds))
+        object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 
     def runs(self) -> list[Run]:
         """All runs, in the order of the grid.

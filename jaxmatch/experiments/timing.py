@@ -24,12 +24,12 @@ from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.tables.times import read_times
+from jaxmatch.experiments.workdir import TIMING_FILE, Workdir
 from jaxmatch.files import write_json
 from jaxmatch.matcher import Matcher
 from jaxmatch.models import build, count_parameters
 
 FORMAT = 1
-FILE = "timing.json"
 # What is read for the throughput where no split is: words enough for random ones.
 NO_SPLIT = "none"
 _MADE_UP = tuple(f"word{number}" for number in range(10_000))
@@ -220,21 +220,25 @@ def run(
 
 
 def check_folder(workdir: Path, timing: Timing) -> None:
-    """Refuses, before anything is timed, a folder that holds a sweep or another timing.
+    """Refuses, before anything is timed, a folder that holds a sweep or another timing, or that cannot be written.
 
     Raises:
-      InputError: it does, or what it holds cannot be read.
+      InputError: it does, what it holds cannot be read, or it or what it would lie in cannot be written.
     """
+    Workdir(workdir)  # refuses a file
     if (workdir / "sweep.json").exists():
         raise InputError("a sweep was run in this folder", path=workdir, remedy="give a --workdir of its own")
-    if (workdir / FILE).exists() and (other := read_times(workdir / FILE).get("name")) != timing.name:
+    if (workdir / TIMING_FILE).exists() and (other := read_times(workdir / TIMING_FILE).get("name")) != timing.name:
         raise InputError(f"this folder holds the timing {other}", path=workdir, remedy="give a --workdir of its own")
+    there = next(folder for folder in (workdir.absolute(), *workdir.absolute().parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise InputError("nothing can be written here", path=there, remedy="give another --workdir")
 
 
 def write(record: Mapping[str, Any], workdir: Path) -> Path:
     """Keeps a record in its folder, and gives its file."""
-    write_json(workdir / FILE, record)
-    return workdir / FILE
+    write_json(workdir / TIMING_FILE, record)
+    return workdir / TIMING_FILE
 
 
 def _configs(timing: Timing) -> dict[str, ConfigDict]:

@@ -22,6 +22,10 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically, write_json
 
 
+# What a timing leaves, in a folder of its own.
+TIMING_FILE = "timing.json"
+
+
 def pack(cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]) -> list[tuple[str, tuple[str, ...]]]:
     """The wanted runs of some cohorts in as few cohorts as their sizes allow.
 
@@ -157,6 +161,9 @@ class Workdir:
 
         Returns:
           The unfinished cohorts that hold planned runs.
+
+        Raises:
+          InputError: a cohort that was begun holds runs which are not planned any more; to go on without them it would start anew.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):
@@ -183,9 +190,19 @@ class Workdir:
             return claimed + [self._new_cohort(*each) for each in pack(planned, missing.__contains__)]
 
     def _abandon(self, cohort: CohortFolder) -> bool:
-        """Removes a begun cohort that holds runs nobody wants any more, unless somebody is at it."""
+        """Removes a cohort that holds runs nobody wants any more, unless somebody is at it.
+
+        Raises:
+          InputError: it has a checkpoint, which only the user may give up.
+        """
         try:
             with cohort.lock().acquire(blocking=False):
+                if any(cohort.checkpoints.glob("[0-9]*")):
+                    raise InputError(
+                        f"{len(cohort.runs)} runs were begun here together, some of which are not asked for now",
+                        path=cohort.path,
+                        remedy="ask for the same seeds and values as before to go on, or remove this folder to start anew",
+                    )
                 shutil.rmtree(cohort.path)
                 return True
         except Timeout:

@@ -2,7 +2,8 @@
 
 Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pairs.py). As in the
 released code, a CAFE block stands before each LSTM layer of the stack, and dropout before every highway, LSTM and dense layer.
-Unlike there, the LSTMs begin at zeros, not at trained states, and dropout draws anew for each token.
+Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first prediction layer has dropout
+before it, too.
 """
 
 import jax

@@ -1,7 +1,8 @@
 """ESAN: enhanced sentence alignment network (Hu et al., W-NUT 2020), its figure 1.
 
 Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pairs.py). The paper
-says that there is dropout, not where: here it is before every layer whose weights are trained but the co-attention and the gates.
+says that there is dropout, not where: here, as in RE2's code, words are dropped once for all that sees them, so is what the encoder gives,
+and there is dropout before every later layer whose weights are trained but the co-attention and the gates.
 """
 
 import flax.linen as nn

@@ -5,9 +5,12 @@ so a digest of the arrays goes in as well; a checkpoint that cannot be read, or 
 one before.
 """
 
+import errno
 import hashlib
 import json
 import logging
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,13 @@ def _numbered(tree: Any) -> dict[str, np.ndarray]:
     return {f"{number:05d}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(tree))}
 
 
+def _hindered(error: Exception) -> bool:
+    """Whether an error says that nothing more could be read just then, rather than that a file is damaged."""
+    if isinstance(error, OSError):
+        return error.errno not in (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
+
+
 class Checkpoints:
     """The checkpoints of one cohort, numbered upwards; the newest two are kept.
 
@@ -38,11 +48,13 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path):
+        self._folder = folder
         self._manager = ocp.CheckpointManager(
             folder.absolute(),
             options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False),
             item_names=("arrays", "notes"),
         )
+        self._damaged: list[int] = []  # kept until another is about to be written: it may only have been out of reach
 
     def save(self, number: int, arrays: Any, notes: dict) -> None:
         """Writes a checkpoint.
@@ -56,9 +68,16 @@ class Checkpoints:
         notes = json.loads(json.dumps(notes))
         sealed = {"notes": notes, "digest": _digest(arrays, notes)}
         items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(sealed))
-        if number in self._manager.all_steps():  # left by a run that was stopped right after it, or damaged
-            self._manager.delete(number)
-        self._manager.save(number, args=items, force=True)
+        for old in {number, *self._damaged}.intersection(self._manager.all_steps()):  # its own was left by a run stopped right after it
+            self._manager.delete(old)
+        self._damaged.clear()
+        try:
+            self._manager.save(number, args=items, force=True)
+        except Exception as error:  # what it raises where the disk is full is not specified
+            size = sum(array.nbytes for array in arrays.values())
+            if shutil.disk_usage(self._folder.absolute().parent).free >= size:
+                raise
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder)) from error
 
     def restore(self, like: Any) -> tuple[Any, dict] | None:
         """The newest checkpoint that is whole, as (arrays, notes), or None.
@@ -80,10 +99,11 @@ class Checkpoints:
                 else:
                     return jax.tree.unflatten(structure, [arrays[name] for name in sorted(arrays)]), sealed["notes"]
             except Exception as error:  # what a damaged file raises is not specified
+                if _hindered(error):
+                    raise
                 problem = f"{type(error).__name__}"
             logging.getLogger(__name__).warning("checkpoint %d is damaged (%s): using the one before", number, problem)
-            # Out of the way, or the next save of this number would meet it.
-            self._manager.delete(number)
+            self._damaged.append(number)
         return None
 
     def close(self) -> None:

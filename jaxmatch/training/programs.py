@@ -5,7 +5,9 @@ length bucket); the numbers that a grid varies are its arguments, so a wider gri
 keep all that a long sweep compiles, what was used longest ago goes.
 """
 
+import functools
 import itertools
+import logging
 import time
 import weakref
 from collections.abc import Callable, Hashable
@@ -41,6 +43,11 @@ class Program:
       mesh: the devices. With several, every device computes its own replicas and never talks to another.
       donated: which array arguments (counted after the static ones) may be overwritten.
       runs_once: compile in a hurry; on a CPU most of the time to compile goes into code that would pay only if it ran often.
+
+    Attributes:
+      executables: (static arguments, shapes) -> what was compiled for them, and not given up since.
+      compilations: how many executables were made, those given up since included.
+      compile_seconds: that they took.
     """
 
     def __init__(
@@ -58,7 +65,7 @@ class Program:
         self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self._used: dict[Hashable, int] = {}
-        self.compile_seconds = 0.0
+        self.compilations, self.compile_seconds = 0, 0.0
         _alive.add(self)
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
@@ -67,8 +74,9 @@ class Program:
         if key not in self.executables:
             start = time.perf_counter()
             if mappings.scarce():
-                _forget_half()
+                _forget_some()
             self.executables[key] = self._jitted(static).lower(*arrays).compile(self._compiler_options)
+            self.compilations += 1
             self.compile_seconds += time.perf_counter() - start
         self._used[key] = next(_clock)
         return self.executables[key]
@@ -87,10 +95,19 @@ class Program:
         return jax.jit(call, donate_argnums=self._donated)
 
 
-def _forget_half() -> None:
-    """Gives up the half of all executables that was used longest ago. What is wanted again is compiled again, or loaded."""
+def _forget_some() -> None:
+    """Gives up the quarter of all executables that was used longest ago. What is wanted again is compiled again, or loaded."""
+    _tell_once()
     by_use = sorted(
         ((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0]
     )
-    for _, program, key in by_use[: len(by_use) // 2]:
+    for _, program, key in by_use[: -(-len(by_use) // 4)]:
         del program.executables[key], program._used[key]
+
+
+@functools.cache
+def _tell_once() -> None:
+    logging.getLogger(__name__).warning(
+        "more compiled programs than this process has memory mappings for: those used longest ago are given up, and compiled or loaded "
+        "again where they are wanted again (sysctl vm.max_map_count=262144 makes room for all)"
+    )

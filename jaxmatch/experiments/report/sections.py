@@ -158,7 +158,8 @@ def _setting(folder: SweepFolder, run: str) -> str:
 
 
 def _shared(folder: SweepFolder, runs: Sequence[str]) -> str:
-    return shared_text([_place(folder, run) for run in runs]) or "as configured"
+    places = [_place(folder, run) for run in runs]
+    return shared_text(places) or (NOTHING if any(map(any, places)) else "as configured")
 
 
 def _missing(folder: SweepFolder, run: str) -> str:

@@ -1,10 +1,11 @@
 """A table of a sweep: a pure function of its records, in whatever order they come."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import nearest
 from jaxmatch.experiments.tables import (
     captions,
     comparisons,
@@ -16,7 +17,7 @@ from jaxmatch.experiments.tables import (
 )
 from jaxmatch.experiments.tables.parts import Cell, Content, Published, Row, Summary, TableLayout
 
-__all__ = ["Published", "Table", "TableLayout", "make_table"]
+__all__ = ["Published", "Table", "TableLayout", "check_layout", "make_table"]
 
 
 class Table(Content):
@@ -113,6 +114,37 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
     return Cell(*of.values(), {score: _summary(of["finished"], score) for score in layout.scores})
 
 
+def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
+    """Refuses, before anything is trained, a layout that the runs will not fill.
+
+    Arguments:
+      layout: of the table to come.
+      settings: of each run, dotted path -> value.
+      scores: names of the scores that the runs will have on dev and test.
+
+    Raises:
+      InputError: a row, a column, the original or a score that no run has.
+    """
+    shown = [*layout.rows, *([layout.columns] if layout.columns else [])]
+    for known in settings:
+        for key in shown:
+            if key not in known and key not in fields.NAMED:
+                raise InputError(f"the table shows {key!r}, which is no setting of its runs", remedy=nearest(key, sorted(known)))
+    comparisons.check_original(layout, [*layout.rows, *fields.NAMED])
+    for score in layout.scores:
+        part, name = _score_parts(score)
+        if part != "times" and name not in scores:
+            raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(name, sorted(scores)))
+
+
+def _score_parts(score: str) -> tuple[str, str]:
+    part, _, name = score.partition(".")
+    if part not in numbers.PARTS or not name:
+        known = ", ".join(f"{each}.NAME" for each in numbers.PARTS)
+        raise InputError(f"the table asks for {score!r}, which is no score", remedy=f"use one of {known}")
+    return part, name
+
+
 def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
     for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
         for record in records:
@@ -122,10 +154,7 @@ def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
                     remedy="check the layout's rows and columns, or move the run away",
                 )
     for score in layout.scores:
-        part, _, name = score.partition(".")
-        if part not in numbers.PARTS or not name:
-            known = ", ".join(f"{each}.NAME" for each in numbers.PARTS)
-            raise InputError(f"the table asks for {score!r}, which is no score", remedy=f"use one of {known}")
+        part, name = _score_parts(score)
         known_names = {known for record in records for known in fields.scores_of(record, part)}
         if known_names and name not in known_names:
             raise InputError(

@@ -9,6 +9,8 @@ from jaxmatch.errors import InputError
 
 STATUSES = ("finished", "diverged", "dropped")
 FORMAT = 1
+# What labels a row besides settings of its config.
+NAMED = ("seed", "variant")
 
 # Field -> what it must be. A bool is an int to Python but not to a record.
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -118,7 +120,7 @@ def setting_of(record: Mapping, key: str) -> Any:
 
 
 def _find(record: Mapping, key: str) -> Any:
-    if key in ("seed", "variant"):
+    if key in NAMED:
         return record[key]
     if key in record["overrides"]:
         return record["overrides"][key]

@@ -47,6 +47,11 @@ class TableLayout:
     order: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     original: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    def __post_init__(self):
+        for name in ("rows", "scores", "published", "notes"):
+            if not isinstance(getattr(self, name), (tuple, list)):  # a lone text would be taken letter by letter
+                raise TypeError(f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry")
+
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
