@@ -20,6 +20,7 @@ def get_config() -> ConfigDict:
             "data.tokenizer": "word",
             "data.maximum_length": 100,
             "training.batch_size": 512,
+            "training.patience_samples": 2_560_000,
             "training.selection": "accuracy",
             "optimizer.learning_rate": 0.002,
             "optimizer.learning_rate_floor": 0.0001,

@@ -2,7 +2,9 @@
 
     jaxmatch train configs/re2_wikiqa.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/wikiqa
 
-Questions are scored as in the paper: those that have both a right and a wrong answer. What it scored here: results/.
+Punctuation is removed, as the paper says; the released code keeps it. Dev is scored after every epoch, there every 1,280 pairs
+(training.evaluate_every_samples). Questions are scored as in the paper: those that have both a right and a wrong answer. What
+it scored here: results/.
 """
 
 from ml_collections import ConfigDict
@@ -19,6 +21,7 @@ def get_config() -> ConfigDict:
             "model.prediction": "simple",
             "data.name": "wikiqa",
             "data.tokenizer": "whitespace",
+            "training.patience_samples": 256_000,
             "training.selection": "mrr",
             "optimizer.decay_rate": 1.0,
         },

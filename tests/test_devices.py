@@ -8,7 +8,9 @@ import pytest
 
 # Devices are fixed when JAX starts, so this needs a process of its own.
 PROGRAM = """
+import pathlib, tempfile
 import jax, numpy as np
+from jaxmatch.training.checkpoints import Checkpoints
 from small_cohort import leaves, make_cohort
 from jaxmatch.training import replicas
 
@@ -35,6 +37,15 @@ for program in (spread.lockstep.programs.train, spread.lockstep.programs.evaluat
         assert "num_partitions=8" in text
         for word in ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter"):
             assert word not in text, word
+# Begun on one number of devices, taken up on another.
+with tempfile.TemporaryDirectory() as folder:
+    for number, (first, second) in enumerate([(jax.devices()[:1], jax.devices()), (jax.devices(), jax.devices()[:1])]):
+        checkpoints = Checkpoints(pathlib.Path(folder) / str(number))
+        assert make_cohort(**arguments, devices=first).train(checkpoints, until=1) is None
+        later = make_cohort(**arguments, devices=second)
+        check(later.train(checkpoints))
+        assert len(later.lockstep.slots) == (8 if len(second) == 8 else 5)
+        checkpoints.close()
 print("eight devices agree with one")
 """
 

@@ -15,9 +15,12 @@ from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import execution, launch
+from jaxmatch.experiments.configuration import default_config
 from jaxmatch.experiments.display import duration_text, plan_text
 from jaxmatch.experiments.plan import make_plan
 from jaxmatch.experiments.reading import read_sweep_folder
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.workdir import CohortFolder, Workdir
 from jaxmatch.files import write_json
 
@@ -194,6 +197,17 @@ def test_a_config_file_is_one_run_and_train_means_one_seed(files, tmp_path):
     assert "sweep tiny: 4 runs (0 on record)" in watcher.text
     with pytest.raises(InputError, match="a training has no grid"):
         launch.train(file, **arguments, grid_overrides={"model.blocks": "1,2"})
+
+
+def test_figures_chosen_on_test_go_with_the_best_on_test():
+    rows = (Published("a", {"test.accuracy": "88.9"}, "", chosen_on_test=True), Published("b", {"test.accuracy": "80.0"}, ""))
+    layout = TableLayout("t", (), scores=("dev.accuracy", "test.accuracy"), published=rows)
+    swept = Sweep("s", default_config(), {}, (0,), layout)
+    table = launch.changed(swept, overrides={"training.best_on_test": "True"}).table
+    assert [dict(row.scores) for row in table.published] == [
+        {"test.accuracy": "88.9", "best_on_test.accuracy": "88.9"}, {"test.accuracy": "80.0"},
+    ]  # fmt: skip
+    assert launch.changed(swept).table.published == rows
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")])

@@ -60,3 +60,30 @@ def test_the_estimate_is_near_what_the_compiler_takes():
     if answer["compiled"] is None:
         pytest.skip("the compiler does not tell")
     assert answer["compiled"] == pytest.approx(memory.Needs(**answer["needs"]).of(2), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "limits"),
+    [
+        ("0::/\n", {"memory.max": "17179869184\n"}, [17179869184]),
+        ("0::/job/step\n", {"job/step/memory.max": "max\n", "job/memory.max": "9000\n", "memory.max": "max\n"}, [9000]),
+        ("4:memory:/job\n3:cpu:/\n", {"memory/job/memory.limit_in_bytes": "5000\n", "memory.max": "1\n"}, [5000]),
+        ("4:memory:/of/the/host\n0::/\n", {"memory/memory.limit_in_bytes": "6000\n"}, [6000]),  # seen from a container
+        ("nothing\n", {}, []),
+    ],
+)
+def test_what_a_container_or_a_batch_system_grants_is_a_limit(tmp_path, groups, files, limits):
+    (tmp_path / "cgroup").write_text(groups)
+    for name, text in files.items():
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text(text)
+    assert memory.granted_bytes(tmp_path / "cgroup", tmp_path / "root") == limits
+    assert memory.granted_bytes(tmp_path / "none", tmp_path / "root") == []
+
+
+def test_a_device_offers_no_more_than_is_granted(monkeypatch):
+    (device, *_) = jax.devices()
+    if device.platform != "cpu":
+        pytest.skip("of a CPU")
+    monkeypatch.setattr(memory, "granted_bytes", lambda: [10_000 * len(jax.devices())])
+    assert memory.device_bytes(device) == 10_000

@@ -18,6 +18,12 @@ def test_the_caption_says_test_was_scored_only_where_there_is_a_test_split():
     assert choice(4927, 0) == "Checkpoint chosen on dev accuracy; test, where there is one, scored once, with that checkpoint."
 
 
+def test_the_caption_says_when_test_was_scored_more_often():
+    asked = record()["config"] | {"training": {"best_on_test": True}}
+    (said,) = make_table([record(config=asked)], LAYOUT).caption[1:2]
+    assert said == "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
+
+
 def test_caption_says_how_the_numbers_came_about():
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "best_on_test.accuracy"), notes=("Not GloVe.",))
     for text in (

@@ -82,19 +82,20 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     return Interval(mean, mean - reach, mean + reach, confidence, len(values))
 
 
-def judge(interval: Interval, published: float, higher_is_better: bool = True) -> str:
+def judge(interval: Interval, published: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
     """What an interval says about a published number.
 
     Arguments:
       interval: of the mean of our scores.
       published: the number, in the same unit.
       higher_is_better: whether a greater score is the better one.
+      rounding: how far the number may lie from what it was rounded from.
 
     Returns:
-      "covers" if the number lies in the interval, ends included; else "beats" if all of the interval is better than it, and
+      "covers" if the number lies in the interval, ends included, or may have been rounded from one that does; else "beats" if all of the interval is better than it, and
       "misses" if all of it is worse.
     """
-    if interval.lower <= published <= interval.upper:
+    if interval.lower - rounding <= published <= interval.upper + rounding:
         return "covers"
     return "beats" if (interval.mean > published) == higher_is_better else "misses"
 

@@ -46,6 +46,7 @@ _TREC_FOLDER = "jacana-qa-naacl2013-data-results"
 
 def _trecqa(name: str, train: str, *, clean: bool) -> Source:
     kept = "questions with right and wrong answers only"
+    counted = "MAP and MRR over the questions with right and wrong answers"
     return Source(
         name=name,
         task="ranking",
@@ -56,7 +57,7 @@ def _trecqa(name: str, train: str, *, clean: bool) -> Source:
         selection="map",
         # The clean sets differ in dev and test (Rao et al., 2016, Table 1); all questions are trained on.
         read_split={"train": trecqa.read},
-        about={"dev": kept, "test": kept} if clean else {},
+        about=dict.fromkeys(("dev", "test"), kept if clean else counted),
     )
 
 

@@ -1,5 +1,6 @@
 """What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.sweep import Run
 from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.training.progress import Listener
+from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 # Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
 SHARE_OF_PEAK = 0.5
@@ -166,7 +168,9 @@ class Display(Listener):
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         if scores:
-            several = f"best {max(scores):.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            defined = [value for value in scores if not math.isnan(value)] or scores
+            best = max(defined) if HIGHER_IS_BETTER[score] else min(defined)
+            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
             told = several if len(scores) > 1 else f"{scores[0]:.4f}"
             self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {told}")
 

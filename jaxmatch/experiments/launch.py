@@ -21,7 +21,7 @@ from jaxmatch.experiments.reading import SweepFolder, read_sweep_folder, write_n
 from jaxmatch.experiments.records import best_record
 from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
-from jaxmatch.experiments.tables import Table, TableLayout, check_layout, make_table
+from jaxmatch.experiments.tables import Published, Table, TableLayout, check_layout, make_table
 from jaxmatch.experiments.workdir import TIMING_FILE, Workdir
 from jaxmatch.training.scores import score_names
 
@@ -248,20 +248,31 @@ def changed(
     order = {**planned.table.order, **grid}
     selection = config.training.selection
     scores = planned.table.scores or SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+    published = planned.table.published
     if config.training.best_on_test:
         on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]
         scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
+        published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
     now = flatten(config)
     # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a result.
     different = [f"{key}={now[key]}" for key in overrides if now[key] != known.get(key) and not key.startswith(NOT_IDENTITY)]
     notes = planned.table.notes + ((f"Settings changed from the sweep file's: {', '.join(different)}",) if different else ())
-    layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores, notes=notes)
+    layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores, notes=notes, published=published)
     if seeds is not None:
         first = tuple(planned.seeds)[:seeds]
         following = max(first, default=-1) + 1
         first += tuple(range(following, following + seeds - len(first)))
         planned = dataclasses.replace(planned, seeds=first)
     return dataclasses.replace(planned, config=config, grid=grid, table=layout)
+
+
+def _on_test(row: Published) -> dict[str, str]:
+    """Published test scores that go with "best on test", because they were chosen there."""
+    return {
+        score.replace("test.", "best_on_test.", 1): text
+        for score, text in row.scores.items()
+        if row.chosen_on_test and score.startswith("test.")
+    }
 
 
 def _values(text: str) -> Sequence[Any]:

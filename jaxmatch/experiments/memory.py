@@ -1,9 +1,11 @@
 """How many replicas fit."""
 
+import contextlib
 import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -138,4 +140,24 @@ def device_bytes(device: jax.Device) -> int:
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:
         return statistics["bytes_limit"]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // max(1, len(jax.devices()))
+    return min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *granted_bytes()) // max(1, len(jax.devices()))
+
+
+def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:
+    """What Linux's control groups, of a container or a batch system, grant this process; each is a limit."""
+    try:
+        lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
+    except OSError:
+        return []
+    limits = []
+    for line in lines:
+        if len(line) != 3 or (line[1] and "memory" not in line[1].split(",")):  # version 2 has no names, version 1 a tree of its own for memory
+            continue
+        base, name = (root / "memory", "memory.limit_in_bytes") if line[1] else (root, "memory.max")
+        inner = base / line[2].lstrip("/")
+        for folder in (inner, *inner.parents):
+            with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+                limits.append(int((folder / name).read_text()))
+            if folder == base:
+                break
+    return limits

@@ -1,6 +1,7 @@
 """What a sweep will do, settled before anything trains."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
@@ -61,7 +62,7 @@ class Plan:
     sweep: Sweep
     cohorts: tuple[PlannedCohort, ...]
 
-    @property
+    @functools.cached_property
     def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:
         """Run name -> the run and its cohort."""
         return {

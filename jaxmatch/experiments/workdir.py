@@ -197,7 +197,7 @@ class Workdir:
         """
         try:
             with cohort.lock().acquire(blocking=False):
-                if any(cohort.checkpoints.glob("[0-9]*")):
+                if any(path.name.isdigit() for path in cohort.checkpoints.glob("*")):  # whole ones
                     raise InputError(
                         f"{len(cohort.runs)} runs were begun here together, some of which are not asked for now",
                         path=cohort.path,

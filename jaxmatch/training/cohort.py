@@ -25,6 +25,8 @@ from jaxmatch.training.step import ReplicaState
 
 # The host waits for the device about this often, to show progress and to look at the clock.
 SECONDS_BETWEEN_LOOKS = 0.5
+# Of the time, about: training waits while one is written.
+MOST_FOR_CHECKPOINTS = 0.05
 # Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
 EVALUATION_BUCKETS = 4
 
@@ -142,7 +144,7 @@ class Cohort:
             state, best = self._restore(checkpoints, state, best, listener)
         state, best = self.lockstep.by_replica(state), self.lockstep.by_replica(best)
         total = self._training["epochs"] * self.lockstep.batches.steps_per_epoch
-        self._saved_at = time.perf_counter()
+        self._saved_at, self._save_seconds = time.perf_counter(), 0.0
         state = self._drop(state, dropped)
         epochs, begun = self._training["epochs"], self._epoch
         while self._epoch < (epochs if until is None else min(until, epochs)) and not self._all_done():
@@ -212,7 +214,7 @@ class Cohort:
                 state = self._restack(state)
                 if self.lockstep.slots is not slots and self._index < steps:
                     epoch = self.lockstep.epoch(self._epoch)
-            if checkpoints is not None and time.perf_counter() - self._saved_at > self._execution["checkpoint_seconds"]:
+            if checkpoints is not None and time.perf_counter() - self._saved_at > self._seconds_between_checkpoints():
                 self._save(checkpoints, state, best)
             looked_at, looked = self._index, time.perf_counter()
         self._epoch, self._index = self._epoch + 1, 0
@@ -356,6 +358,7 @@ class Cohort:
             "epoch": self._epoch,
             "index": self._index,
             "slots": self.lockstep.slots.tolist(),
+            "devices": self.lockstep.device_count,
             "progress": [dataclasses.asdict(progress) for progress in self._progress],
             "seconds": self.seconds,
             "answered": self.answered,
@@ -364,7 +367,13 @@ class Cohort:
         number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         checkpoints.save(number, {"state": state, "best": best}, notes)
         self._saved_at = time.perf_counter()
-        self.seconds["checkpoint"] += self._saved_at - start
+        self._save_seconds = self._saved_at - start
+        self.seconds["checkpoint"] += self._save_seconds
+
+    def _seconds_between_checkpoints(self) -> float:
+        """As configured, or longer where there is so much to write that it would take more than a small part of the time."""
+        asked = self._execution["checkpoint_seconds"]
+        return max(asked, self._save_seconds / MOST_FOR_CHECKPOINTS) if asked else 0.0
 
     def _restore(self, checkpoints: Checkpoints, state, best, listener: Listener):
         restored = checkpoints.restore({"state": state, "best": best})
@@ -372,7 +381,13 @@ class Cohort:
             return state, best
         arrays, notes = restored
         self._epoch, self._index = notes["epoch"], notes["index"]
-        self.lockstep.slots = np.asarray(notes["slots"])
+        state, best = arrays["state"], arrays["best"]
+        slots = np.asarray(notes["slots"])
+        if notes.get("devices", self.lockstep.device_count) == self.lockstep.device_count:
+            self.lockstep.slots = slots
+        else:
+            state = self.lockstep.spread(state, slots)
+            best = self.lockstep.rows_for(best[: len(self._progress)])
         self._progress = [RunProgress(**progress) for progress in notes["progress"]]
         self._update_active()
         self.seconds.update(notes["seconds"])
@@ -381,7 +396,7 @@ class Cohort:
         # A checkpoint of an older version does not count them.
         self.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(self.lockstep.slots)})
         listener.resumed(steps, self._training["epochs"] * self.lockstep.batches.steps_per_epoch)
-        return arrays["state"], arrays["best"]
+        return state, best
 
     def _results(self, best) -> list[RunResult]:
         tests: list[dict | None] = [None] * len(self._progress)

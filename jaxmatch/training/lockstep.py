@@ -125,6 +125,11 @@ class Lockstep:
         return -(-count // self._mesh.size) * self._mesh.size
 
     @property
+    def device_count(self) -> int:
+        """How many devices share the slots."""
+        return self._mesh.size
+
+    @property
     def compile_seconds(self) -> float:
         """What compiling the programs of this signature has taken so far, for this cohort and others."""
         _, *compiled = self.programs
@@ -186,6 +191,25 @@ class Lockstep:
             self._placed = self.by_replica((*self._slot_settings(), active))
             self._placed_for = key
         return self._placed
+
+    def spread(self, state: ReplicaState, slots: np.ndarray) -> ReplicaState:
+        """Takes over a state of other slots, that of a cohort on another number of devices; those that only filled are left out.
+
+        Arguments:
+          state: of all of them.
+          slots: their runs, as in `slots`.
+
+        Returns:
+          The state of the slots as they are now.
+        """
+        kept = np.flatnonzero(slots >= 0)
+        self.slots = np.full(self._whole(len(kept)), -1)
+        self.slots[: len(kept)] = slots[kept]
+        return self.rows_for(jax.tree.map(lambda leaf: leaf[kept], state))
+
+    def rows_for(self, tree: Any) -> Any:
+        """Leaves with as many rows, or a few more copies of the first, as the devices share evenly."""
+        return jax.tree.map(lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._whole(len(leaf)) - len(leaf), axis=0)]), tree)
 
     def restack(self, state: ReplicaState, kept: Sequence[int]) -> ReplicaState:
         """Halves the slots, if that leaves one for every slot in `kept`; the others are given up.

@@ -19,16 +19,17 @@ LABEL = "CSRAN (paper, GloVe)"
 SEEDS = 5
 ORIGINAL = "Original"
 DATA_SETS = {
-    "snli": DataSet("SNLI", "csran_snli", "2", pairs=570_000),
-    "scitail": DataSet("SciTail", "csran_scitail", "3", pairs=27_000),
-    "quora": DataSet("Quora", "csran_quora", "4", pairs=400_000),
+    "snli": DataSet("SNLI", "csran_snli", "2", pairs=570_000, training_pairs=549_367),
+    "scitail": DataSet("SciTail", "csran_scitail", "3", pairs=27_000, training_pairs=23_596),
+    "quora": DataSet("Quora", "csran_quora", "4", pairs=400_000, training_pairs=384_348),
     "twitter_url": DataSet("TwitterURL", "csran_twitter_url", "5", ("dev.f1", "test.f1"), 51_000),
-    "trecqa": DataSet("TrecQA", "csran_trecqa_all_clean", "6", ("dev.map", "test.map", "test.mrr"), 56_000),
+    "trecqa": DataSet("TrecQA", "csran_trecqa_all_clean", "6", ("dev.map", "test.map", "test.mrr"), 56_000, 53_417),
     "ubuntu": DataSet(
         "Ubuntu",
         "csran_ubuntu",
         "7",
         ("dev.recall_at_1", "test.accuracy", "test.recall_at_1", "test.recall_at_2", "test.recall_at_5"),
+        1_000_000,
         1_000_000,
     ),
 }
@@ -115,6 +116,13 @@ _MAIN = {
         ("CSRAN", "83.9", "0.556", "0.692", "0.880"),
     ),
 }
+# Scores of the paper whose namesakes here are not known to be, or are not, the same quantity.
+_UNLIKE: Mapping[str, Mapping[str, str]] = {
+    "twitter_url": {
+        "test.f1": "the corpus's own evaluation takes the best F1 over all thresholds on test, ours is that of the likelier label"
+    },
+    "ubuntu": {"test.accuracy": "ours is over ten candidates of which nine are wrong, where always answering no has 90.0"},
+}
 # Table 8, dev sets.
 _ABLATION_SCORES = {"snli": ("dev.accuracy",), "scitail": ("dev.accuracy",), "trecqa": ("dev.map", "dev.mrr")}
 _ABLATION = {
@@ -149,7 +157,9 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
     scores = tuple(score for score in data.scores if score.startswith("test."))
     source = f"{CITATION}, Table {data.main_table}"
     *others, (_, *figures) = _MAIN[name]
-    own = Published(LABEL, dict(zip(scores, figures, strict=True)), source, _stated(config))
+    own = Published(
+        LABEL, dict(zip(scores, figures, strict=True)), source, _stated(config), data.training_pairs, unlike=_UNLIKE.get(name, {})
+    )
     return (own, *compared(others, scores, source))
 
 
@@ -164,7 +174,11 @@ def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
     scores = _ABLATION_SCORES.get(name, ())
     return tuple(
         Published(
-            LABEL, dict(zip(scores, figures[name], strict=True)), f"{CITATION}, Table 8", {"variant": row, **_stated(config)}
+            LABEL,
+            dict(zip(scores, figures[name], strict=True)),
+            f"{CITATION}, Table 8",
+            {"variant": row, **_stated(config)},
+            DATA_SETS[name].training_pairs,
         )
         for row, figures in _ABLATION.items()
         if scores

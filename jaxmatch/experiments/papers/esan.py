@@ -16,9 +16,9 @@ LABEL = "ESAN (paper, GloVe 840B)"
 SEEDS = 5
 ORIGINAL = "ESAN"
 DATA_SETS = {
-    "snli": DataSet("SNLI", "esan_snli", "1"),
-    "quora": DataSet("Quora", "esan_quora", "2"),
-    "multinli": DataSet("MultiNLI", "esan_multinli", "3"),
+    "snli": DataSet("SNLI", "esan_snli", "1", training_pairs=549_367),
+    "quora": DataSet("Quora", "esan_quora", "2", training_pairs=384_348),
+    "multinli": DataSet("MultiNLI", "esan_multinli", "3", training_pairs=392_702),
 }
 NOTES = {
     "multinli": (
@@ -131,7 +131,7 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
         return ()
     source = f"{CITATION}, Table {DATA_SETS[name].main_table}"
     known = {"parameters": "3.9M"} if name == "quora" else {}  # Table 5
-    own = Published(LABEL, _ESAN[name], source, _stated(name, config) | known)
+    own = Published(LABEL, _ESAN[name], source, _stated(name, config) | known, DATA_SETS[name].training_pairs)
     return (own, *compared(_COMPARED[name], tuple(_ESAN[name]), source))
 
 
@@ -140,6 +140,12 @@ def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
     if name != "quora":
         return ()
     return tuple(
-        Published(LABEL, {"dev.accuracy": figure}, f"{CITATION}, Table 4", {"variant": row, **_stated(name, config)})
+        Published(
+            LABEL,
+            {"dev.accuracy": figure},
+            f"{CITATION}, Table 4",
+            {"variant": row, **_stated(name, config)},
+            DATA_SETS[name].training_pairs,
+        )
         for row, figure in _ABLATION.items()
     )

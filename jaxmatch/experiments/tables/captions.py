@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.experiments.tables import numbers
+from jaxmatch.experiments.tables import fields, numbers
 
 OWN_VECTORS = "the data set's own"
 
@@ -105,7 +105,10 @@ def caption(
     tested = {bool(record["data"]["test"]) for record in records}
     if "test" in parts and True in tested:
         where = "" if tested == {True} else ", where there is one,"
-        sentences.append(f"{choice}; test{where} scored once, with that checkpoint.")
+        if any(fields.setting_of(record, "training.best_on_test") for record in records):
+            sentences.append(f"{choice}; test{where} scored with that checkpoint, and besides at every evaluation.")
+        else:
+            sentences.append(f"{choice}; test{where} scored once, with that checkpoint.")
     else:
         sentences.append(f"{choice}.")
     if "best_on_test" in parts:

@@ -118,10 +118,28 @@ def published_number(score: str, text: str) -> float | None:
     return float(match[1]) / (100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0)
 
 
-def verdict(summary: Summary, score: str, text: str) -> str:
-    """Whether the interval of our mean "covers" the published number, "beats" or "misses" it; "" where nothing can be said."""
-    name = score.partition(".")[2]
+def other_training_set(cell: Cell, published: Published) -> bool:
+    """Whether the models of a cell were trained on more or fewer pairs than a published one, by more than a hundredth."""
+    wanted = published.training_pairs
+    return bool(wanted) and any(abs(record["data"]["train"] - wanted) > wanted / 100 for record in cell.records)
+
+
+def verdict(cell: Cell, score: str, published: Published) -> str:
+    """Whether the interval of our mean "covers" the published number, "beats" or "misses" it; "" where nothing can be said.
+
+    Nothing can be said from fewer than two seeds or from seeds that all agree, beside another training set, and of a score that is
+    not the same quantity.
+    """
+    name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
     ours, theirs = interval(summary), published_number(score, text)
-    if ours is None or theirs is None or name not in HIGHER_IS_BETTER:
+    if ours is None or not summary.deviation or theirs is None or name not in HIGHER_IS_BETTER:
         return ""
-    return significance.judge(ours, theirs, HIGHER_IS_BETTER[name])
+    if score in published.unlike or other_training_set(cell, published):
+        return ""
+    return significance.judge(ours, theirs, HIGHER_IS_BETTER[name], rounding=_rounding(score, text))
+
+
+def _rounding(score: str, text: str) -> float:
+    """Half a unit of the last digit of a published number, as a share where ours are."""
+    digits = re.match(r"\s*[-+−]?\d+(?:\.(\d+))?", text)[1] or ""
+    return 0.5 * 10.0 ** -len(digits) / (100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0)

@@ -41,8 +41,8 @@ def as_csv(table: Content) -> str:
         sizes = dict.fromkeys(record["parameters"] for record in cell.records)
         counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
         numbers: list[Any] = []
-        for score, summary in cell.scores.items():
-            told = _score_as_json(summary, score, differences.get((place, score)), beside.get(place))
+        for score in cell.scores:
+            told = _score_as_json(cell, score, differences.get((place, score)), beside.get(place))
             flat = told | told.get("difference", {}) | (told["interval"] or {})
             flat |= {"published": told.get("published", {}).get("value"), "verdict": told.get("published", {}).get("verdict")}
             numbers += [flat.get(name) for name in names]
@@ -74,8 +74,9 @@ def as_json(table: Content) -> str:
 
 
 def _score_as_json(
-    summary: Summary, score: str, difference: comparisons.Difference | None, published: Published | None
+    cell: Cell, score: str, difference: comparisons.Difference | None, published: Published | None
 ) -> dict[str, Any]:
+    summary = cell.scores[score]
     interval = comparisons.interval(summary)
     told: dict[str, Any] = {
         "mean": summary.mean,
@@ -93,7 +94,7 @@ def _score_as_json(
             "label": published.label,
             "text": text,
             "value": comparisons.published_number(score, text),
-            "verdict": comparisons.verdict(summary, score, text) or None,
+            "verdict": comparisons.verdict(cell, score, published) or None,
         }
     return told
 
@@ -105,8 +106,7 @@ def _cell_as_json(
     beside: Mapping[comparisons.Place, Published],
 ) -> dict[str, Any]:
     scores = {
-        score: _score_as_json(summary, score, differences.get((place, score)), beside.get(place))
-        for score, summary in cell.scores.items()
+        score: _score_as_json(cell, score, differences.get((place, score)), beside.get(place)) for score in cell.scores
     }
     runs = []
     for record in sorted(cell.records, key=lambda each: each["seed"]):

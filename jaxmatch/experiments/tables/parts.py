@@ -15,12 +15,19 @@ class Published:
       source: where it was printed: "Yang et al. (2019), Table 4".
       settings: what stands in its other columns: a grid key, "parameters" or "seeds" -> value. Where just one cell of a
         table has all these settings (besides the last two), the scores stand beside those of that cell, not in a row below.
+      training_pairs: of the set it was trained on, or 0: not told. Beside models trained on another number of pairs (by more than a
+        hundredth) nothing is said of beating or missing, and the table tells the number.
+      chosen_on_test: whether the released setting behind it chooses checkpoints on the test set, which a table then tells.
+      unlike: score -> why ours of that name is not to be held against it: told, and nothing is said of beating or missing.
     """
 
     label: str
     scores: Mapping[str, str]
     source: str
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    training_pairs: int = 0
+    chosen_on_test: bool = False
+    unlike: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,7 +103,9 @@ def _published_text(cell: Cell, score: str, published: Published | None) -> Text
     if published is None or score not in published.scores:
         return Text("")
     text = published.scores[score]
-    verdict = comparisons.verdict(cell.scores[score], score, text)
+    verdict = comparisons.verdict(cell, score, published)
+    if comparisons.other_training_set(cell, published):
+        verdict = f"{published.training_pairs:,} training pairs"
     return Text(f"{text} ({verdict})" if verdict else text)
 
 
@@ -177,6 +179,8 @@ def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple
         told = [f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown]
         if stands_beside:  # where a row below has columns for these
             told += [f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings]
+        told += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
+        told += [f"{numbers.score_heading(name)}: {reason}" for name, reason in published.unlike.items() if name in table.layout.scores]
         those = labels.setdefault("; ".join([published.source, *told]), [])
         those += [published.label] if published.label not in those else []
     return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
@@ -200,15 +204,16 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         tested = any(difference.test for difference in plan.differences.values())
         signs.append(f"Differences are to {name}{test if tested else ''}.")
     judged = {
-        comparisons.verdict(cell.scores[score], score, plan.beside[place].scores[score])
+        comparisons.verdict(cell, score, plan.beside[place])
         for place, _, cell in comparisons.cells(table)
         for score in table.layout.scores
         if place in plan.beside and score in plan.beside[place].scores
     }
     if judged - {""}:
         signs.append(
-            f"covers, beats, misses: the published number lies in the {significance.CONFIDENCE:.0%} confidence interval of our "
-            "mean over the seeds (Student's t); the whole interval is better; the whole interval is worse."
+            f"covers, beats, misses: the published number, but for its rounding, lies in the {significance.CONFIDENCE:.0%} confidence "
+            "interval of our mean over the seeds (Student's t); the whole interval is better; the whole interval is worse. How much the "
+            "published number itself depends on seeds is not in it."
         )
     return signs
 
