@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import pytest
 from hypothesis import given
@@ -87,3 +89,12 @@ def test_a_device_offers_no_more_than_is_granted(monkeypatch):
         pytest.skip("of a CPU")
     monkeypatch.setattr(memory, "granted_bytes", lambda: [10_000 * len(jax.devices())])
     assert memory.device_bytes(device) == 10_000
+
+
+def test_an_evaluation_of_more_rows_counts_where_all_replicas_are_side_by_side():
+    module = models.build(MODEL, outputs=3)
+    needs = functools.partial(memory.needs, module, "classification", DIMENSIONS, [(4, 8)])
+    assert memory.answer_bytes(module, "classification", DIMENSIONS, 4, 8) < memory.step_bytes(module, "classification", DIMENSIONS, 4, 8)
+    assert needs("gpu", [(4, 8)]) == needs("gpu")
+    assert needs("gpu", [(4, 8), (512, 8)]).step == memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8) > needs("gpu").step
+    assert needs("cpu", [(512, 8)]) == needs("cpu")

@@ -94,12 +94,25 @@ def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int)
     return int(SHARE_HELD * peak_bytes(step_program(module, task, dimensions, batch, length)))
 
 
+@functools.lru_cache(maxsize=256)
+def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int) -> int:
+    """The same of what scores a batch: a forward pass, of as many rows as an evaluation has."""
+    flat = flattening(module, dimensions)
+    state, *_, split, vectors = step_shapes(module, task, dimensions, rows, length)
+
+    def answer(parameters, tokens, sentences, vectors):
+        return module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
+
+    program = jax.make_jaxpr(answer)(state.parameters, split["tokens"], split["sentences"], vectors).jaxpr
+    return int(SHARE_HELD * peak_bytes(program))
+
+
 @dataclasses.dataclass(frozen=True)
 class Needs:
     """An estimate of the memory that replicas need on a device.
 
     Attributes:
-      step: bytes that a step of one replica holds beside its state, at the largest shape.
+      step: bytes that a step of one replica, or its answer in an evaluation, holds beside its state, at the largest shape.
       parameters: bytes of one replica's parameters.
       most: how many are computed side by side (training/replicas.py).
     """
@@ -127,11 +140,20 @@ class Needs:
         return len(devices) * self.within(SHARE_TO_USE * device_bytes(devices[0]))
 
 
-def needs(module: Any, task: str, dimensions: int, shapes: Iterable[tuple[int, int]], platform: str) -> Needs:
-    """What training a model with batches of some (pairs, tokens) needs on devices of a platform."""
+def needs(
+    module: Any,
+    task: str,
+    dimensions: int,
+    shapes: Iterable[tuple[int, int]],
+    platform: str,
+    answered: Iterable[tuple[int, int]] = (),
+) -> Needs:
+    """What training a model with batches of some (pairs, tokens), and evaluating it with others, needs on devices of a platform."""
     shapes = list(shapes)
     step = max(step_bytes(module, task, dimensions, *shape) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
+    if most is None:  # where replicas take turns, an evaluation holds the answers of few
+        step = max([step, *(answer_bytes(module, task, dimensions, *shape) for shape in answered)])
     return Needs(step, 4 * parameter_count(module, dimensions), most)
 
 

@@ -41,4 +41,5 @@ class Perceptron(nn.Module):
                 seen = (HighwayLayer(self.features, **options, name=f"hidden_{layer}")(*seen),)
             else:
                 seen = (Linear(self.features, "relu", **options, name=f"hidden_{layer}")(*seen),)
-        return Linear(self.outputs, **options, name="output")(*Dropout().in_parts(seen, dropout_rate))
+        # Logits in float32 whatever the rest is in, as in layers/prediction.py.
+        return Linear(self.outputs, precision="float32", name="output")(*Dropout().in_parts(seen, dropout_rate))

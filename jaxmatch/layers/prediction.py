@@ -37,4 +37,6 @@ class Prediction(nn.Module):
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
         seen = jnp.concatenate(PREDICTIONS[self.kind](a, b), axis=-1)
         hidden = Dense(self.features, **options, name="hidden")(Dropout()(seen, dropout_rate))
+        # Logits in float32 whatever the rest is in: a ranking must not tie what bfloat16 cannot tell apart.
+        options |= {"precision": "float32"}
         return Dense(self.outputs, activated=False, **options, name="output")(Dropout()(hidden, dropout_rate))

@@ -11,13 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.data.batches import evaluation_rows
-from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training import schedule
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.evaluation import Evaluator, mean_loss
+from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, mean_loss
 from jaxmatch.training.lockstep import Epoch, Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.scores import HIGHER_IS_BETTER, score
@@ -27,8 +25,6 @@ from jaxmatch.training.step import ReplicaState
 SECONDS_BETWEEN_LOOKS = 0.5
 # Of the time, about: training waits while one is written.
 MOST_FOR_CHECKPOINTS = 0.05
-# Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
-EVALUATION_BUCKETS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,17 +244,18 @@ class Cohort:
     def evaluator(self, split: str) -> Evaluator:
         """What scores a split."""
         if split not in self._evaluators:
-            # The shapes are those of dev and test together, so that what scores one is compiled for both.
-            lengths = [self._data.splits[name].lengths for name in ("dev", "test") if name in self._data.splits]
-            count = min(EVALUATION_BUCKETS, self._training["maximum_buckets"])
-            buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=count)
+            buckets, rows = evaluation_shapes(
+                self._data.splits,
+                batch_size=self._execution["evaluation_batch_size"],
+                maximum_buckets=self._training["maximum_buckets"],
+            )
             self._evaluators[split] = Evaluator(
                 self._data.splits[split],
                 self.lockstep.programs.evaluate,
                 self.lockstep.everywhere,
                 self.lockstep.vectors,
                 buckets=buckets,
-                rows=evaluation_rows(lengths, buckets, self._execution["evaluation_batch_size"]),
+                rows=rows,
             )
         return self._evaluators[split]
 

@@ -1,17 +1,40 @@
 """Outputs of every replica for every pair of a split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxmatch.data.batches import evaluation_batches
+from jaxmatch.data.batches import evaluation_batches, evaluation_rows
+from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.encoding import EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training.programs import Program
 from jaxmatch.training.replicas import most_at_once, over_replicas
 from jaxmatch.training.step import Flattening
+
+
+# Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
+EVALUATION_BUCKETS = 4
+
+
+def evaluation_shapes(
+    splits: Mapping[str, EncodedSplit], *, batch_size: int, maximum_buckets: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What dev and test are padded to. The shapes are those of both together, so that what scores one is compiled for both.
+
+    Arguments:
+      splits: name -> split.
+      batch_size: the most rows in a batch.
+      maximum_buckets: the most lengths that training is padded to.
+
+    Returns:
+      The lengths, and the rows of a batch of each.
+    """
+    lengths = [splits[name].lengths for name in ("dev", "test") if name in splits]
+    buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=min(EVALUATION_BUCKETS, maximum_buckets))
+    return buckets, evaluation_rows(lengths, buckets, batch_size)
 
 
 def cohort_outputs(flat: Flattening, platform: str) -> Callable:
