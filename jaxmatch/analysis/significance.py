@@ -92,8 +92,8 @@ def judge(interval: Interval, published: float, higher_is_better: bool = True, r
       rounding: how far the number may lie from what it was rounded from.
 
     Returns:
-      "covers" if the number lies in the interval, ends included, or may have been rounded from one that does; else "beats" if all of the interval is better than it, and
-      "misses" if all of it is worse.
+      "covers" if the number lies in the interval, ends included, or may have been rounded from one that does; else "beats" if all
+      of the interval is better than it, and "misses" if all of it is worse.
     """
     if interval.lower - rounding <= published <= interval.upper + rounding:
         return "covers"

@@ -75,5 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
         command=arguments.command_line,
         say=lambda name: print(f"timing {name}", file=sys.stderr),
     )
-    print(times(record, "markdown"))
-    timing.write(record, workdir)
+    try:
+        timing.write(record, workdir)
+    finally:  # what took minutes is shown even where it cannot be kept
+        print(times(record, "markdown"))

@@ -137,7 +137,7 @@ def _train(
         raise InputError(
             f"{len(runs)} runs at once do not fit the memory of the device",
             path=folder.path,
-            remedy="remove this folder and start again with a smaller --config.execution.maximum_replicas",
+            remedy="free memory and start it again, or remove this folder and start anew with a smaller --config.execution.maximum_replicas",
         ) from error
     finally:
         checkpoints.close()

@@ -173,7 +173,8 @@ def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/
         return []
     limits = []
     for line in lines:
-        if len(line) != 3 or (line[1] and "memory" not in line[1].split(",")):  # version 2 has no names, version 1 a tree of its own for memory
+        # Version 2 has no names, version 1 a tree of its own for memory.
+        if len(line) != 3 or (line[1] and "memory" not in line[1].split(",")):
             continue
         base, name = (root / "memory", "memory.limit_in_bytes") if line[1] else (root, "memory.max")
         inner = base / line[2].lstrip("/")

@@ -87,9 +87,10 @@ class Sweep:
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        if not isinstance(self.config, ConfigDict) or (missing := set(SECTIONS).difference(self.config)):
-            lacking = f"lacks {', '.join(sorted(missing))}" if isinstance(self.config, ConfigDict) else f"is a {type(self.config).__name__}"
-            raise TypeError(f"the config of the sweep {lacking}: begin with default_config()")
+        if not isinstance(self.config, ConfigDict):
+            raise TypeError(f"the config of the sweep is a {type(self.config).__name__}: begin with default_config()")
+        if missing := set(SECTIONS).difference(self.config):
+            raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
         if not isinstance(self.table, TableLayout):
             raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
         for name in ("grid", "variants"):

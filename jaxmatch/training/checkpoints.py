@@ -68,7 +68,8 @@ class Checkpoints:
         notes = json.loads(json.dumps(notes))
         sealed = {"notes": notes, "digest": _digest(arrays, notes)}
         items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(sealed))
-        for old in {number, *self._damaged}.intersection(self._manager.all_steps()):  # its own was left by a run stopped right after it
+        # One of its own number was left by a run that was stopped right after it.
+        for old in {number, *self._damaged}.intersection(self._manager.all_steps()):
             self._manager.delete(old)
         self._damaged.clear()
         try:

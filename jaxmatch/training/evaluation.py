@@ -14,7 +14,6 @@ from jaxmatch.training.programs import Program
 from jaxmatch.training.replicas import most_at_once, over_replicas
 from jaxmatch.training.step import Flattening
 
-
 # Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
 EVALUATION_BUCKETS = 4
 

@@ -112,10 +112,16 @@ def interval(summary: Summary) -> significance.Interval | None:
 
 def published_number(score: str, text: str) -> float | None:
     """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are; None if it is none."""
-    match = re.match(r"\s*([-+]?\d+(?:\.\d+)?)", text.replace("−", "-"))
+    return _number_and_rounding(score, text)[0]
+
+
+def _number_and_rounding(score: str, text: str) -> tuple[float | None, float]:
+    """The same, and half a unit of its last digit."""
+    match = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text.replace("−", "-"))
     if match is None:
-        return None
-    return float(match[1]) / (100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0)
+        return None, 0.0
+    unit = 100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0
+    return float(match[1]) / unit, 0.5 * 10.0 ** -len(match[2] or "") / unit
 
 
 def other_training_set(cell: Cell, published: Published) -> bool:
@@ -131,15 +137,9 @@ def verdict(cell: Cell, score: str, published: Published) -> str:
     not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
-    ours, theirs = interval(summary), published_number(score, text)
+    ours, (theirs, rounding) = interval(summary), _number_and_rounding(score, text)
     if ours is None or not summary.deviation or theirs is None or name not in HIGHER_IS_BETTER:
         return ""
     if score in published.unlike or other_training_set(cell, published):
         return ""
-    return significance.judge(ours, theirs, HIGHER_IS_BETTER[name], rounding=_rounding(score, text))
-
-
-def _rounding(score: str, text: str) -> float:
-    """Half a unit of the last digit of a published number, as a share where ours are."""
-    digits = re.match(r"\s*[-+−]?\d+(?:\.(\d+))?", text)[1] or ""
-    return 0.5 * 10.0 ** -len(digits) / (100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0)
+    return significance.judge(ours, theirs, HIGHER_IS_BETTER[name], rounding)
