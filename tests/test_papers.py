@@ -1,6 +1,5 @@
 """The paper's rows: what they train, what was printed of them, and that the launchers hold both together."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -272,27 +271,3 @@ def test_best_on_test_is_a_column_of_its_own_where_it_is_asked_for():
         "dev.mrr", "test.map", "test.mrr", "best_on_test.map", "best_on_test.mrr",
     )  # fmt: skip
     assert not any("best" in score for score in resolved("re2_main", "wikiqa").table.scores)
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """Encoded data and compiled programs, shared by the smoke runs."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sweep", "dataset", "rows"),
-    [("re2_main", "wikiqa", 1), ("re2_ablation", "wikiqa", 2), ("re2_robustness", "quora", 2), ("csran_depth", "scitail", 1)],
-)
-def test_a_smoke_run_goes_from_the_file_to_the_table(sweep, dataset, rows, cache, tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    words = f"sweep {SWEEPS / sweep}.py --dataset {dataset} --smoke --seeds 1 --config.execution.cache_directory={cache}"
-    if sweep.startswith("csran"):
-        words += " --features none"  # tests/test_feature_sweep.py trains with them; here they are most of the time
-    assert main([*words.split(), "--workdir", str(tmp_path / "work")]) == 0
-    text = capsys.readouterr().out
-    assert ": smoke run" in text and "its scores mean nothing" in text and "Yang" not in text
-    body = [line for line in text.splitlines() if line.startswith("|")][2:]
-    assert len(body) == rows
-    assert all(re.search(r"\d\.\d", line) for line in body)
