@@ -103,9 +103,9 @@ def steps(asked: dict) -> dict:
     checkpoints = Checkpoints(Path(asked["workdir"]))
     for number in range(2):
         start = time.perf_counter()
-        outputs = cohort.evaluator("dev").outputs(state.parameters)
+        outputs = cohort.scorer.evaluator("dev").outputs(state.parameters)
         for replica in outputs:
-            cohort._scores("dev", replica)
+            cohort.scorer.scores("dev", replica)
         evaluations.append(time.perf_counter() - start)
         start = time.perf_counter()
         checkpoints.save(number, {"state": state, "best": state.parameters}, {})

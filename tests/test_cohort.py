@@ -138,8 +138,8 @@ def test_buckets_do_not_change_a_score(results):
     """Dev and test are scored in other lengths; the same parameters give the same outputs."""
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
     parameters = one.lockstep.initial().parameters
-    np.testing.assert_allclose(one.evaluator("dev").outputs(parameters), three.evaluator("dev").outputs(parameters), atol=1e-5)
-    widths = [{tokens["ids"].shape[1] for _, (tokens, _) in cohort.evaluator("dev")._batches} for cohort in (one, three)]
+    np.testing.assert_allclose(one.scorer.evaluator("dev").outputs(parameters), three.scorer.evaluator("dev").outputs(parameters), atol=1e-5)
+    widths = [{tokens["ids"].shape[1] for _, (tokens, _) in cohort.scorer.evaluator("dev")._batches} for cohort in (one, three)]
     assert [len(each) for each in widths] == [1, 3]
 
 

@@ -25,3 +25,11 @@ def test_any_number_is_better_than_none():
     progress, nan = RunProgress(), float("nan")
     assert [progress.note(entry(n, s), s, True, 0) for n, s in ((1, nan), (2, 0.1), (3, nan))] == [True, True, False]
     assert progress.best_score == 0.1
+
+
+def test_best_on_test_is_the_first_of_the_best_and_any_number():
+    progress, nan = RunProgress(), float("nan")
+    for samples, score in ((1, nan), (2, 0.4), (3, 0.6), (4, 0.6), (5, nan)):
+        progress.note_test({"mrr": score, "map": samples / 10}, "mrr", True, samples)
+    assert progress.best_on_test == {"scores": {"mrr": 0.6, "map": 0.3}, "at_samples": 3}
+    assert not progress.curve and progress.best_score is None  # it chooses no checkpoint

@@ -155,7 +155,7 @@ def _train(
             data=data,
             result=result,
             seconds=cohort.seconds,
-            answered=cohort.answered,
+            answered=cohort.scorer.answered,
             replicas=len(runs),
             devices=devices,
             steps=cohort.steps,

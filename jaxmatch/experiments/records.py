@@ -91,7 +91,7 @@ def make_record(
     """The record of a run, as plain values for JSON.
 
     `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
-    training and what it takes to answer a pair (see `Cohort.answered`) make models comparable. `dropped` tells, of a run whose
+    training and what it takes to answer a pair (see `Scorer.answered`) make models comparable. `dropped` tells, of a run whose
     status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`).
     """
     progress = result.progress

@@ -15,10 +15,10 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training import schedule
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, mean_loss
 from jaxmatch.training.lockstep import Epoch, Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
-from jaxmatch.training.scores import HIGHER_IS_BETTER, score
+from jaxmatch.training.scorer import Scorer
+from jaxmatch.training.scores import HIGHER_IS_BETTER
 from jaxmatch.training.step import ReplicaState
 
 # The host waits for the device about this often, to show progress and to look at the clock.
@@ -64,10 +64,9 @@ class Cohort:
 
     Attributes:
       lockstep: the replicas on the devices.
+      scorer: what scores them; the seconds that it counts are part of those of "evaluate".
       seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an evaluation
         had to wait for its compilation counts as "compile".
-      answered: pairs that runs answered in evaluations so far, each counted once a run, and the seconds it took, which are part of
-        those of "evaluate".
       steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
 
     Raises:
@@ -101,11 +100,15 @@ class Cohort:
             optimizer=optimizer,
             devices=tuple(devices or jax.devices()),
         )
-        self._evaluators: dict[str, Evaluator] = {}
+        self.scorer = Scorer(
+            data,
+            self.lockstep,
+            batch_size=execution["evaluation_batch_size"],
+            maximum_buckets=training["maximum_buckets"],
+        )
         self._progress = [RunProgress() for _ in seeds]
         self._epoch = self._index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
-        self.answered = {"pairs": 0, "seconds": 0.0}
         self.steps = {"lockstep": 0, "replica": 0}
 
     @property
@@ -241,47 +244,6 @@ class Cohort:
 
     # -- scores ------------------------------------------------------------------------------------------------------
 
-    def evaluator(self, split: str) -> Evaluator:
-        """What scores a split."""
-        if split not in self._evaluators:
-            buckets, rows = evaluation_shapes(
-                self._data.splits,
-                batch_size=self._execution["evaluation_batch_size"],
-                maximum_buckets=self._training["maximum_buckets"],
-            )
-            self._evaluators[split] = Evaluator(
-                self._data.splits[split],
-                self.lockstep.programs.evaluate,
-                self.lockstep.everywhere,
-                self.lockstep.vectors,
-                buckets=buckets,
-                rows=rows,
-            )
-        return self._evaluators[split]
-
-    def _outputs(self, split: str, parameters: jax.Array) -> np.ndarray:
-        """What every slot answers, `<float32>[slot, pairs, outputs]`; timed without what compiles."""
-        evaluator = self.evaluator(split)
-        start, compiled = time.perf_counter(), self.lockstep.compile_seconds
-        outputs = evaluator.outputs(parameters)
-        compiled = self.lockstep.compile_seconds - compiled
-        self.answered["seconds"] += time.perf_counter() - start - compiled
-        self.answered["pairs"] += outputs.shape[0] * outputs.shape[1]
-        return outputs
-
-    def _scores(self, split: str, outputs: np.ndarray) -> dict[str, float]:
-        """All scores of one replica's outputs, `<float32>[pairs, outputs]`, and the mean loss."""
-        data, encoded = self._data, self._data.splits[split]
-        scores = score(
-            data.task,
-            encoded.labels,
-            outputs,
-            label_names=data.labels,
-            groups=encoded.groups,
-            documents=encoded.documents,
-        )
-        return {**scores, "loss": mean_loss(data.task, outputs, encoded.labels)}
-
     def _evaluate(self, state, best, samples: int, listener: Listener) -> tuple[ReplicaState, jax.Array]:
         """Scores dev, keeps what improved, marks what stopped or diverged."""
         with self._timed("evaluate"):
@@ -294,21 +256,22 @@ class Cohort:
         """The best parameters so far and the dev scores of all runs still training."""
         losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
         self._note_divergence(state)
-        dev_outputs = self._outputs("dev", state.parameters)
+        dev_outputs = self.scorer.outputs("dev", state.parameters)
         on_test = self._training["best_on_test"] and "test" in self._data.splits
-        test_outputs = self._outputs("test", state.parameters) if on_test else None
-        slots = self.lockstep.slots
+        test_outputs = self.scorer.outputs("test", state.parameters) if on_test else None
+        slots, selection = self.lockstep.slots, self._training["selection"]
         improved = np.zeros(len(slots), bool)
         shown = []
         for slot, run in enumerate(slots):
             if run < 0 or self._progress[run].done:
                 continue
             progress = self._progress[run]
-            dev = self._scores("dev", dev_outputs[slot])
+            dev = self.scorer.scores("dev", dev_outputs[slot])
             improved[slot] = self._note(run, dev, samples, float(losses[slot]))
             if test_outputs is not None:
-                self._note_test(progress, self._scores("test", test_outputs[slot]), samples)
-            shown.append(dev[self._training["selection"]])
+                test = self.scorer.scores("test", test_outputs[slot])
+                progress.note_test(test, selection, HIGHER_IS_BETTER[selection], samples)
+            shown.append(dev[selection])
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
         self._update_active()
@@ -337,13 +300,6 @@ class Cohort:
         higher, patience = HIGHER_IS_BETTER[selection], self._training["patience_samples"]
         return self._progress[run].note(entry, dev[selection], higher, patience)
 
-    def _note_test(self, progress: RunProgress, test: dict[str, float], samples: int) -> None:
-        """Keeps the evaluation that was best on TEST: for comparison with papers that selected so, never the headline."""
-        selection = self._training["selection"]
-        sign = 1 if HIGHER_IS_BETTER[selection] else -1
-        if progress.best_on_test is None or sign * test[selection] > sign * progress.best_on_test["scores"][selection]:
-            progress.best_on_test = {"scores": test, "at_samples": samples}
-
     def _update_active(self) -> None:
         self.lockstep.active = np.asarray([not progress.done for progress in self._progress])
 
@@ -358,7 +314,7 @@ class Cohort:
             "devices": self.lockstep.device_count,
             "progress": [dataclasses.asdict(progress) for progress in self._progress],
             "seconds": self.seconds,
-            "answered": self.answered,
+            "answered": self.scorer.answered,
             "steps": self.steps,
         }
         number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
@@ -388,7 +344,7 @@ class Cohort:
         self._progress = [RunProgress(**progress) for progress in notes["progress"]]
         self._update_active()
         self.seconds.update(notes["seconds"])
-        self.answered.update(notes.get("answered", {}))  # those of older versions have none
+        self.scorer.answered.update(notes.get("answered", {}))  # those of older versions have none
         steps = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         # A checkpoint of an older version does not count them.
         self.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(self.lockstep.slots)})
@@ -401,9 +357,9 @@ class Cohort:
         tested = [run for run, progress in enumerate(self._progress) if progress.best is not None and progress.status != "dropped"]
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
-                outputs = self._outputs("test", self.lockstep.by_replica(best))
+                outputs = self.scorer.outputs("test", self.lockstep.by_replica(best))
                 for run in tested:
-                    tests[run] = self._scores("test", outputs[run])
+                    tests[run] = self.scorer.scores("test", outputs[run])
         host = np.asarray(best)
         to_tree = self.lockstep.programs.flat.to_tree
         return [

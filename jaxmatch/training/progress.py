@@ -55,11 +55,28 @@ class RunProgress:
     def note(self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int) -> bool:
         """Adds an evaluation to the curve and says whether it is the best so far."""
         self.curve.append(dict(entry))
-        sign = 1 if higher_is_better else -1
-        # A score that is not a number is taken only while there is no other.
-        better = self.best_score is None or self.best_score != self.best_score or sign * score > sign * self.best_score
+        better = _is_better(score, self.best_score, higher_is_better)
         if better:
             self.best_score, self.best_at, self.best = score, entry["samples"], dict(entry["dev"])
         elif patience_samples and entry["samples"] - self.best_at >= patience_samples:
             self.stopped = True
         return better
+
+    def note_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:
+        """Keeps the evaluation that was best on TEST: for comparison with papers that selected so, never the headline.
+
+        Arguments:
+          scores: of test.
+          selection: the name of the one that selects.
+          higher_is_better: of that score.
+          samples: seen so far.
+        """
+        best = self.best_on_test and self.best_on_test["scores"][selection]
+        if _is_better(scores[selection], best, higher_is_better):
+            self.best_on_test = {"scores": dict(scores), "at_samples": samples}
+
+
+def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
+    """Whether a score beats the best so far. One that is not a number is taken only while there is no other."""
+    sign = 1 if higher_is_better else -1
+    return best is None or best != best or sign * score > sign * best

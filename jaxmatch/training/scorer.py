@@ -1,0 +1,71 @@
+"""The scores of every replica of a cohort on a split."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, mean_loss
+from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.scores import score
+
+
+class Scorer:
+    """Scores the splits of a data set again and again.
+
+    Arguments:
+      data: encoded data.
+      lockstep: the replicas.
+      batch_size: the most rows of a batch.
+      maximum_buckets: the most lengths that training is padded to.
+
+    Attributes:
+      answered: pairs that replicas answered so far, each counted once a replica, and the seconds it took, without compilation.
+    """
+
+    def __init__(self, data: EncodedData, lockstep: Lockstep, *, batch_size: int, maximum_buckets: int):
+        self._data, self._lockstep = data, lockstep
+        self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
+        self._evaluators: dict[str, Evaluator] = {}
+        self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
+
+    def evaluator(self, split: str) -> Evaluator:
+        """What answers the pairs of a split."""
+        if split not in self._evaluators:
+            buckets, rows = evaluation_shapes(self._data.splits, **self._shapes)
+            lockstep = self._lockstep
+            self._evaluators[split] = Evaluator(
+                self._data.splits[split],
+                lockstep.programs.evaluate,
+                lockstep.everywhere,
+                lockstep.vectors,
+                buckets=buckets,
+                rows=rows,
+            )
+        return self._evaluators[split]
+
+    def outputs(self, split: str, parameters: jax.Array) -> np.ndarray:
+        """What every replica answers, `<float32>[replica, pairs, outputs]` for `<float32>[replica, parameters]`."""
+        evaluator = self.evaluator(split)
+        start, compiled = time.perf_counter(), self._lockstep.compile_seconds
+        outputs = evaluator.outputs(parameters)
+        compiled = self._lockstep.compile_seconds - compiled
+        self.answered["seconds"] += time.perf_counter() - start - compiled
+        self.answered["pairs"] += outputs.shape[0] * outputs.shape[1]
+        return outputs
+
+    def scores(self, split: str, outputs: np.ndarray) -> Mapping[str, float]:
+        """All scores of one replica's outputs, `<float32>[pairs, outputs]`, and its mean loss under "loss"."""
+        data, encoded = self._data, self._data.splits[split]
+        scores = score(
+            data.task,
+            encoded.labels,
+            outputs,
+            label_names=data.labels,
+            groups=encoded.groups,
+            documents=encoded.documents,
+        )
+        return {**scores, "loss": mean_loss(data.task, outputs, encoded.labels)}
