@@ -3,7 +3,8 @@
     jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
 
 `--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of the
-prediction layer is the one that the released setting of the data set does not use. `--smoke` tries it without data files.
+prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py. `--smoke` tries it
+without data files.
 """
 
 from pathlib import Path
@@ -16,22 +17,24 @@ from jaxmatch.experiments.tables import TableLayout
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli") -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = load_config(CONFIGS / f"{data.config}.py")
+    config = re2.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    in_name, in_title = re2.called_after(setting)
     variants = re2.ablations(config.model)
     return Sweep(
-        name=f"re2-ablation-{dataset}",
+        name=f"re2-ablation-{dataset}{in_name}",
         config=config,
         grid={},
         variants=parts.settings(variants),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
-            title=f"Ablation of RE2 on {data.title}",
+            title=f"Ablation of RE2 on {data.title}{in_title}",
             rows=("variant",),
             scores=data.scores[:1],
             published=re2.published_ablation(dataset, config),
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
+            notes=re2.setting_notes(config),
         ),
     )

@@ -2,13 +2,15 @@
 
     jaxmatch sweep sweeps/re2_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/scitail
 
-`--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. `--config.training.best_on_test=True` adds the
-column "best on test", for comparison with results that were chosen on test. `--smoke` tries it in seconds, without data files.
+`--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. `--setting`: "configured" (the default) has the
+released model and optimizer, text as the paper treats it, and dev after every epoch; "paper" has its hidden size and length, too;
+"released" its punctuation and intervals. The column "best on test" is there because the paper's checkpoints were chosen on test;
+`--config.training.best_on_test=False` leaves it out. `--smoke` tries it in seconds, without data files.
 """
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config
+from jaxmatch.experiments.configuration import load_config, with_overrides
 from jaxmatch.experiments.papers import re2
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import TableLayout
@@ -16,18 +18,20 @@ from jaxmatch.experiments.tables import TableLayout
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli") -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = load_config(CONFIGS / f"{data.config}.py")
+    config = re2.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    in_name, in_title = re2.called_after(setting)
     return Sweep(
-        name=f"re2-main-{dataset}",
-        config=config,
+        name=f"re2-main-{dataset}{in_name}",
+        config=with_overrides(config, {"training.best_on_test": True}),
         grid={},
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}",
+            title=f"RE2 on {data.title}{in_title}",
             rows=(),
             scores=data.scores,
             published=re2.published_main(dataset, config),
+            notes=re2.setting_notes(config),
         ),
     )

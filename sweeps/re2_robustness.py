@@ -2,8 +2,8 @@
 
     jaxmatch sweep sweeps/re2_robustness.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/robustness
 
-`--dataset`: snli, quora, scitail; or wikiqa, of which the paper gives no figures, or sick, which is not in it. `--smoke` tries
-it without data files.
+`--dataset`: snli, quora, scitail; or wikiqa, of which the paper gives no figures, or sick, which is not in it. `--setting` as in
+re2_main.py. `--smoke` tries it without data files.
 """
 
 from pathlib import Path
@@ -16,20 +16,21 @@ from jaxmatch.experiments.tables import TableLayout
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli") -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = load_config(CONFIGS / f"{data.config}.py")
+    config = re2.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    in_name, in_title = re2.called_after(setting)
     return Sweep(
-        name=f"re2-robustness-{dataset}",
+        name=f"re2-robustness-{dataset}{in_name}",
         config=config,
         grid={},
         variants=parts.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
-            title=f"Robustness of RE2 to blocks and encoder layers on {data.title}",
+            title=f"Robustness of RE2 to blocks and encoder layers on {data.title}{in_title}",
             rows=("model.blocks", "model.encoder_layers"),
             scores=data.scores[:1],
             published=re2.published_robustness(dataset, config),
-            notes=("2 blocks with 2 encoder layers stand in both series of the paper and are trained once",),
+            notes=(*re2.setting_notes(config), "2 blocks with 2 encoder layers stand in both series of the paper and are trained once"),
         ),
     )

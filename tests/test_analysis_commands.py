@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import saved_model
+import small_records
 
 import jaxmatch
 from jaxmatch.analysis import attention, figures, occlusion
@@ -99,15 +100,13 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
     for name, seed, model in (("x", 0, "re2"), ("x", 1, "re2"), ("y", 0, "esan")):
         folder = tmp_path / "sweep" / "runs" / f"{name}-seed{seed}"
         saved_model.save(folder, config=config, params=saved_model.parameters(3, seed=seed))
-        record = {
-            "format": 1, "run": folder.name, "seed": seed, "status": "finished", "variant": "", "overrides": {"blocks": 1},
-            "config": {"model": {"name": model}},
-        }  # fmt: skip
+        record = small_records.record(seed=seed, run=folder.name, overrides={"blocks": 1}, config={"model": {"name": model}})
         (folder / "record.json").write_text(json.dumps(record))
         single.append(occlusion.occlusion(jaxmatch.load(folder), split))
     assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "Mean ± sample standard deviation over 2 seeds; setting: blocks=1." in out and drawn == ["occlusion"]
+    assert "Setting: blocks=1. Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
+    assert "Data: sick (4,500 training" in out and "Word vectors: minilm" in out and "Device: cpu" in out and drawn == ["occlusion"]
     kept = json.loads((tmp_path / "occlusion.json").read_text())  # of RE2 alone: ESAN has no such features
     assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
     values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
@@ -117,6 +116,30 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
     assert last[:3] == ["1", "contextual", f"{100 * values.mean():+.1f} ± {100 * values.std(ddof=1):.1f}"]
     assert main(["occlusion", str(tmp_path / "sweep"), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == [kept]
+    assert main(["occlusion", str(tmp_path / "sweep"), "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "setting,runs,data,block,masked,class,pairs,accuracy,accuracy.std,change,change.std" and len(lines) == 10
+    start, change, deviation = lines[7].rsplit(",", 2)
+    assert start.startswith("blocks=1,2,own dev,1,contextual,entailment,2,")
+    assert (float(change), float(deviation)) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
+    assert main(["occlusion", str(tmp_path / "sweep"), "--format", "latex"]) == 0
+    assert r"\midrule" in capsys.readouterr().out
+
+
+def test_inspect_of_a_sweep_shows_each_finished_run(run, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    for seed, status in ((0, "finished"), (1, "finished"), (2, "diverged")):
+        one = folder / "runs" / f"x-seed{seed}"
+        saved_model.save(one, config=jaxmatch.load(run).config, params=saved_model.parameters(3, seed=seed))
+        (one / "record.json").write_text(json.dumps(small_records.record(seed=seed, run=one.name, status=status)))
+    assert main(["inspect", str(folder), "--pair", "a b", "no d", "--output", str(tmp_path / "drawn")]) == 0
+    text = capsys.readouterr().out
+    parts = [part for part in text.split("run:    ") if part]
+    assert [part.splitlines()[0] for part in parts] == ["x-seed0", "x-seed1"]
+    assert main(["inspect", str(folder / "runs" / "x-seed1"), "--pair", "a b", "no d"]) == 0
+    assert capsys.readouterr().out.strip() == parts[1].partition("\n")[2].strip()
+    endings = [f"attention-seed{seed}.{ending}" for seed in (0, 1) for ending in ("json", "png", "svg")]
+    assert sorted(file.name for file in (tmp_path / "drawn").iterdir()) == endings
 
 
 def own_data_of(run):

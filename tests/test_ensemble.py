@@ -1,10 +1,12 @@
 """Runs together answer as the votes and the means worked out by hand, and the command finds the runs of each setting."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 import saved_model
+import small_records
 
 import jaxmatch
 from jaxmatch.analysis import ensemble
@@ -12,6 +14,7 @@ from jaxmatch.analysis.scoring import score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
+from jaxmatch.experiments.papers import re2
 from jaxmatch.training.scores import ranking_scores
 
 # <float>[runs, pairs, classes]
@@ -74,8 +77,8 @@ def workdir(tmp_path_factory):
         status = "diverged" if seed == 2 else "finished"
         run = folder / "runs" / f"{setting}-seed{seed}"
         run.mkdir(parents=True)
-        record = {"format": 1, "run": run.name, "seed": seed, "status": status, "variant": "", "overrides": {"model.blocks": 1}}
-        (run / "record.json").write_text(json.dumps({**record, "data": {"name": "own"}}))
+        record = small_records.record(seed=seed, status=status, run=run.name, overrides={"model.blocks": 1})
+        (run / "record.json").write_text(json.dumps({**record, "data": {**record["data"], "name": "own"}}))
         if status == "finished":
             saved_model.save(run, params=saved_model.parameters(3, seed=seed), config=config)
     return folder, _split(labels)
@@ -146,6 +149,8 @@ def test_what_cannot_be_put_together_is_one_line(workdir, tmp_path):
 
 # The command
 
+HEADER = ("setting", "parameters", "runs", "data", "pairs", "score", "alone.mean", "alone.std", "majority_vote", "averaged_probability")
+
 
 def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
     folder, split = workdir
@@ -158,8 +163,35 @@ def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
     assert answer["average"] == pytest.approx(expected.average)
     assert main(["ensemble", str(folder)]) == 0
     text = capsys.readouterr().out
-    assert "own test, 5 pairs." in text and "| model.blocks=1 | 3    | test accuracy (%) |" in text
+    assert "own test, 5 pairs." in text and "| model.blocks=1 |  3,000,003 | 3    | test accuracy (%) |" in text
     assert f"{100 * expected.vote['accuracy']:.1f} |" in text
+    for told in ("over 3 seeds (0, 1, 11)", "chosen on dev accuracy", "(4,500 training", "minilm.300d.zip (98.7%", "Device: cpu"):
+        assert told in text
+    assert main(["ensemble", str(folder), "--format", "csv"]) == 0
+    lines = [dict(zip(HEADER, line.split(","), strict=True)) for line in capsys.readouterr().out.splitlines()[1:]]
+    (line,) = (line for line in lines if line["score"] == "test.accuracy")
+    assert float(line["majority_vote"]) == pytest.approx(expected.vote["accuracy"]) and line["runs"] == "3"
+    assert float(line["alone.std"]) == pytest.approx(np.std([one["accuracy"] for one in expected.single], ddof=1))
+    assert main(["ensemble", str(folder), "--format", "latex"]) == 0
+    assert r"\toprule" in capsys.readouterr().out
+
+
+def test_published_ensembles_stand_below(workdir, capsys):
+    folder, _ = workdir
+    rows = [dataclasses.asdict(row) for row in re2.published_ensembles("snli")]
+    layout = {"title": "t", "rows": [], "published": [], "ensembles": rows}
+    notes = {"name": "s", "layout": layout, "runs": [f"x-seed{seed}" for seed in (0, 1)]}
+    (folder / "sweep.json").write_text(json.dumps(notes))
+    try:
+        assert main(["ensemble", str(folder)]) == 0
+    finally:
+        (folder / "sweep.json").unlink()
+    text = capsys.readouterr().out
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    below = {row[0]: (*row[1:4], row[-1]) for row in table if row[-1] and row[0] != "setting" and "-" not in row[-1]}
+    assert below["RE2 (ensemble by voting, paper, GloVe 840B)"] == ("22.4M", "8", "test accuracy (%)", "89.9")
+    assert below["DRCN (ensemble)"] == ("53.3M", "", "test accuracy (%)", "90.1") and len(below) == 6
+    assert "Table 1; 549,367 training pairs" in text
 
 
 def test_the_command_says_what_it_lacks(workdir, tmp_path, capsys):

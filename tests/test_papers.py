@@ -11,7 +11,10 @@ from jaxmatch.experiments.configuration import flatten
 from jaxmatch.experiments.papers import csran, esan, re2
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
-PAPER_SWEEPS = ("re2_main", "re2_ablation", "re2_robustness", "esan_main", "esan_ablation", "csran_main", "csran_ablation", "csran_depth")
+PAPER_SWEEPS = (
+    "re2_main", "re2_ensemble", "re2_ablation", "re2_robustness", "re2_occlusion", "re2_attention",
+    "esan_main", "esan_ablation", "csran_main", "csran_ablation", "csran_depth",
+)  # fmt: skip
 
 
 def resolved(sweep, dataset, **arguments):
@@ -244,7 +247,8 @@ def test_some_figures_as_the_paper_prints_them():
         (row,) = (row for row in resolved(sweep, dataset).table.published if asked.items() <= row.settings.items())
         return tuple(row.scores.values())
 
-    assert figures("re2_main", "wikiqa", model__name="re2") == ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
+    of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
+    assert figures("re2_main", "wikiqa", model__name="re2") == 2 * of_test  # which were chosen on test
     assert figures("re2_main", "snli", parameters="13.9M") == ("88.7",)
     assert figures("re2_ablation", "scitail", variant="w/o enc-in") == ("78.1",)
     assert figures("re2_ablation", "wikiqa", variant="simple fusion") == ("0.7345",)
@@ -266,8 +270,41 @@ def test_what_one_variant_sets_cannot_be_set_beside_it():
     assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
 
 
-def test_best_on_test_is_a_column_of_its_own_where_it_is_asked_for():
-    assert resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "True"}).table.scores == (
+def test_best_on_test_is_a_column_of_its_own_that_can_be_left_out():
+    assert resolved("re2_main", "wikiqa").table.scores == (
         "dev.mrr", "test.map", "test.mrr", "best_on_test.map", "best_on_test.mrr",
     )  # fmt: skip
-    assert not any("best" in score for score in resolved("re2_main", "wikiqa").table.scores)
+    scores = resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"}).table.scores
+    assert not any("best" in score for score in scores)
+
+
+@pytest.mark.parametrize("sweep", ["re2_main", "re2_ablation", "re2_robustness"])
+def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
+    def asked(dataset, setting):
+        return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "setting": setting})
+
+    paper, released, configured = (asked("quora", setting) for setting in ("paper", "released", "configured"))
+    sizes = [(one.config.model.hidden_size, one.config.data.maximum_length) for one in (paper, released, configured)]
+    assert sizes == [(150, 0), (200, 100), (200, 100)]
+    assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
+    assert asked("wikiqa", "released").config.training.evaluate_every_samples == 1280
+    assert len({one.name for one in (paper, released, configured)}) == 3  # a folder of one is not that of another
+    told = "Hidden size 200, as in the released settings; the paper says 150"
+    assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    for dataset, setting, message in (("snli", "papers", 'cannot be "papers"; did you mean "paper"'), ("sick", "released", "no released")):
+        with pytest.raises(InputError, match=message):
+            asked(dataset, setting)
+
+
+def test_launchers_of_analyses():
+    ensemble = resolved("re2_ensemble", "snli")
+    assert len(ensemble.seeds) == 8 and ensemble.analyses == {"ensemble": {}}
+    assert [row.scores["test.accuracy"] for row in ensemble.table.ensembles] == ["89.9", "88.8", "88.9", "89.3", "89.4", "90.1"]
+    occlusion = resolved("re2_occlusion", "wikiqa")
+    assert occlusion.config.model.blocks == 3 and occlusion.analyses == {"occlusion": {}}
+    assert resolved("re2_attention", "snli").analyses == {"inspect": {}}
+    options = {"dataset": "snli", "first": "A man sleeps.", "second": "Nobody is awake."}
+    asked = launch.resolve(SWEEPS / "re2_attention.py", options=options).analyses
+    assert asked == {"inspect": {"pair": ["A man sleeps.", "Nobody is awake."]}}
+    with pytest.raises(InputError, match="one text is no pair; give both --first and --second, or neither"):
+        launch.resolve(SWEEPS / "re2_attention.py", options={"first": "A man sleeps."})

@@ -42,3 +42,30 @@ def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_
     body = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert len(body) == rows
     assert all(re.search(r"\d\.\d", line) for line in body)
+
+
+@pytest.mark.slow
+def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
+    monkeypatch.setattr(inference, "SPLITS", {name: max(40, size // 10) for name, size in inference.SPLITS.items()})
+
+    def launched(sweep, *options):
+        words = ["sweep", str(SWEEPS / f"{sweep}.py"), "--smoke", "--workdir", str(tmp_path / sweep), *options]
+        assert main([*words, f"--config.execution.cache_directory={cache}"]) == 0
+        return capsys.readouterr().out
+
+    text = launched("re2_ensemble")
+    assert "**Runs together.** embedded_inference test, 120 pairs." in text and "majority vote" in text and "DRCN" not in text
+    text = launched("re2_occlusion")
+    assert "**Occlusion sensitivity.**" in text and "| contextual |" in text and "over 2 seeds (0, 1)" in text
+    assert (tmp_path / "re2_occlusion" / "figures" / "occlusion.png").read_bytes().startswith(b"\x89PNG")
+    text = launched("re2_attention", "--first", "A man sleeps.", "--second", "Nobody is awake.")
+    assert text.count("first:  A man sleeps.") == 2 and "block 2, second over first" in text
+    names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
+    assert names == [f"attention-seed{seed}.{ending}" for seed in (0, 1) for ending in ("json", "png", "svg")]
+    # Another pair trains nothing anew; another sweep has to have a folder of its own.
+    assert "first:  A child laughs." in launched("re2_attention", "--first", "A child laughs.", "--second", "Nobody laughs.")
+    words = ["sweep", str(SWEEPS / "re2_ensemble.py"), "--smoke", "--workdir", str(tmp_path / "re2_attention")]
+    assert main(words) == 2 and main([*words, "--dry-run"]) == 2
+    said = 'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of its own\n'
+    assert capsys.readouterr().err.endswith(said)

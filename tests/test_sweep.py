@@ -61,6 +61,7 @@ MISTAKES = {
     'grid={"model.blocks": 3}': "axis model.blocks of the sweep is 3: make it a tuple",
     'grid={"model.alignment": "linear"}': "axis model.alignment of the sweep is 'linear': make it a tuple",
     'grid=("model.blocks",)': "grid of the sweep is ('model.blocks',): make it a dictionary",
+    'analyses={"ensembles": {}}': "the sweep asks for 'ensembles', which is no analysis: use ensemble, occlusion, inspect",
     'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
     "table=None": "the table of the sweep is a NoneType: give a TableLayout",
     "config=ConfigDict()": "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()",

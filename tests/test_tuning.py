@@ -11,7 +11,7 @@ from small_sweep import DIVERGING
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import launch, tuning
-from jaxmatch.experiments.configuration import default_config
+from jaxmatch.experiments.configuration import default_config, flatten
 from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import Published, TableLayout
@@ -86,6 +86,30 @@ def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
     ]  # fmt: skip
     assert final.table.rows == ("variant", "optimizer.learning_rate") and final.table.published == published
     assert not final.table.columns and not final.table.original
+
+
+def test_the_final_sweep_trains_what_was_chosen_where_a_variant_sets_it_too():
+    variants = {"a": {"model.name": "esan", "optimizer.learning_rate": 0.5}, "b": {"optimizer.learning_rate": 0.3}}
+    grid = {"optimizer.learning_rate": (0.1, 0.2), "model.hidden_size": (8, 16)}
+    planned = Sweep("s", default_config(), grid, (0,), TableLayout("t", ()), variants)
+    for variant in variants:
+        for run in planned.runs():
+            if run.variant == variant:
+                choice = tuning.Choice(variant, run.overrides, "dev.accuracy", 0.8, (0,), 8, 0)
+                (final,) = tuning.final_sweep(planned, choice, 1).runs()
+                assert flatten(final.config) == flatten(run.config)
+
+
+def test_a_published_result_stands_beside_whatever_was_chosen():
+    asked = {"model.name": "re2", "data.name": "snli", "model.blocks": 2, "seeds": 10}
+    published = (Published("P", {"test.accuracy": "88"}, "Table 1", asked, 10, chosen_on_test=True),)
+    planned = Sweep("s", default_config(), {"model.blocks": (1, 3)}, (0,), TableLayout("t", (), published=published))
+    final = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2)
+    (row,) = final.table.published
+    assert row.settings == {"model.name": "re2", "data.name": "snli", "seeds": 10}
+    # It was chosen on test, and stands beside what is so chosen here.
+    assert final.config.training.best_on_test and "best_on_test.accuracy" in final.table.scores
+    assert row.scores == {"test.accuracy": "88", "best_on_test.accuracy": "88"}
 
 
 def test_halving_chose_what_the_whole_grid_chose_in_the_kept_results():

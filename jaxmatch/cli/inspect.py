@@ -1,10 +1,11 @@
 """Show where the tokens of a pair look in the other sentence, block by block.
 
     jaxmatch inspect runs/quickstart/runs/RUN --pair "A man sleeps." "Nobody is awake."
-    jaxmatch inspect runs/quickstart/runs/RUN --pair "A man sleeps." "Nobody is awake." --output figures
+    jaxmatch inspect runs/quickstart --pair "A man sleeps." "Nobody is awake." --output figures
 
 Without --pair it is the pair of the case study in the model's paper (RE2's, where that has none). With --output the weights are
-kept as attention.json, and drawn as attention.png and attention.svg.
+kept as attention.json, and drawn as attention.png and attention.svg; of a sweep's folder, every finished run of it, as
+attention-SEED.json and so on, with the setting in front of the seed where there are several.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,26 +30,61 @@ NAMED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a run's folder, WORKDIR/runs/NAME, or the --workdir of a sweep")
     parser.add_argument("--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: those of the model's paper)")
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the weights and their figure here")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    print(text(arguments.folder, arguments.output, arguments.pair, arguments.format))
+
+
+def text(folder: Path, output: Path | None = None, pair: Sequence[str] | None = None, format: str = "text") -> str:
+    """Where the tokens of a pair look, in a run or in every finished run of a sweep.
+
+    Arguments:
+      folder: of a run or of a sweep.
+      output: where the weights and their figures are kept; None: nowhere.
+      pair: the two texts; None: those of the model's paper.
+      format: "text" or "json".
+
+    Raises:
+      InputError: a text is empty or not UTF-8, no run has finished, or a model has no attention to show.
+    """
     from jaxmatch.analysis import attention, figures
     from jaxmatch.matcher import load
 
-    for text in arguments.pair or ():
-        if not text.strip():
+    for one in pair or ():
+        if not one.strip():
             raise InputError("a text of the pair is empty", remedy="give two texts")
-        if not _is_unicode(text):
-            raise InputError(f"{text!r} is not UTF-8", remedy="give the texts in UTF-8")
-    matcher = load(arguments.run)
-    (found,) = attention.attention(matcher, [tuple(arguments.pair or attention.papers_pair(matcher))])
-    print(json.dumps(found.as_json(), ensure_ascii=False) if arguments.format == "json" else "\n".join(_lines(found)))
-    if arguments.output is not None:
-        figures.write(found.as_json(), arguments.output, "attention")
+        if not _is_unicode(one):
+            raise InputError(f"{one!r} is not UTF-8", remedy="give the texts in UTF-8")
+    sweep = (folder / "runs").is_dir()
+    plain, parts = [], []
+    for name, run in _of_sweep(folder) if sweep else [("attention", folder)]:
+        matcher = load(run)
+        (found,) = attention.attention(matcher, [tuple(pair or attention.papers_pair(matcher))])
+        plain.append(found.as_json() | ({"run": run.name} if sweep else {}))
+        parts.append("\n".join([f"run:    {run.name}"] * sweep + list(_lines(found))))
+        if output is not None:
+            figures.write(plain[-1], output, name)
+    return json.dumps(plain if sweep else plain[0], ensure_ascii=False) if format == "json" else "\n\n".join(parts)
+
+
+def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
+    """The finished runs, each with the name of its files."""
+    from jaxmatch.analysis.settings import by_setting, setting_name
+
+    settings = by_setting(records_of(folder))
+    if not settings:
+        raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")
+    several = len(settings) > 1
+    return [
+        (f"attention-{f'{number}-{slug(setting_name(record))}-' * several}seed{record['seed']}", folder / "runs" / record["run"])
+        for number, members in enumerate(settings, start=1)
+        for record in members
+    ]
 
 
 def _is_unicode(text: str) -> bool:

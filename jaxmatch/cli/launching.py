@@ -50,6 +50,11 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
+def workdir_of(arguments: argparse.Namespace) -> Path:
+    """The folder that was asked for, or that of the file's name."""
+    return arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
+
+
 def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
     """Calls `function` (of jaxmatch.experiments.launch) and prints the table it returns."""
     options = options_of_the_file(arguments.rest)
@@ -58,7 +63,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
             options[name] = getattr(arguments, name)
     text = function(
         arguments.file,
-        workdir=arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke),
+        workdir=workdir_of(arguments),
         seeds=arguments.seeds,
         dry_run=arguments.dry_run,
         overrides=arguments.dotted["config"],

@@ -1,9 +1,19 @@
 """The records of a sweep's folder."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
+
+# Of a printed table.
+FORMATS = ("markdown", "latex", "csv", "json")
+_LONGEST_NAME = 60
+
+
+def slug(setting: str) -> str:
+    """A setting's name as part of a file's."""
+    return re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")[:_LONGEST_NAME]
 
 
 def records_of(directory: Path) -> list[dict[str, Any]]:
@@ -22,4 +32,18 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
         records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
     if not records:
         raise InputError("holds no runs of a sweep", path=directory, remedy="give the --workdir of a sweep")
+    return records
+
+
+def tabulated_records_of(directory: Path) -> list[dict[str, Any]]:
+    """As `records_of`, checked for all that a table reads of them.
+
+    Raises:
+      InputError: there are none, or one is damaged or lacks a field.
+    """
+    from jaxmatch.experiments.tables.fields import check_record
+
+    records = records_of(directory)
+    for position, record in enumerate(records):
+        check_record(record, position)
     return records

@@ -1,4 +1,4 @@
-"""Train the grid of runs that a sweep file describes, and print its table.
+"""Train the grid of runs that a sweep file describes, print its table, and make of the runs what the file asks for.
 
 The plan is shown first. Whatever is already in the working folder is not trained again. Settings are changed by name, for all
 runs or as an axis of the grid; options that a sweep file has of its own are given as --NAME=VALUE:
@@ -9,7 +9,7 @@ runs or as an axis of the grid; options that a sweep file has of its own are giv
 import argparse
 from pathlib import Path
 
-from jaxmatch.cli import launching
+from jaxmatch.cli import analyses, launching
 
 HELP = "train a grid of runs and print its table"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
@@ -25,3 +25,5 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.experiments import launch
 
     launching.launch(launch.sweep, arguments)
+    if not arguments.dry_run:
+        analyses.run(launching.workdir_of(arguments), arguments.data_directory)

@@ -3,8 +3,9 @@
 import argparse
 from pathlib import Path
 
+from jaxmatch.cli.runs import FORMATS
+
 HELP = "print the table of finished runs"
-FORMATS = ("markdown", "latex", "csv", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.halving import Halving
 from jaxmatch.experiments.plan import Plan, make_plan
 from jaxmatch.experiments.preparation import cache_folder
-from jaxmatch.experiments.reading import SweepFolder, read_sweep_folder, write_notes
+from jaxmatch.experiments.reading import SweepFolder, name_of_sweep, read_sweep_folder, write_notes
 from jaxmatch.experiments.records import best_record
 from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
@@ -84,9 +84,10 @@ def show_plan(
     """
     display = display or Display()
     _keep_compiled_programs(planned)
+    folder = Workdir(workdir)
+    _check_folder(planned, folder)
     plan = make_plan(planned)
     _check_layout(plan)
-    folder = Workdir(workdir)
     settled = (rungs.on_record,) if halve else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
     lines = [plan_text(plan, finished)]
@@ -108,13 +109,12 @@ def run(
 
     Raises:
       InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for what no run
-        will have, or the folder is that of a timing.
+        will have, or the folder is that of a timing or of another sweep.
     """
     display = display or Display()
     _keep_compiled_programs(planned)
     folder = Workdir(workdir)
-    if (folder.path / TIMING_FILE).exists():
-        raise InputError("this folder holds a timing", path=workdir, remedy="give a --workdir of its own")
+    _check_folder(planned, folder)
     plan = make_plan(planned)
     _check_layout(plan)
     halving = halve(plan) if halve else None
@@ -128,6 +128,15 @@ def run(
     if best := best_record(records):
         display.best(best, folder.run_folder(best["run"]))
     return records
+
+
+def _check_folder(planned: Sweep, folder: Workdir) -> None:
+    if (folder.path / TIMING_FILE).exists():
+        raise InputError("this folder holds a timing", path=folder.path, remedy="give a --workdir of its own")
+    name = name_of_sweep(folder.path)
+    if name not in (None, planned.name):
+        problem = f'this folder holds the sweep "{name}", not "{planned.name}"'
+        raise InputError(problem, path=folder.path, remedy="give a --workdir of its own")
 
 
 def _check_layout(plan: Plan) -> None:

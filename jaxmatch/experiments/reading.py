@@ -13,6 +13,8 @@ from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import write_json
 
+_NOTES = "sweep.json"
+
 
 @dataclasses.dataclass(frozen=True)
 class SweepFolder:
@@ -24,6 +26,7 @@ class SweepFolder:
       layout: of its table.
       runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not tell.
       records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
+      analyses: command -> its options: what the sweep asks to be made of its runs.
     """
 
     path: Path
@@ -31,6 +34,7 @@ class SweepFolder:
     layout: TableLayout
     runs: Mapping[str, Mapping[str, Any]]
     records: Mapping[str, Mapping[str, Any]]
+    analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -44,7 +48,17 @@ def write_notes(folder: Workdir, plan: Plan) -> None:
         name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed} for name, (run, _) in plan.runs.items()
     }
     layout = dataclasses.asdict(plan.sweep.table)
-    write_json(folder.path / "sweep.json", {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places})
+    analyses = {name: dict(options) for name, options in plan.sweep.analyses.items()}
+    notes = {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places, "analyses": analyses}
+    write_json(folder.path / _NOTES, notes)
+
+
+def name_of_sweep(directory: Path) -> str | None:
+    """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are damaged."""
+    try:
+        return json.loads((Path(directory) / _NOTES).read_text())["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def read_sweep_folder(directory: Path) -> SweepFolder:
@@ -54,15 +68,17 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
       InputError: no sweep was run there, or a file is damaged.
     """
     directory = Path(directory)
-    file = directory / "sweep.json"
+    file = directory / _NOTES
     try:
         notes = json.loads(file.read_text())
         layout = dict(notes["layout"])
-        layout["published"] = tuple(Published(**row) for row in layout["published"])
+        for rows in ("published", "ensembles"):
+            layout[rows] = tuple(Published(**row) for row in layout.get(rows, ()))
         layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
         places = notes.get("places", {})
         runs = {str(run): dict(places.get(run, {})) for run in notes["runs"]}
         name = str(notes.get("name", directory.name))
+        analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
     except FileNotFoundError:
         raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -73,4 +89,4 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     for run, record in records.items():
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
-    return SweepFolder(directory, name, layout, runs, records)
+    return SweepFolder(directory, name, layout, runs, records, analyses)

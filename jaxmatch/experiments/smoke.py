@@ -89,6 +89,7 @@ def smoked(sweep: Sweep) -> Sweep:
         # Without scores, a launcher shows those that go with the selection.
         scores=sweep.table.scores if all(name in possible for part, _, name in named if part != "times") else (),
         published=(),
+        ensembles=(),
         notes=(*sweep.table.notes, NOTE),
     )
     grid = {key: values if key.startswith(f"{TRACED}.") else values[:1] for key, values in sweep.grid.items()}

@@ -16,6 +16,8 @@ from jaxmatch.experiments.tables import TableLayout
 
 # What may differ inside one compiled program, besides the seed.
 TRACED = "optimizer"
+# What a sweep can ask to be made of its runs once they are trained: the commands of these names do it.
+ANALYSES = ("ensemble", "occlusion", "inspect")
 # What says how a run is made, not what it is.
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 
@@ -77,6 +79,7 @@ class Sweep:
       table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those that
         go with `training.selection`.
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid.
+      analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
     """
 
     name: str
@@ -85,6 +88,7 @@ class Sweep:
     seeds: Sequence[int]
     table: TableLayout
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if not isinstance(self.config, ConfigDict):
@@ -93,12 +97,14 @@ class Sweep:
             raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
         if not isinstance(self.table, TableLayout):
             raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
-        for name in ("grid", "variants"):
+        for name in ("grid", "variants", "analyses"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(f"{name} of the sweep is {getattr(self, name)!r}: make it a dictionary")
         for name, settings in self.variants.items():
             if not isinstance(settings, Mapping):
                 raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")
+        if unknown := [name for name in self.analyses if name not in ANALYSES]:
+            raise TypeError(f"the sweep asks for {unknown[0]!r}, which is no analysis: use {', '.join(ANALYSES)}")
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 

@@ -18,7 +18,7 @@ from jaxmatch.experiments import halving, launch
 from jaxmatch.experiments.configuration import with_overrides
 from jaxmatch.experiments.display import Display, setting_text
 from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import make_table
+from jaxmatch.experiments.tables import comparisons, make_table
 from jaxmatch.experiments.tables.numbers import plain_score_name, print_number
 from jaxmatch.files import write_json
 from jaxmatch.training.scores import HIGHER_IS_BETTER
@@ -111,15 +111,22 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
 
 
 def final_sweep(planned: Sweep, choice: Choice, seeds: int) -> Sweep:
-    """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported."""
+    """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported.
+
+    A published row of the model's own result stands beside the chosen setting, whatever its structure: it was tuned, too.
+    """
     first = max(choice.seeds) + 1
     layout = planned.table
-    return dataclasses.replace(
+    # A value of the grid goes before the variant's own, as it did in the grid.
+    variants = {choice.variant: {**planned.variants[choice.variant], **choice.overrides}} if choice.variant else {}
+    # What was chosen on test stands beside what is chosen on test here, in a column of its own.
+    settings = {"training.best_on_test": True} if any(row.chosen_on_test for row in layout.published) else {}
+    final = dataclasses.replace(
         planned,
         name=f"{planned.name}-final",
-        config=with_overrides(planned.config, choice.overrides),
+        config=with_overrides(planned.config, settings | ({} if choice.variant else dict(choice.overrides))),
         grid={},
-        variants={choice.variant: planned.variants[choice.variant]} if choice.variant else {},
+        variants=variants,
         seeds=tuple(range(first, first + seeds)),
         table=dataclasses.replace(
             layout,
@@ -127,9 +134,16 @@ def final_sweep(planned: Sweep, choice: Choice, seeds: int) -> Sweep:
             rows=(*layout.rows, *([layout.columns] if layout.columns else [])),
             columns="",
             notes=(*layout.notes, choice.note()),
+            published=tuple(dataclasses.replace(row, settings=_of_result(row.settings)) for row in layout.published),
             original={},
         ),
     )
+    return launch.changed(final)  # with the columns of those scores
+
+
+def _of_result(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a published row says of its model and data, without the setting that won there."""
+    return {key: value for key, value in settings.items() if key in ("model.name", "data.name", *comparisons.NO_SETTINGS)}
 
 
 def tune(

@@ -43,6 +43,7 @@ class TableLayout:
       notes: what differs from the paper's setting, and whatever else a reader must know.
       order: grid key -> its values in the order they are shown; values that are not named follow, sorted.
       original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or empty.
+      ensembles: rows of papers for the table of ensembles (tables/ensembles.py).
     """
 
     title: str
@@ -53,9 +54,10 @@ class TableLayout:
     notes: tuple[str, ...] = ()
     order: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     original: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    ensembles: tuple[Published, ...] = ()
 
     def __post_init__(self):
-        for name in ("rows", "scores", "published", "notes"):
+        for name in ("rows", "scores", "published", "notes", "ensembles"):
             if not isinstance(getattr(self, name), (tuple, list)):  # a lone text would be taken letter by letter
                 raise TypeError(f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry")
 

@@ -1,0 +1,39 @@
+"""The attention case study, RE2's Figure 3: where the words of a pair look in each block, in both directions.
+
+    jaxmatch sweep sweeps/re2_attention.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/attention
+    jaxmatch sweep sweeps/re2_attention.py --first "A man sleeps." --second "Nobody is awake." --data-directory DATA ...
+
+The figures lie in `runs/attention/figures`, one a seed. Without `--first` and `--second` it is the pair of the paper; another pair
+in the same folder trains nothing anew. `--dataset`: snli, as in the paper, scitail, quora, wikiqa or sick. `jaxmatch inspect` does
+the same for any run. `--smoke` tries it without data files.
+"""
+
+from pathlib import Path
+
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.configuration import load_config, with_overrides
+from jaxmatch.experiments.papers import re2
+from jaxmatch.experiments.sweep import Sweep
+from jaxmatch.experiments.tables import TableLayout
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+
+def get_sweep(dataset: str = "snli", first: str = "", second: str = "") -> Sweep:
+    if bool(first.strip()) != bool(second.strip()):
+        raise InputError("one text is no pair", remedy="give both --first and --second, or neither")
+    data = re2.data_set(dataset)
+    config = with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.blocks": re2.ANALYSED_BLOCKS})
+    return Sweep(
+        name=f"re2-attention-{dataset}",
+        config=config,
+        grid={},
+        seeds=tuple(range(re2.ANALYSED_SEEDS)),
+        table=TableLayout(
+            title=f"RE2 on {data.title}, the runs of the case study",
+            rows=(),
+            scores=data.scores,
+            notes=re2.setting_notes(config),
+        ),
+        analyses={"inspect": {"pair": [first, second]} if first.strip() else {}},
+    )
