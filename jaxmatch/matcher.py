@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.models.bound import BoundModel
 
 save = model_folder.save
+# Of all pairs computed together; an array of them takes 256 MiB, and a model holds several.
+_MOST_WEIGHTS = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Matcher:
 
         Arguments:
           pairs: of texts.
-          batch_size: how many are computed together; None: as many as suit the device.
+          batch_size: how many are computed together; None: as many as suit the device. Of very long pairs it may be fewer.
 
         Returns:
           <float32>[pairs, outputs]
@@ -79,17 +81,12 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings.
         """
-        if batch_size is None:
-            batch_size = suitable_batch_size()
-        if batch_size < 1:
+        if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         sides_a, sides_b = self.ids(pairs)
         features = self.features(pairs)
-        tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b)], np.int64)
-        order = np.argsort(tokens, kind="stable")
-        result = np.zeros((len(order), self.outputs), np.float32)
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
+        result = np.zeros((len(sides_a), self.outputs), np.float32)
+        for rows in batches(sides_a, sides_b, batch_size):
             batch_a, batch_b = (padded([side[row] for row in rows]) for side in (sides_a, sides_b))
             told = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in features.items()}
             result[rows] = self.model.logits(batch_a, batch_b, told)
@@ -162,6 +159,29 @@ def probabilities_of(logits: np.ndarray) -> np.ndarray:
 def suitable_batch_size() -> int:
     """How many pairs to compute together: on a CPU few, whose arrays stay in its caches, elsewhere enough to fill the device."""
     return 64 if jax.default_backend() == "cpu" else 256
+
+
+def batches(sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None) -> Iterator[np.ndarray]:
+    """Batches of pairs of like length, from the shortest to the longest; of very long ones fewer than `batch_size` together.
+
+    Arguments:
+      sides_a: the tokens of the first texts.
+      sides_b: of the second ones.
+      batch_size: how many, at most; None: as many as suit the device.
+
+    Returns:
+      <int64>[pairs], positions of the pairs of each batch.
+    """
+    most = batch_size or suitable_batch_size()
+    tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], np.int64)
+    order, start = np.argsort(tokens, kind="stable"), 0
+    while start < len(order):
+        size = min(most, len(order) - start)
+        # Attention weighs each token of a row with each.
+        while size > 1 and size * tokens[order[start + size - 1]] ** 2 > _MOST_WEIGHTS:
+            size -= 1
+        yield order[start : start + size]
+        start += size
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:

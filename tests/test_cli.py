@@ -171,7 +171,16 @@ def _raising(error):
         (BrokenPipeError(), 141, ""),
         (OSError(28, "No space left", "a.json"), 2, "jaxmatch: a.json: No space left; make room, and give the same command again\n"),
         (OSError(28, "No space left"), 2, "jaxmatch: No space left; make room, and give the same command again\n"),
-    ],
+        (MemoryError(), 2, "jaxmatch: the memory of this machine does not suffice; free some, or give it less at once\n"),
+        (
+            RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 2,
+            "jaxmatch: the memory of the device does not suffice; free some, or give it less at once\n",
+        ),
+        (
+            RuntimeError("Unable to initialize backend 'cuda': no"), 2,
+            "jaxmatch: JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend what hinders it\n",
+        ),
+    ],  # fmt: skip
 )
 def test_errors_are_one_line(launch, capsys, error, status, message):
     launch.sweep = _raising(error)
@@ -180,7 +189,7 @@ def test_errors_are_one_line(launch, capsys, error, status, message):
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(launch):
-    for error in (ValueError("ours"), OSError("ours")):
+    for error in (ValueError("ours"), OSError("ours"), RuntimeError("ours")):
         launch.sweep = _raising(error)
         with pytest.raises(type(error), match="ours"):
             main(["sweep", "a.py"])

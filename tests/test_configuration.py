@@ -211,6 +211,17 @@ def test_a_misspelt_setting_in_a_config_file_is_one_line(tmp_path):
     assert caught.value.line == 4
 
 
+def test_a_config_built_by_hand_has_all_settings_and_no_others():
+    settings = default_config().to_dict()
+    del settings["training"]["patience_samples"]
+    with pytest.raises(InputError, match="the config lacks config.training.patience_samples; begin with default_config()"):
+        with_overrides(ConfigDict(settings), {})
+    settings = default_config().to_dict()
+    settings["optimizer"]["learning_rates"] = 0.1
+    with pytest.raises(InputError, match='no setting "config.optimizer.learning_rates"; did you mean "optimizer.learning_rate"'):
+        with_overrides(ConfigDict(settings), {})
+
+
 def test_a_missing_file_and_one_of_another_kind_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_module(tmp_path / "missing.py")

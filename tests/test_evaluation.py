@@ -32,3 +32,10 @@ def test_splits_of_other_sizes_and_lengths_share_their_shapes():
         np.testing.assert_array_equal(outputs[0, :, 1], split.lengths)
         shapes.append(set(asked))
     assert shapes[1] <= shapes[0] == set(zip(rows, buckets, strict=True))
+
+
+def test_only_runs_count_as_having_answered():
+    cohort = small_cohort.make_cohort(seeds=(1, 2, 3))
+    parameters = cohort.lockstep.initial().parameters
+    cohort.scorer.outputs("dev", parameters, 2)  # of three replicas one only fills a device
+    assert cohort.scorer.answered["pairs"] == 2 * 30 and cohort.scorer.answered["seconds"] > 0

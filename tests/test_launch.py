@@ -14,7 +14,7 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import execution, launch
+from jaxmatch.experiments import execution, launch, memory
 from jaxmatch.experiments.configuration import default_config
 from jaxmatch.experiments.display import duration_text, plan_text
 from jaxmatch.experiments.plan import make_plan
@@ -156,6 +156,32 @@ def test_a_split_that_is_needed_is_asked_for_before_training(files, tmp_path, sp
         small_sweep.launched(folder, tmp_path / "work", overrides=overrides)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # as none
+        ("TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n", "the table of the sweep is a dict: give a TableLayout"),
+        ("def get_config():\n    return ConfigDict({'model': {'name': 're2'}})\n", "the config of the sweep lacks data"),
+    ],
+)
+def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
+    file = tmp_path / "mine.py"
+    file.write_text(f"from ml_collections import ConfigDict\nfrom jaxmatch.experiments.configuration import default_config\n{text}")
+    if problem is None:
+        assert launch.resolve(file).name == "mine"
+        return
+    with pytest.raises(InputError, match=problem) as told:
+        launch.resolve(file)
+    assert told.value.path == file
+
+
+def test_texts_too_long_for_the_device_are_told_before_training(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "device_bytes", lambda device: 1000)
+    with pytest.raises(InputError, match="each padded to the longest of .* and the device has 0.0; cut long texts"):
+        small_sweep.launched(files, tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
 def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
     def nothing():
         raise RuntimeError("Unable to initialize backend 'cuda'")
@@ -168,6 +194,13 @@ def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
     def full(*_, **__):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes")
 
+    def no_memory(*_, **__):
+        raise MemoryError
+
+    for where, fails in (("train", full), ("__init__", no_memory)):
+        with monkeypatch.context() as patch, pytest.raises(InputError, match="2 runs at once do not fit the memory"):
+            patch.setattr(execution.Cohort, where, fails)
+            small_sweep.launched(files, tmp_path / where)
     monkeypatch.setattr(execution.Cohort, "train", full)
     with pytest.raises(InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas") as told:
         small_sweep.launched(files, tmp_path / "work")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import jaxmatch
 from jaxmatch import files, matcher, model_folder, models
 from jaxmatch.errors import InputError
+from jaxmatch.models import bound
 from jaxmatch.models.bound import BoundModel
 
 PAIRS = [
@@ -258,3 +259,34 @@ def test_load_is_found_without_importing_jax():
     assert jaxmatch.load is matcher.load
     with pytest.raises(AttributeError, match="no attribute 'lord'"):
         jaxmatch.lord
+
+
+@given(st.lists(st.integers(0, 9000), max_size=40), st.integers(1, 70))
+def test_long_pairs_are_computed_few_at_a_time(lengths, most):
+    sides = [[0] * (length // 2) for length in lengths], [[0] * (length - length // 2) for length in lengths]
+    batches = list(matcher.batches(*sides, most))
+    assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
+    in_turn = [lengths[number] for batch in batches for number in batch]
+    assert in_turn == sorted(lengths)
+    for batch, following in zip(batches, [*batches[1:], None][: len(batches)], strict=True):
+        longest = max(lengths[number] for number in batch)
+        assert 1 <= len(batch) <= most and (len(batch) == 1 or len(batch) * longest**2 <= 2**26)
+        if following is not None and len(batch) < most:  # one more would have been too many
+            assert (len(batch) + 1) * lengths[following[0]] ** 2 > 2**26
+
+
+def test_what_was_compiled_can_be_given_up(tmp_path, monkeypatch):
+    model = jaxmatch.load(saved_model.save(tmp_path / "run"))
+    pairs = [("a b", "c"), ("a b c d e a b c d", "e d c b a b c d e"), ("no", "no")]
+    expected = [model.logits([pair]) for pair in pairs]
+    monkeypatch.setattr(bound.memory_mappings, "scarce", lambda: True)
+    again = jaxmatch.load(tmp_path / "run")
+    for _ in range(2):
+        for pair, logits in zip(pairs, expected, strict=True):
+            np.testing.assert_array_equal(again.logits([pair]), logits)
+    assert bound._program.cache_info().currsize == 1  # given up before each that is new
+
+
+def test_rows_are_filled_up_but_for_long_ones():
+    assert [bound.rows_for(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
+    assert [bound.rows_for(batch, 6000) for batch in (1, 3)] == [1, 3]

@@ -1,7 +1,9 @@
 import functools
+import types
 
 import jax
 import pytest
+import small_cohort
 from hypothesis import given
 from hypothesis import strategies as st
 from small_cohort import DIMENSIONS, MODEL, OPTIMIZER
@@ -9,6 +11,7 @@ from small_cohort import DIMENSIONS, MODEL, OPTIMIZER
 from benchmarks import memory_worker
 from jaxmatch import models
 from jaxmatch.experiments import memory
+from jaxmatch.training.evaluation import device_split
 
 
 def needed(batch=16, length=8, **changes):
@@ -98,3 +101,17 @@ def test_an_evaluation_of_more_rows_counts_where_all_replicas_are_side_by_side()
     assert needs("gpu", [(4, 8)]) == needs("gpu")
     assert needs("gpu", [(4, 8), (512, 8)]).step == memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8) > needs("gpu").step
     assert needs("cpu", [(512, 8)]) == needs("cpu")
+
+
+def test_an_accelerator_that_does_not_tell_is_not_taken_for_its_host():
+    device = types.SimpleNamespace(platform="gpu", memory_stats=lambda: None)
+    assert memory.device_bytes(device) == 8 * 2**30
+
+
+def test_what_replicas_share_is_the_vectors_and_the_padded_training_pairs():
+    data = small_cohort.make_data()
+    split = device_split(data.splits["train"])
+    held = data.vectors.nbytes + sum(values.nbytes for values in (*split["tokens"].values(), split["sentences"]))
+    assert memory.shared_bytes(data) == held
+    needs = memory.Needs(step=1000, parameters=10, most=None)
+    assert needs.that_fit(jax.devices(), memory.device_bytes(jax.devices()[0])) == len(jax.devices())  # no room is left

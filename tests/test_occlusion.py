@@ -12,9 +12,9 @@ import saved_model
 
 import jaxmatch
 from jaxmatch.analysis import occlusion
-from jaxmatch.cli.occlusion import _table
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
+from jaxmatch.experiments.tables.occlusions import Occluded, occlusions
 from jaxmatch.models import build
 
 PAIRS = [("a b c", "no d é"), ("e d c b a", "unseen c"), ("b", "a"), ("no no", "c d e"), ("é", "e b"), ("a e", "b")]
@@ -156,5 +156,5 @@ def test_what_has_no_such_features_is_refused(tmp_path, network):
 
 def test_a_change_that_rounds_to_nothing_has_no_minus():
     found = occlusion.Occlusion(("no", "yes"), np.array([2, 3]), np.array([0.5, np.nan]), np.full((1, 3, 2), [-0.0004, -0.06]))
-    rows = [[cell.strip() for cell in line.split("|")] for line in _table(found, None, "RE2", "dev").splitlines()]
+    rows = [[cell.strip() for cell in line.split("|")] for line in occlusions([Occluded(found, "dev", ())], "markdown").splitlines()]
     assert [row[3:5] for row in rows if row[1:2] == ["1"]] == [["+0.0", "-6.0"]] * 3

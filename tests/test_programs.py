@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmatch.training import mappings, programs
+from jaxmatch import memory_mappings
+from jaxmatch.training import programs
 
 
 @pytest.fixture
@@ -31,10 +32,10 @@ def called(program, *lengths):
 
 
 def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
-    monkeypatch.setattr(mappings, "scarce", lambda: False)
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
     called(program, 1, 2, 3, 4, 2, 1)
     assert kept(program) == [1, 2, 3, 4]
-    monkeypatch.setattr(mappings, "scarce", lambda: True)
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
     called(program, 1, 4)  # both there: nothing is compiled, nothing goes
     assert kept(program) == [1, 2, 3, 4]
     called(program, 5)
@@ -47,10 +48,10 @@ def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
 def test_all_programs_alive_share_the_room(program, monkeypatch):
     mesh = programs.replica_mesh((jax.devices()[0],))
     other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_replica=(False,), mesh=mesh)
-    monkeypatch.setattr(mappings, "scarce", lambda: False)
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
     called(program, 1, 2)
     called(other, 1, 2)
-    monkeypatch.setattr(mappings, "scarce", lambda: True)
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
     called(other, 3)
     assert (kept(program), kept(other)) == ([2], [1, 2, 3])
 
@@ -63,15 +64,15 @@ def test_the_user_is_told_once(caplog):
 
 
 def test_scarce_is_more_than_three_quarters(monkeypatch, tmp_path):
-    monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "max_map_count")
-    monkeypatch.setattr(mappings, "_TAKEN", tmp_path / "maps")
-    assert not mappings.scarce()  # a system that does not tell
+    monkeypatch.setattr(memory_mappings, "_LIMIT", tmp_path / "max_map_count")
+    monkeypatch.setattr(memory_mappings, "_TAKEN", tmp_path / "maps")
+    assert not memory_mappings.scarce()  # a system that does not tell
     (tmp_path / "max_map_count").write_text("10\n")
-    assert not mappings.scarce()
+    assert not memory_mappings.scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 7)
-    assert not mappings.scarce()
+    assert not memory_mappings.scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 8)
-    assert mappings.scarce()
+    assert memory_mappings.scarce()
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell a process its mappings")
@@ -81,14 +82,14 @@ def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypat
 
     if jax.devices()[0].platform != "cpu":
         pytest.skip("of a CPU: elsewhere programs lie on the device")
-    monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "untold")  # whatever this process holds already
+    monkeypatch.setattr(memory_mappings, "_LIMIT", tmp_path / "untold")  # whatever this process holds already
     called(program, 1)
     before = taken()
     called(program, *range(2, 12))
     ten = taken() - before
     assert ten >= 10  # else there is nothing to keep small
     (tmp_path / "max_map_count").write_text(str((taken() + ten) * 4 // 3))
-    monkeypatch.setattr(mappings, "_LIMIT", tmp_path / "max_map_count")
+    monkeypatch.setattr(memory_mappings, "_LIMIT", tmp_path / "max_map_count")
     most = 0
     for length in range(12, 100):
         called(program, length)

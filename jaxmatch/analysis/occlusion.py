@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher, padded, suitable_batch_size
-from jaxmatch.models.bound import room
+from jaxmatch.matcher import Matcher, batches, padded
+from jaxmatch.models.bound import forget_programs, rows_for
 from jaxmatch.models.re2 import RE2, Block
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
@@ -160,14 +161,13 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
       <float32>[occlusions, pairs, outputs].
     """
     model = matcher.model
-    batch_size = batch_size or suitable_batch_size()
+    if memory_mappings.scarce():
+        forget_programs()
     sides_a, sides_b = matcher.ids(pairs_of(split))
-    order = np.argsort([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], kind="stable")
-    result = np.zeros((len(kept), len(order), matcher.outputs), np.float32)
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
+    result = np.zeros((len(kept), len(sides_a), matcher.outputs), np.float32)
+    for chosen in batches(sides_a, sides_b, batch_size):
         ids, sentences = model.rows(*(padded([side[pair] for pair in chosen]) for side in (sides_a, sides_b)))
-        filling = ((0, room(len(ids)) - len(ids)), (0, 0))
+        filling = ((0, rows_for(*ids.shape) - len(ids)), (0, 0))
         ids, sentences = np.pad(ids, filling), np.pad(sentences, filling)
         for number, one in enumerate(kept):
             result[number, chosen] = _logits(*model.folded, model.vectors, ids, sentences, one)[: len(chosen)]

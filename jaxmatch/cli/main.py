@@ -32,6 +32,12 @@ SUBCOMMANDS = {
     "data": data,
 }
 
+# What JAX's errors that are the user's to mend have in common -> what is said instead.
+_OF_THE_DEVICE = {
+    "RESOURCE_EXHAUSTED": "the memory of the device does not suffice; free some, or give it less at once",
+    "Unable to initialize backend": "JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend what hinders it",
+}
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -97,6 +103,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_quietly()
         return PIPE_CLOSED
+    except MemoryError:
+        _say("the memory of this machine does not suffice; free some, or give it less at once")
+        return WRONG_INPUT
+    except RuntimeError as error:  # that of JAX is one, and JAX need not have been loaded
+        known = [said for sign, said in _OF_THE_DEVICE.items() if sign in str(error)]
+        if not known:
+            raise
+        _say(known[0])
+        return WRONG_INPUT
     except OSError as error:
         if error.errno is None:  # not of the system
             raise

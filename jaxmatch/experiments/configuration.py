@@ -204,6 +204,13 @@ def validate(config: ConfigDict) -> None:
       InputError: names the field, its value and what it may be.
     """
     flat = flatten(config)
+    expected = flatten(default_config(flat["model.name"])) if "model.name" in flat else flatten(default_config())
+    for key in expected:
+        if key not in flat:
+            raise InputError(f"the config lacks config.{key}", remedy="begin with default_config()")
+    for key in flat:
+        if key not in expected:
+            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, list(expected)))
     for key, choices in _CHOICES.items():
         if key in flat and flat[key] not in choices:
             raise InputError(

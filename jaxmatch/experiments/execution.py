@@ -115,24 +115,24 @@ def _train(
     data = planned[folder.runs[0]][1].data
     config = runs[0].config
     display.cohort(folder, [run for run, name in zip(runs, folder.runs, strict=True) if name not in stage.dropped] or runs)
-    cohort = Cohort(
-        model=config.model.to_dict(),
-        training=config.training.to_dict(),
-        execution=config.execution.to_dict(),
-        data=data,
-        seeds=[run.seed for run in runs],
-        optimizer=[run.config.optimizer.to_dict() for run in runs],
-        devices=devices,
-    )
     dropped: dict[int, list[int]] = {}
     for position, name in enumerate(folder.runs):
         if name in stage.dropped:
             dropped.setdefault(stage.dropped[name], []).append(position)
     checkpoints = Checkpoints(folder.checkpoints)
     try:
+        cohort = Cohort(
+            model=config.model.to_dict(),
+            training=config.training.to_dict(),
+            execution=config.execution.to_dict(),
+            data=data,
+            seeds=[run.seed for run in runs],
+            optimizer=[run.config.optimizer.to_dict() for run in runs],
+            devices=devices,
+        )
         results = cohort.train(checkpoints, display, until=stage.until, dropped=dropped)
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise InputError(
             f"{len(runs)} runs at once do not fit the memory of the device",

@@ -11,7 +11,7 @@ import jax
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import rungs
-from jaxmatch.experiments.configuration import called, flatten, load_config, load_module, nearest, with_overrides
+from jaxmatch.experiments.configuration import called, flatten, load_config, load_module, mistakes_of, nearest, with_overrides
 from jaxmatch.experiments.display import Display, plan_text
 from jaxmatch.experiments.execution import execute
 from jaxmatch.experiments.halving import Halving
@@ -212,7 +212,9 @@ def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
     if options:
         raise InputError(f"a config file has no option --{next(iter(options))}", path=file, remedy="leave it out")
     layout = getattr(module, "TABLE", None) or TableLayout(title=file.stem, rows=(), scores=())
-    return Sweep(name=file.stem, config=load_config(file), grid={}, seeds=(0,), table=layout)
+    config = load_config(file)
+    with mistakes_of(file):
+        return Sweep(name=file.stem, config=config, grid={}, seeds=(0,), table=layout)
 
 
 def changed(

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxmatch.data.characters import LONGEST_WORD
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.experiments.liveness import peak_bytes
 from jaxmatch.layers.words import WordTable
 from jaxmatch.training.hyperparameters import Hyperparameters
@@ -28,8 +29,9 @@ COPIES_OF_A_CHECKPOINT = 4
 # Measured with `memory_analysis()` of the training program on a CPU, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to
 # 1.65. `python -m benchmarks memory` measures it anew.
 SHARE_HELD = 1.5
-# Kept free for the runtime, the data and everything an estimate leaves out.
+# The rest is kept free for the runtime and everything an estimate leaves out.
 SHARE_TO_USE = 0.7
+BYTES_OF_A_SMALL_DEVICE = 8 * 2**30
 
 
 def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -135,9 +137,9 @@ class Needs:
         copies = COPIES_OF_PARAMETERS + COPIES_OF_A_LOOP + COPIES_OF_A_CHECKPOINT
         return max(self.most, int((room - self.most * self.step) / (copies * self.parameters)))
 
-    def that_fit(self, devices: Sequence[jax.Device]) -> int:
-        """How many replicas, or any number less, the devices hold together; at least one on each."""
-        return len(devices) * self.within(SHARE_TO_USE * device_bytes(devices[0]))
+    def that_fit(self, devices: Sequence[jax.Device], shared: int = 0) -> int:
+        """How many replicas, or any number less, the devices hold together beside what all share on each; at least one on each."""
+        return len(devices) * self.within(max(0, SHARE_TO_USE * (device_bytes(devices[0]) - shared)))
 
 
 def needs(
@@ -157,11 +159,25 @@ def needs(
     return Needs(step, 4 * parameter_count(module, dimensions), most)
 
 
+def shared_bytes(data: EncodedData) -> int:
+    """What all replicas on a device share: the word vectors, and the training pairs, each padded to the longest.
+
+    (A step takes its batch out of these; `evaluation.device_split`. Dev and test are cut to a few lengths, and are far fewer.)
+    """
+    train = data.splits["train"]
+    features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
+    of_a_token = np.dtype(np.int32).itemsize * (1 + features) + np.dtype(np.int8).itemsize
+    characters = 0 if data.characters is None else data.characters.nbytes
+    return data.vectors.nbytes + characters + train.pairs * int(train.lengths.max(initial=0)) * of_a_token
+
+
 def device_bytes(device: jax.Device) -> int:
-    """The memory that one device offers."""
+    """The memory that one device offers. An accelerator that does not tell is taken for a small one."""
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:
         return statistics["bytes_limit"]
+    if device.platform != "cpu":
+        return BYTES_OF_A_SMALL_DEVICE
     return min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *granted_bytes()) // max(1, len(jax.devices()))
 
 

@@ -137,7 +137,14 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     )
     answered = largest(zip(rows, lengths, strict=True))
     needs = memory.needs(module, data.task, data.vectors.shape[1], largest(shapes), devices[0].platform, answered)
-    fit = config.execution.maximum_replicas or needs.that_fit(devices)
+    shared = memory.shared_bytes(data)
+    if shared > memory.device_bytes(devices[0]):
+        raise InputError(
+            f'the training pairs of "{data.name}", each padded to the longest of {train.lengths.max():,} tokens, and the word vectors take '
+            f"{shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f}",
+            remedy="cut long texts: --config.data.maximum_length=N",
+        )
+    fit = config.execution.maximum_replicas or needs.that_fit(devices, shared)
     parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
     # Forward, and two products of the same size backward, for every token and parameter.

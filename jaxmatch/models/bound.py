@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch import memory_mappings
 from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
 from jaxmatch.layers import weights
@@ -17,6 +18,8 @@ from jaxmatch.layers.words import WordTable
 from jaxmatch.models.weight_moves import WeightMoves, apart
 
 _SMALLEST = 8
+# Rows as long as this are computed as they come: filled up to eight they would need the memory of eight.
+_LONG = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +54,17 @@ def room(extent: int, steps: int = 1) -> int:
     power = 1 << max(0, extent - 1).bit_length()
     step = max(4, power // (2 * steps))
     return max(_SMALLEST, -(-extent // step) * step)
+
+
+def rows_for(batch: int, length: int) -> int:
+    """How many rows a batch of a length is filled up to, so that few programs are compiled."""
+    return batch if length >= _LONG else room(batch)
+
+
+def forget_programs() -> None:
+    """Gives up what is compiled for models that answer; what is wanted again is compiled again."""
+    _program.cache_clear()
+    jax.clear_caches()
 
 
 def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
@@ -135,7 +149,7 @@ class BoundModel:
         """
         tokens, sentences = self.inputs(ids_a, ids_b, features)
         batch = len(sentences)
-        filling = ((0, room(batch) - batch), (0, 0))
+        filling = ((0, rows_for(batch, sentences.shape[1]) - batch), (0, 0))
         tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
         program, moved = self._prepared(tuple(tokens), sentences.shape)
         return np.asarray(program.rest(moved, self.words, tokens, sentences))[:batch]
@@ -144,6 +158,8 @@ class BoundModel:
         """The program for rows of tokens of one shape, and the weights as it computes with them."""
         programs, moved = self._cache
         if (names, rows) not in programs:
+            if memory_mappings.scarce():
+                forget_programs()
             module, weights = self.folded
             program = _program(module, _Shapes.of(weights), _Shapes.of(self.words), names, rows)
             if program.written not in moved:  # one copy of the weights for all shapes

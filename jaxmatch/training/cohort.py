@@ -256,9 +256,10 @@ class Cohort:
         """The best parameters so far and the dev scores of all runs still training."""
         losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
         self._note_divergence(state)
-        dev_outputs = self.scorer.outputs("dev", state.parameters)
+        runs = int(np.count_nonzero(self.lockstep.slots >= 0))
+        dev_outputs = self.scorer.outputs("dev", state.parameters, runs)
         on_test = self._training["best_on_test"] and "test" in self._data.splits
-        test_outputs = self.scorer.outputs("test", state.parameters) if on_test else None
+        test_outputs = self.scorer.outputs("test", state.parameters, runs) if on_test else None
         slots, selection = self.lockstep.slots, self._training["selection"]
         improved = np.zeros(len(slots), bool)
         shown = []
@@ -357,7 +358,7 @@ class Cohort:
         tested = [run for run, progress in enumerate(self._progress) if progress.best is not None and progress.status != "dropped"]
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
-                outputs = self.scorer.outputs("test", self.lockstep.by_replica(best))
+                outputs = self.scorer.outputs("test", self.lockstep.by_replica(best), len(self._progress))
                 for run in tested:
                     tests[run] = self.scorer.scores("test", outputs[run])
         host = np.asarray(best)

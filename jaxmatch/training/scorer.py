@@ -23,7 +23,7 @@ class Scorer:
       maximum_buckets: the most lengths that training is padded to.
 
     Attributes:
-      answered: pairs that replicas answered so far, each counted once a replica, and the seconds it took, without compilation.
+      answered: pairs that runs answered so far, each counted once a run, and the seconds it took, without compilation.
     """
 
     def __init__(self, data: EncodedData, lockstep: Lockstep, *, batch_size: int, maximum_buckets: int):
@@ -47,14 +47,23 @@ class Scorer:
             )
         return self._evaluators[split]
 
-    def outputs(self, split: str, parameters: jax.Array) -> np.ndarray:
-        """What every replica answers, `<float32>[replica, pairs, outputs]` for `<float32>[replica, parameters]`."""
+    def outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
+        """What every replica answers.
+
+        Arguments:
+          split: its name.
+          parameters: `<float32>[replica, parameters]`.
+          runs: how many of the replicas are runs; the others only fill the devices.
+
+        Returns:
+          `<float32>[replica, pairs, outputs]`.
+        """
         evaluator = self.evaluator(split)
         start, compiled = time.perf_counter(), self._lockstep.compile_seconds
         outputs = evaluator.outputs(parameters)
         compiled = self._lockstep.compile_seconds - compiled
         self.answered["seconds"] += time.perf_counter() - start - compiled
-        self.answered["pairs"] += outputs.shape[0] * outputs.shape[1]
+        self.answered["pairs"] += runs * outputs.shape[1]
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> Mapping[str, float]:
