@@ -150,5 +150,4 @@ def test_a_config_asks_for_what_its_model_takes():
         asked("esan", characters="cnn", known_characters=100)
     with pytest.raises(InputError, match="config.model.known_tags = 46 is too small; it is at least 47"):
         asked("esan", tags=True, known_tags=46)
-    with pytest.raises(InputError, match='there is no setting "config.model.tags"'):
-        asked("re2", tags=True)
+    assert asked("re2", characters="bilstm", tags=True, exact_match=True) == (128, True, True)

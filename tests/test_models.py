@@ -1,4 +1,4 @@
-"""What must hold of ESAN, CSRAN and CAFE whatever the weights are (RE2's own tests are in test_re2.py)."""
+"""What must hold of ESAN, CSRAN and CAFE whatever the weights are, and of RE2 with features (its own tests are in test_re2.py)."""
 
 import functools
 
@@ -19,6 +19,15 @@ STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
 ESAN = {"name": "esan", "hidden_size": 5}
 CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
 CAFE = {"name": "cafe", **STACK}
+RE2 = {"name": "re2", "hidden_size": 5, "blocks": 2, "encoder_layers": 1}
+# Everything a model can be given and be made of, between them.
+WHOLE = [
+    ESAN | FEATURES | {"characters": "cnn", "alignment_layers": 3, "encoder_layers": 2},
+    CSRAN | FEATURES | {"characters": "bilstm", "aggregation_layers": 2, "prediction": "full", "head": "highway"},
+    CSRAN | {"refinement": False, "co_stack": False, "highway_layers": 0, "head_layers": 1},
+    CAFE | FEATURES | {"characters": "bilstm", "bidirectional": True, "prediction": "symmetric"},
+    RE2 | FEATURES | {"characters": "cnn"},
+]
 ALL = pytest.mark.parametrize("settings", [ESAN, CSRAN, CAFE], ids=lambda settings: settings["name"])
 RANDOM = np.random.default_rng(0)
 VECTORS = jnp.asarray(0.5 * RANDOM.normal(size=(20, 6)), jnp.float32)
@@ -68,13 +77,12 @@ def small(name):
     "settings",
     [
         ESAN,
-        ESAN | FEATURES | {"characters": "cnn", "alignment_layers": 3, "encoder_layers": 2},
+        *WHOLE,
         ESAN | {"augmentation": "simple", "precision": "bfloat16"},
         CSRAN,
-        CSRAN | FEATURES | {"characters": "bilstm", "aggregation_layers": 2, "prediction": "full", "head": "highway"},
-        CSRAN | {"refinement": False, "co_stack": False, "highway_layers": 0, "head_layers": 1},
         CAFE,
         CAFE | {"bidirectional": True, "prediction": "symmetric"},
+        RE2 | FEATURES | {"characters": "bilstm", "parallel_blocks": True},
     ],
     ids=lambda settings: " ".join(str(value) for value in settings.values()),
 )
@@ -103,11 +111,12 @@ def test_swapping_sentences_swaps_their_vectors(settings):
     assert np.abs(one - other).max() > 1e-2
 
 
-@ALL
+@pytest.mark.parametrize("settings", WHOLE, ids=lambda settings: " ".join(str(value) for value in settings.values()))
 def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
-    module, params = small(settings["name"])
+    module, params = start(settings)
     gradient = compiled(jax.value_and_grad(lambda params, a, b: loss(module, params, a, b, jax.random.key(0), 0.2)))
-    cases = [(np.zeros((2, 1), np.int32), np.zeros((2, 1), np.int32)), (np.array([[3], [0]]), np.array([[0], [4]]))]
+    rows = [((0, 0), (0, 0)), ((3, 0), (0, 4)), ((3, 5), (4, 6))]  # nothing but padding; one sentence of each pair; one token each
+    cases = [[np.array(words, np.int32)[:, None] for words in pair] for pair in rows]
     for a, b in cases:
         value, leaves = gradient(params, side(a), side(b))
         assert np.isfinite(value)
@@ -116,7 +125,7 @@ def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
 
 @pytest.mark.parametrize(
     "settings",
-    [ESAN | FEATURES | {"characters": "bilstm"}, CSRAN | FEATURES | {"characters": "cnn"}, CAFE | FEATURES],
+    [ESAN | FEATURES | {"characters": "bilstm"}, CSRAN | FEATURES | {"characters": "cnn"}, CAFE | FEATURES, RE2 | FEATURES | {"characters": "bilstm"}],
     ids=lambda settings: settings["name"],
 )
 def test_every_parameter_has_a_gradient(settings):

@@ -130,13 +130,24 @@ def test_every_variant_of_the_ablation_has_its_features(changed, first, later):
     assert [occlusion.features_seen(module, block) for block in (0, 1)] == [first, later]
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
     params = jax.eval_shape(module.init, jax.random.key(0), side, side, saved_model.vectors())["params"]
-    ids, sentences = np.array([[2, 3]], np.int32), np.array([[1, 2]], np.int8)
+    tokens, sentences = {"ids": np.array([[2, 3]], np.int32)}, np.array([[1, 2]], np.int8)
 
     def answer(params, kept):
-        return occlusion._logits(module, params, saved_model.vectors(), ids, sentences, kept)
+        return occlusion._logits(module, params, saved_model.vectors(), tokens, sentences, kept)
 
     # Tracing it finds a name for each part of what is seen, or fails.
     assert jax.eval_shape(answer, params, np.ones((2, 3), bool)).shape == (1, 3)
+
+
+def test_what_else_is_given_of_a_word_is_masked_with_its_embedding(tmp_path):
+    settings = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4, "exact_match": True}
+    run = saved_model.save(tmp_path / "run", model_settings=settings, params=saved_model.parameters(3, settings=settings))
+    matcher = jaxmatch.load(run)
+    kept = np.ones((2, 1, 3), bool)
+    kept[1, 0, occlusion.FEATURES.index("embedding")] = False
+    whole, masked = occlusion.occluded_logits(matcher, SPLIT, kept)
+    np.testing.assert_allclose(whole, matcher.logits(PAIRS), rtol=0, atol=1e-5)
+    assert np.abs(masked - whole).max() > 1e-3
 
 
 def test_what_has_no_such_features_is_refused(tmp_path, network):

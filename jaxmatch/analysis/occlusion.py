@@ -164,23 +164,26 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
     if memory_mappings.scarce():
         forget_programs()
     sides_a, sides_b = matcher.ids(pairs_of(split))
+    features = matcher.features(pairs_of(split))
     result = np.zeros((len(kept), len(sides_a), matcher.outputs), np.float32)
     for chosen in batches(sides_a, sides_b, batch_size):
-        ids, sentences = model.rows(*(padded([side[pair] for pair in chosen]) for side in (sides_a, sides_b)))
-        filling = ((0, rows_for(*ids.shape) - len(ids)), (0, 0))
-        ids, sentences = np.pad(ids, filling), np.pad(sentences, filling)
+        of_words = (padded([side[pair] for pair in chosen]) for side in (sides_a, sides_b))
+        told = {name: tuple(padded([side[pair] for pair in chosen]) for side in sides) for name, sides in features.items()}
+        tokens, sentences = model.inputs(*of_words, told)
+        filling = ((0, rows_for(*sentences.shape) - len(sentences)), (0, 0))
+        tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
         for number, one in enumerate(kept):
-            result[number, chosen] = _logits(*model.folded, model.vectors, ids, sentences, one)[: len(chosen)]
+            result[number, chosen] = _logits(*model.folded, model.words, tokens, sentences, one)[: len(chosen)]
     return result
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _logits(
-    module: nn.Module, params: Any, vectors: jax.Array, ids: jax.Array, sentences: jax.Array, kept: jax.Array
+    module: nn.Module, params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array, kept: jax.Array
 ) -> jax.Array:
     # What is kept is an argument of the program, which so is the same for all occlusions.
     with nn.intercept_methods(_masking(module, kept)):
-        return module.apply({"params": params}, {"ids": ids}, sentences, vectors, method="match")
+        return module.apply({"params": params}, tokens, sentences, words, method="match")
 
 
 def _masking(module: RE2, kept: jax.Array) -> Callable:

@@ -48,6 +48,13 @@ def default_config(model: str = "re2") -> ConfigDict:
     config.model.parallel_blocks = False  # True: the ablation "parallel blocks"
     config.model.weight_normalization = "he"  # gain starts at the norm of its direction; "unit": at 1; "none"
     config.model.precision = "float32"  # of the matmuls; or "bfloat16" (parameters stay float32)
+    config.model.characters = "none"  # a word from its first 16 characters: "cnn" or "bilstm"; needs data.minimum_count = 1
+    config.model.character_features = 100  # ESAN, section 2.1
+    config.model.known_characters = 128
+    config.model.tags = False  # the part of speech, by NLTK's tagger
+    config.model.tag_features = 10  # as CSRAN's released run has
+    config.model.known_tags = 50
+    config.model.exact_match = False  # whether the other sentence has the word, too, whatever its case
 
     if model != "re2":
         config.model = ConfigDict(models.default_settings(model))

@@ -171,15 +171,6 @@ class BoundModel:
     def _cache(self) -> tuple[dict, dict]:
         return {}, {}
 
-    def rows(self, ids_a: np.ndarray, ids_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the `match` of a module that takes words alone is given for pairs of padded sentences: see `logits`.
-
-        Returns:
-          ids <int32>[batch, length] and sentences <int8>[batch, length].
-        """
-        tokens, sentences = self.inputs(ids_a, ids_b)
-        return tokens["ids"], sentences
-
     def inputs(
         self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:

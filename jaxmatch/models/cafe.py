@@ -29,11 +29,13 @@ class CAFE(FeaturePairModel):
       head: their hidden layers, 'highway' or 'dense'.
       head_layers: prediction layers, the last included.
       head_size: of the hidden ones.
+      forget_bias: what the forget gates of the LSTMs over a sentence start at; the papers do not say (layers/lstm.py).
       and those of `FeaturePairModel`.
     """
 
     character_features: int = 128
     hidden_size: int = 300
+    forget_bias: float = 0.0
     bidirectional: bool = False
     highway_layers: int = 2
     factors: int = 10

@@ -40,10 +40,12 @@ class CSRAN(FeaturePairModel):
       head: their hidden layers, 'dense' as in the paper or 'highway' as in the released run.
       head_layers: prediction layers, the last included, 1 to 3 in the paper.
       head_size: of the hidden ones.
+      forget_bias: what the forget gates of the LSTMs over a sentence start at; the papers do not say (layers/lstm.py).
       and those of `FeaturePairModel`.
     """
 
     character_features: int = 128  # 64 of each direction in the released run
+    forget_bias: float = 0.0
     stacked_layers: int = 3
     aggregation_layers: int = 1
     hidden_size: int = 200

@@ -80,9 +80,11 @@ class ESAN(FeaturePairModel):
       word_features: False is the ablation "w/o Word Feat.".
       contextual_features: False is the ablation "w/o Contextual Feat.".
       prediction: what Eq. 11 sees: 'full' is the paper's, 'symmetric' and 'simple' as in RE2.
+      forget_bias: what the forget gates of the LSTMs over a sentence start at; the papers do not say (layers/lstm.py).
       and those of `FeaturePairModel`.
     """
 
+    forget_bias: float = 0.0
     alignment_layers: int = 2
     encoder_layers: int = 1
     hidden_size: int = 150

@@ -88,7 +88,6 @@ class FeaturePairModel(PairModel):
       tag_features: size of a tag's embedding.
       known_tags: how many there are, padding (0) included.
       exact_match: whether it is told which words the other sentence has, too.
-      forget_bias: what the forget gates of the LSTMs start at; the papers do not say (layers/lstm.py).
       precision: of the matrix products, 'float32' or 'bfloat16'; parameters and logits are float32.
     """
 
@@ -99,7 +98,6 @@ class FeaturePairModel(PairModel):
     tag_features: int = 10
     known_tags: int = 50
     exact_match: bool = False
-    forget_bias: float = 0.0
     precision: str = "float32"
 
     @property

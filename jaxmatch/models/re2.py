@@ -7,6 +7,7 @@ alignment and pooling are told which sentence a token is of.
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
 from jaxmatch.layers.alignment import Alignment
 from jaxmatch.layers.connection import CONNECTIONS
@@ -16,7 +17,7 @@ from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.prediction import Prediction
-from jaxmatch.models.pairs import PairModel
+from jaxmatch.models.pairs import FeaturePairModel
 
 
 class Block(nn.Module):
@@ -49,8 +50,10 @@ class Block(nn.Module):
         return self.fuse(sequence, aligned, dropout_rate)
 
 
-class RE2(PairModel):
+class RE2(FeaturePairModel):
     """The whole of figure 1, from word ids to logits. Both sentences share all parameters but the prediction layer's.
+
+    The paper gives it nothing of a word but its vector; what else is asked for becomes part of the embedding.
 
     Arguments:
       outputs: number of classes, or 1 in regression.
@@ -65,10 +68,9 @@ class RE2(PairModel):
       encoder_input: whether alignment and fusion see the encoder's input beside its output; False is the ablation "w/o enc-in".
       parallel_blocks: the ablation that feeds the embeddings to all blocks and sums what they give.
       weight_normalization: 'he', 'unit' or 'none' (layers/weights.py).
-      precision: of the matrix products, 'float32' or 'bfloat16'; parameters and logits are float32.
+      and those of `FeaturePairModel`.
     """
 
-    outputs: int
     blocks: int = 2
     encoder_layers: int = 2
     kernel_size: tuple[int, ...] = (3,)
@@ -80,10 +82,10 @@ class RE2(PairModel):
     encoder_input: bool = True
     parallel_blocks: bool = False
     weight_normalization: str = "he"
-    precision: str = "float32"
 
     def setup(self):
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
+        self.words = self.word_layer("words")
         self.block = [
             Block(
                 self.encoder_layers,
@@ -103,7 +105,8 @@ class RE2(PairModel):
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layer: as `match` -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
-        embedded = self.dropout(jax.lax.stop_gradient(vectors)[tokens["ids"]], dropout_rate)
+        words = self.words(tokens, vectors)
+        embedded = self.dropout(words[0] if len(words) == 1 else jnp.concatenate(words, axis=-1), dropout_rate)
         output = (self._parallel if self.parallel_blocks else self._stacked)(embedded, sentences, dropout_rate)
         return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)
 
