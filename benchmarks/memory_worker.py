@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks import fresh
 from jaxmatch import models
+from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
@@ -27,15 +28,22 @@ from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.lockstep import Lockstep
 
 
-def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int) -> EncodedData:
-    """Random pairs that are all `length` tokens long, half of them in each sentence."""
+def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
+    """Random pairs that are all `length` tokens long, half of them in each sentence; with all features of words, or none."""
     random = np.random.default_rng(0)
     first = length // 2
     sides = [
         (random.integers(2, words, pairs * size).astype(np.int32), np.arange(pairs + 1, dtype=np.int64) * size)
         for size in (first, length - first)
     ]
-    split = EncodedSplit(*sides[0], *sides[1], random.integers(0, classes, pairs).astype(np.int32))
+    labels = random.integers(0, classes, pairs).astype(np.int32)
+    # What models may be given of each token besides; those that are not leave it.
+    told = {
+        f"{name}_{side}": random.integers(0, many, len(tokens)).astype(np.uint8)
+        for name, many in (("tags", 40), ("exact_match", 2))
+        for side, (tokens, _) in zip("ab", sides, strict=True)
+    }
+    split = EncodedSplit(*sides[0], *sides[1], labels, **(told if features else {}))
     return EncodedData(
         name="random",
         task="classification",
@@ -46,6 +54,7 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int)
         preprocessing=Preprocessing(),
         report={},
         fingerprint="random",
+        characters=random.integers(1, 128, (words, LONGEST_WORD)).astype(np.uint16) if features else None,
     )
 
 

@@ -103,11 +103,15 @@ def of_length(data: EncodedData, length: int, pairs: int) -> EncodedData:
 
 def _rows(split: EncodedSplit, rows: np.ndarray) -> EncodedSplit:
     """The given pairs of a split, in the given order."""
-    sides = []
-    for tokens, offsets in ((split.tokens_a, split.offsets_a), (split.tokens_b, split.offsets_b)):
-        texts = [tokens[offsets[row] : offsets[row + 1]] for row in rows]
-        sides += [np.concatenate(texts), np.concatenate([[0], np.cumsum([len(text) for text in texts])])]
-    return EncodedSplit(*sides, split.labels[rows])
+    chosen: dict[str, np.ndarray] = {"labels": split.labels[rows]}
+    for side, offsets in (("a", split.offsets_a), ("b", split.offsets_b)):
+        sizes = offsets[rows + 1] - offsets[rows]
+        chosen[f"offsets_{side}"] = np.concatenate([[0], np.cumsum(sizes)])
+        for name in ("tokens", "tags", "exact_match"):
+            values = getattr(split, f"{name}_{side}")
+            if values is not None:
+                chosen[f"{name}_{side}"] = np.concatenate([values[offsets[row] : offsets[row + 1]] for row in rows])
+    return EncodedSplit(**chosen)
 
 
 def bucket_shares(config: Any, data: EncodedData) -> dict[int, float]:

@@ -3,8 +3,8 @@
     jaxmatch train configs/cafe_snli.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
 
 Sizes are the released code's defaults, but for the second highway layer; batch size, learning rate, decay, L2 penalty and size
-of the clipped gradient are those of its CSRAN run (configs/csran_snli.py). The authors also give each word's characters
-(model.characters = "bilstm") and part of speech (model.tags). Run time and score: not measured.
+of the clipped gradient are those of its CSRAN run (configs/csran_snli.py). Of each word it is given the vector, the characters
+and the part of speech, as by the authors. Run time and score: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -19,8 +19,11 @@ def get_config() -> ConfigDict:
             "model.hidden_size": 300,
             "model.highway_layers": 2,
             "model.head_size": 300,
+            "model.characters": "bilstm",
+            "model.tags": True,
             "data.name": "snli",
             "data.tokenizer": "word",
+            "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
             "training.batch_size": 128,
             "training.epochs": 20,
             "training.patience_samples": 0,

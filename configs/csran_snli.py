@@ -3,10 +3,11 @@
     jaxmatch train configs/csran_snli.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
 
 Layers, batch size, learning rate, L2 penalty and size of the clipped gradient are those of that log, and the decay: 0.96 every
-1,280 steps, which it calls ten epochs. There each parameter's gradient is clipped by itself and the rate falls in stairs;
-unlike in the paper, the input has one highway layer, the prediction layers see product and difference too (model.prediction =
-"full") and are highway layers (model.head = "highway"), and the factorisation machines have 32 factors. The paper also gives
-each word's characters (model.characters = "bilstm") and part of speech (model.tags). Run time and score: not measured.
+1,280 steps, which it calls ten epochs. There each parameter's gradient is clipped by itself; unlike in the paper, the input
+has one highway layer, the prediction layers see product and difference too (model.prediction = "full") and are highway layers
+(model.head = "highway"), and the factorisation machines have 32 factors. Of each word it is given the vector and the
+characters; the released run also gives the part of speech (model.tags) and the exact match (model.exact_match). Run time and
+score: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -24,8 +25,10 @@ def get_config() -> ConfigDict:
             "model.highway_layers": 2,
             "model.head_layers": 3,  # with the last; 1 to 3
             "model.head_size": 300,  # 100, 200, 300 or 600
+            "model.characters": "bilstm",
             "data.name": "snli",
             "data.tokenizer": "word",
+            "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
             "training.batch_size": 128,
             "training.epochs": 20,  # it "converges in less than 20 epochs" (section 3.3.1)
             "training.patience_samples": 0,

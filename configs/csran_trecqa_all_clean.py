@@ -3,8 +3,8 @@
     jaxmatch train configs/csran_trecqa_all_clean.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/trecqa
 
 Its 56,000 pairs are TRAIN-ALL; that it is the clean version is read off the results it is compared with. What the paper does
-not say for this data set is as on SNLI, and the learning rate does not decay. The paper also gives each word's characters
-(model.characters = "bilstm"). Run time and score: not measured.
+not say for this data set is as on SNLI, and the learning rate does not decay. Of each word it is given the vector and the
+characters. Run time and score: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -22,8 +22,10 @@ def get_config() -> ConfigDict:
             "model.highway_layers": 2,
             "model.head_layers": 3,  # with the last; 1 to 3
             "model.head_size": 300,  # 100, 200, 300 or 600
+            "model.characters": "bilstm",
             "data.name": "trecqa_all_clean",
             "data.tokenizer": "whitespace",
+            "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
             "training.batch_size": 64,
             "training.selection": "map",
             "training.patience_samples": 0,

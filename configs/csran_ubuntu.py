@@ -3,8 +3,8 @@
     jaxmatch train configs/csran_ubuntu.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ubuntu
 
 What the paper does not say for this data set is as on SNLI, and the learning rate does not decay. Contexts are cut after 200
-tokens, at their end; the released code keeps the last 40. The paper also gives each word's characters (model.characters =
-"bilstm"). Run time and score: not measured.
+tokens, at their end; the released code keeps the last 40. Of each word it is given the vector and the characters. Run time and
+score: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -22,8 +22,10 @@ def get_config() -> ConfigDict:
             "model.highway_layers": 2,
             "model.head_layers": 3,  # with the last; 1 to 3
             "model.head_size": 300,  # 100, 200, 300 or 600
+            "model.characters": "bilstm",
             "data.name": "ubuntu",
             "data.tokenizer": "whitespace",
+            "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
             "data.maximum_length": 200,
             "training.batch_size": 128,
             "training.epochs": 5,

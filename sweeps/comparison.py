@@ -8,13 +8,14 @@ its batch size from there, any other its defaults. `--features paper` gives each
 by default all see the same. `--smoke` tries it in seconds, without data files.
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import flatten, load_config, nearest, with_overrides
+from jaxmatch.experiments.configuration import default_config, flatten, load_config, nearest, with_overrides
 from jaxmatch.experiments.launch import SCORES
 from jaxmatch.experiments.papers import csran, esan, parts, re2
 from jaxmatch.experiments.sweep import Sweep
@@ -25,12 +26,12 @@ TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
 SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
 PAPERS = {"re2": re2, "esan": esan, "csran": csran}
+CAFE_FEATURES = {"characters": "bilstm", "tags": True}
 
 
 def features_of(model: str, dataset: str) -> dict[str, Any]:
     """What the paper of a model gives of each word besides its vector."""
-    cafe = {"characters": "bilstm", "tags": True}
-    return {"re2": {}, "esan": esan.features(dataset), "csran": dict(csran.FEATURES), "cafe": cafe}[model]
+    return {"re2": {}, "esan": esan.features(dataset), "csran": dict(csran.FEATURES), "cafe": CAFE_FEATURES}[model]
 
 
 def settings_of(model: str, dataset: str) -> dict[str, Any]:
@@ -45,12 +46,26 @@ def settings_of(model: str, dataset: str) -> dict[str, Any]:
 
 def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
     """What the paper of a model printed of it for a data set, where that is the data set of `config`."""
+    if model == "cafe":
+        return published_of_cafe(dataset, config)
     paper = PAPERS.get(model)
     found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"] if paper else []
     rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
     if model == "csran" and dataset == "trecqa_clean":
         rows += csran.published_for_train_all()
     return tuple(rows)
+
+
+def published_of_cafe(dataset: str, config: ConfigDict) -> tuple[Published, ...]:
+    """What the papers of CSRAN and ESAN, which compare theirs with it, print of CAFE: the first that has the data set."""
+    settings = {"model.name": "cafe", "data.name": config.data.name, **{f"model.{key}": value for key, value in CAFE_FEATURES.items()}}
+    for model in ("csran", "esan"):
+        for name, data in PAPERS[model].DATA_SETS.items():
+            rows = PAPERS[model].published_main(name, default_config(model)) if data.config == f"{model}_{dataset}" else ()
+            for row in rows:
+                if row.label.startswith("CAFE"):
+                    return (dataclasses.replace(row, settings=settings, training_pairs=data.training_pairs),)
+    return ()
 
 
 def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = parts.NONE) -> Sweep:

@@ -33,5 +33,6 @@ def get_sweep(dataset: str = "snli", features: str = parts.PAPER) -> Sweep:
             published=csran.published_ablation(dataset, config),
             order={"variant": tuple(csran.ABLATIONS)},
             original={"variant": csran.ORIGINAL},
+            notes=(csran.ALIGNED_NOTE,),
         ),
     )

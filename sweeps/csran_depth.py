@@ -32,6 +32,9 @@ def get_sweep(dataset: str = "scitail", features: str = parts.PAPER) -> Sweep:
             columns="variant",
             scores=data.scores[:1],
             order={"variant": tuple(curves)},
-            notes=(f"{csran.CITATION} draw this in Figure {2 if dataset == 'scitail' else 3} and print no numbers",),
+            notes=(
+                f"{csran.CITATION} draw this in Figure {2 if dataset == 'scitail' else 3} and print no numbers",
+                *([csran.ALIGNED_NOTE] if len(curves) > 1 else []),
+            ),
         ),
     )

@@ -53,12 +53,28 @@ def test_ablations_and_baseline_leave_out_what_they_say():
     assert not any(name.startswith("refinement") for name in without_refinement)
     assert without_refinement["stack_1"]["input_kernel"].shape[0] == 400
     without_co_stack = shapes(RELEASED | {"co_stack": False})
-    assert without_co_stack["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
+    assert without_co_stack["aggregation_0"]["input_kernel"].shape[0] == 4 * 3 * 400
+    as_released = shapes(RELEASED | {"co_stack": False, "aligned_layers": "last"})
+    assert as_released["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
     assert without_co_stack["stack_1"]["input_kernel"].shape[0] == 406
     for layers in (1, 5):
         baseline = shapes(RELEASED | {"refinement": False, "co_stack": False, "stacked_layers": layers})
         assert {"stack_0", f"stack_{layers - 1}"} <= set(baseline) and f"stack_{layers}" not in baseline
-        assert baseline["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
+        assert baseline["aggregation_0"]["input_kernel"].shape[0] == 4 * layers * 400
+
+
+def test_without_co_stack_the_affinity_is_that_of_the_last_layer():
+    module, params = start(CSRAN | {"co_stack": False})
+    tokens, sentences = side_by_side(side(A), side(B))
+    sequence = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
+    stack = []
+    for number in range(2):
+        refined = AttentionRefinement(2).apply({"params": params[f"refinement_{number}"]}, sequence, sentences)
+        sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
+        stack.append(sequence)
+    weights = co_stack_weights((stack[-1],), sentences, "float32")
+    _, found = module.apply({"params": params}, tokens, sentences, VECTORS, method="match", mutable=["intermediates"])
+    np.testing.assert_allclose(found["intermediates"]["weights"][0], weights, atol=1e-5)
 
 
 def test_layers_are_put_together_as_in_figure_1():

@@ -24,7 +24,7 @@ RE2 = {"name": "re2", "hidden_size": 5, "blocks": 2, "encoder_layers": 1}
 WHOLE = [
     ESAN | FEATURES | {"characters": "cnn", "alignment_layers": 3, "encoder_layers": 2},
     CSRAN | FEATURES | {"characters": "bilstm", "aggregation_layers": 2, "prediction": "full", "head": "highway"},
-    CSRAN | {"refinement": False, "co_stack": False, "highway_layers": 0, "head_layers": 1},
+    CSRAN | {"refinement": False, "co_stack": False, "aligned_layers": "last", "highway_layers": 0, "head_layers": 1},
     CAFE | FEATURES | {"characters": "bilstm", "bidirectional": True, "prediction": "symmetric"},
     RE2 | FEATURES | {"characters": "cnn"},
 ]

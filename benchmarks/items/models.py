@@ -10,22 +10,29 @@ from benchmarks import timing
 from benchmarks.memory_worker import pairs_of
 from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL, Steps
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.matcher import probabilities_of
+from jaxmatch.models import build
 from jaxmatch.models.bound import BoundModel
 
+# Of each word its vector alone.
+ALONE = {"model__characters": "none", "model__tags": False, "model__exact_match": False}
 # (model, config, what is changed in it)
 MODELS = (
     ("RE2, 3 blocks", "re2_snli", {}),
-    ("ESAN, 2 layers", "esan_snli", {}),
-    ("ESAN, 3 layers", "esan_snli", {"model__alignment_layers": 3}),
-    ("CAFE", "cafe_snli", {}),
-    ("CSRAN, 3 LSTM layers, 1 after", "csran_snli", {"model__aggregation_layers": 1}),
-    ("CSRAN, 3 LSTM layers, 2 after", "csran_snli", {}),
+    ("ESAN, 2 layers", "esan_snli", ALONE),
+    ("ESAN, 3 layers", "esan_snli", {**ALONE, "model__alignment_layers": 3}),
+    ("ESAN, 2 layers, all of its inputs", "esan_snli", {}),
+    ("CAFE", "cafe_snli", ALONE),
+    ("CSRAN, 3 LSTM layers, 1 after", "csran_snli", {**ALONE, "model__aggregation_layers": 1}),
+    ("CSRAN, 3 LSTM layers, 2 after", "csran_snli", ALONE),
+    ("CSRAN, 3 LSTM layers, 2 after, characters", "csran_snli", {}),
 )
 SMALL_LSTM = {"model__hidden_size": 8, "training__batch_size": 16}
 QUICK_MODELS = (
     ("RE2", "re2_embedded_inference", SMALL),
     ("CSRAN", "csran_embedded_inference", {**SMALL_LSTM, "model__stacked_layers": 1, "model__head_size": 8}),
+    ("ESAN", "esan_embedded_paraphrase", {**SMALL_LSTM, "model__characters": "cnn", "model__tags": True, "model__exact_match": True}),
 )
 # A training step: pairs and tokens of a pair. An answer: pairs and tokens of a sentence, as in RE2's Table 5 and ESAN's figure 2.
 BATCH, LENGTH = 128, 24
@@ -47,32 +54,37 @@ def config_of(settings: Settings, name: str, changes: dict[str, Any]) -> ConfigD
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for every model; training steps of all are timed in turn, and then answers of all."""
-    data = pairs_of(LENGTH, 2 * BATCH, WORDS, DIMENSIONS, CLASSES)
     rows, training, answering = [], {}, {}
     for name, config_name, changes in models_of(settings):
-        steps = Steps(config_of(settings, config_name, changes), data, replicas=1, length=LENGTH)
-        training[name], answering[name] = steps.seconds, _answering(steps, data.vectors)
+        config = config_of(settings, config_name, changes)
+        module = build(config.model.to_dict(), outputs=CLASSES)
+        features = module.takes_characters or bool(module.token_features)
+        data = pairs_of(LENGTH, 2 * BATCH, WORDS, DIMENSIONS, CLASSES, features)
+        steps = Steps(config, data, replicas=1, length=LENGTH)
+        training[name], answering[name] = steps.seconds, _answering(steps, data)
         rows.append({"model": name, "parameters": steps.state.parameters.size})
     steps, answers = (timing.in_turn(candidates, settings.rounds) for candidates in (training, answering))
     for row in rows:
         row["step"] = timing.spread([1e3 * one for one in steps[row["model"]]])
         row["answer"] = timing.spread([1e3 * one / CALLS for one in answers[row["model"]]])
     return rows, [
-        f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word. A step: {BATCH} "
-        f"random pairs of {LENGTH} tokens.",
+        f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word where they are not named: "
+        f"ESAN's are characters, parts of speech and exact matches. A step: {BATCH} random pairs of {LENGTH} tokens.",
         f"An answer: {ANSWERED} pairs of {SENTENCE} tokens a sentence, lists of ids in, probabilities out; the mean of {CALLS} calls.",
     ]
 
 
-def _answering(steps: Steps, vectors: np.ndarray) -> Callable[[], None]:
+def _answering(steps: Steps, data: EncodedData) -> Callable[[], None]:
     """Answers `CALLS` times, with parameters as they are after the few steps that were taken."""
     flat = steps.lockstep.programs.flat
-    model = BoundModel(flat.module, flat.to_tree(steps.state.parameters[0]), vectors)
-    asked = [side.tolist() for side in np.random.default_rng(1).integers(2, WORDS, (2, ANSWERED, SENTENCE))]
+    model = BoundModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
+    random = np.random.default_rng(1)
+    asked = [side.tolist() for side in random.integers(2, WORDS, (2, ANSWERED, SENTENCE))]
+    told = {name: tuple(random.integers(0, 2, (2, ANSWERED, SENTENCE))) for name in flat.module.token_features}
 
     def work() -> None:
         for _ in range(CALLS):
-            probabilities_of(model.logits(*(np.array(side, np.int32) for side in asked)))
+            probabilities_of(model.logits(*(np.array(side, np.int32) for side in asked), told))
 
     return work
 

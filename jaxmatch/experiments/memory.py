@@ -166,7 +166,7 @@ def shared_bytes(data: EncodedData) -> int:
     """
     train = data.splits["train"]
     features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
-    of_a_token = np.dtype(np.int32).itemsize * (1 + features) + np.dtype(np.int8).itemsize
+    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (1 + features)  # the id; the sentence and the features
     characters = 0 if data.characters is None else data.characters.nbytes
     return data.vectors.nbytes + characters + train.pairs * int(train.lengths.max(initial=0)) * of_a_token
 

@@ -23,7 +23,7 @@ from jaxmatch.layers.prediction import PREDICTIONS
 from jaxmatch.layers.weights import WEIGHT_NORMALIZATIONS
 from jaxmatch.layers.words import CHARACTERS
 from jaxmatch.models.cafe import CAFE
-from jaxmatch.models.csran import CSRAN
+from jaxmatch.models.csran import ALIGNED_LAYERS, CSRAN
 from jaxmatch.models.esan import ESAN
 from jaxmatch.models.re2 import RE2
 
@@ -39,6 +39,7 @@ _CHOICES = {
     "augmentation": AUGMENTATIONS,
     "characters": CHARACTERS,
     "head": HIDDEN_LAYERS,
+    "aligned_layers": ALIGNED_LAYERS,
 }
 _COUNTS = {
     "blocks": 1,

@@ -20,6 +20,8 @@ from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.models.pairs import FeaturePairModel
 
+ALIGNED_LAYERS = ("all", "last")
+
 
 class CSRAN(FeaturePairModel):
     """The whole of figure 1, from words to logits.
@@ -33,8 +35,10 @@ class CSRAN(FeaturePairModel):
       hidden_size: of a direction of every LSTM, and of the highway network.
       highway_layers: of the input encoder; 0 leaves it out. The paper has 2, the released run 1.
       refinement: the multi-level attention refinement (section 2.3); False is the ablation "w/o MAR".
-      co_stack: the affinity of all layers (Eq. 4) and the alignment of all (Eq. 5). False is the ablation "w/o CSRA": affinity and
-        alignment of the last layer alone. Both False is the stacked baseline of figure 2.
+      co_stack: the affinity of all layers (Eq. 4). False is the ablation "w/o CSRA": the affinity of the last layer alone. Both False
+        is the stacked baseline of figure 2.
+      aligned_layers: what Eq. 5 aligns, 'all' layers of the stack, also where the affinity is of the last ("the bidirectional alignment
+        layer ... completely identical", section 3.5), or the 'last' alone, as the released code does without `co_stack`.
       factors: k of the factorisation machines (Eq. 3).
       prediction: what the prediction layers see: 'simple', z of Eq. 8; 'full' as the released code; or 'symmetric'.
       head: their hidden layers, 'dense' as in the paper or 'highway' as in the released run.
@@ -52,6 +56,7 @@ class CSRAN(FeaturePairModel):
     highway_layers: int = 2
     refinement: bool = True
     co_stack: bool = True
+    aligned_layers: str = "all"
     factors: int = 10
     prediction: str = "simple"
     head: str = "dense"
@@ -80,10 +85,9 @@ class CSRAN(FeaturePairModel):
         """All below the prediction layers: as `match` -> the two halves of z of Eq. 8, <float32>[batch, 2 * hidden] each."""
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)
-        if not self.co_stack:
-            own = own[-1:]
-        weights = co_stack_weights(own, sentences, self.precision)
+        weights = co_stack_weights(own if self.co_stack else own[-1:], sentences, self.precision)
         self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
+        own = own if self.aligned_layers == "all" else own[-1:]
         aligned = bidirectional_alignment(own, weights, self.precision)
         sequence = compared(own, aligned)
         for layer in self.aggregate:  # Eq. 6 and 7

@@ -46,6 +46,11 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "w/o CSRA": {"co_stack": False},
     "w/o MAR/CSRA": _WITHOUT_BOTH,
 }
+# What a table with a row "w/o CSRA" or with the stacked baseline has to say.
+ALIGNED_NOTE = (
+    "Without co-stack affinity, the affinity is of the last layer and the alignment still of all, which section 3.5 calls identical; "
+    "the released code aligns the last layer alone (--config.model.aligned_layers=last)"
+)
 DEPTHS = (1, 2, 3, 4, 5)
 # Curves of Figures 2 (SciTail) and 3 (Quora, SNLI): data set -> curve -> what it changes.
 CURVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {

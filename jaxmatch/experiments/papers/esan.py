@@ -26,6 +26,7 @@ NOTES = {
         "pairs, of which the matched ones also choose the checkpoint",
     )
 }
+_OTHER_PAIRS = "of the official test pairs, whose labels are not public; ours is of the development pairs"
 _CHARACTERS = {"characters": "cnn", "character_features": 100}
 _SYNTAX = {"tags": True, "exact_match": True}
 _INFERENCE = ("snli", "multinli", "scitail", "sick", "rte", "embedded_inference")
@@ -131,7 +132,8 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
         return ()
     source = f"{CITATION}, Table {DATA_SETS[name].main_table}"
     known = {"parameters": "3.9M"} if name == "quora" else {}  # Table 5
-    own = Published(LABEL, _ESAN[name], source, _stated(name, config) | known, DATA_SETS[name].training_pairs)
+    unlike = dict.fromkeys(_ESAN[name], _OTHER_PAIRS) if name == "multinli" else {}
+    own = Published(LABEL, _ESAN[name], source, _stated(name, config) | known, DATA_SETS[name].training_pairs, unlike=unlike)
     return (own, *compared(_COMPARED[name], tuple(_ESAN[name]), source))
 
 

@@ -13,6 +13,7 @@ from jaxmatch.experiments.tables import Published
 ACCURACY = ("dev.accuracy", "test.accuracy")
 # What a launcher's option --features may be.
 PAPER, NONE = "paper", "none"
+_VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False, "data.minimum_count": 5}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,11 +60,11 @@ def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
 
 
 def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
-    """The settings that give a model what its paper gives of each word besides the vector.
+    """The settings that give a model what its paper gives of each word besides the vector, or nothing.
 
     Arguments:
       features: fields of `config.model`.
-      asked: 'paper', or 'none' for no settings.
+      asked: 'paper', or 'none' for the vector alone.
 
     Raises:
       InputError: something else is asked.
@@ -71,7 +72,7 @@ def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
     if asked not in (PAPER, NONE):
         raise InputError(f'--features cannot be "{asked}"', remedy=f'it is "{PAPER}" or "{NONE}"')
     if asked == NONE:
-        return {}
+        return dict(_VECTOR_ALONE)
     found = {f"model.{key}": value for key, value in features.items()}
     if features.get("characters", "none") != "none":
         found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/characters.py)
