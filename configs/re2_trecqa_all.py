@@ -2,7 +2,7 @@
 
     jaxmatch train configs/re2_trecqa_all.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/trecqa_all
 
-MAP and MRR count questions with right and wrong answers, in the raw sets too. Run time and scores: not measured.
+MAP and MRR count all questions with a right answer, also those that have no wrong one and cannot be ranked badly. Run time and scores: not measured.
 """
 
 from ml_collections import ConfigDict

@@ -186,6 +186,11 @@ def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name,
     assert {split: catalog.load_split(name, tmp_path, split) for split in data.splits} == data.splits
 
 
+def test_raw_trecqa_scores_more_questions_than_the_clean_one():
+    named = {name: catalog.filtered(name) for name in ("trecqa", "trecqa_all", "trecqa_clean", "trecqa_all_clean", "wikiqa", "own")}
+    assert named == {name: name not in ("trecqa", "trecqa_all") for name in named}
+
+
 def test_clean_trecqa_trains_on_all_questions(tmp_path):
     from reader_formats import TREC
 

@@ -110,6 +110,13 @@ def test_ranking_by_hand():
     assert got["recall_at_1"] == pytest.approx((0 + 1) / 2)
     assert got["recall_at_2"] == pytest.approx((1 / 2 + 1) / 2)
     assert got["recall_at_5"] == 1.0
+    # With the third question, which has right candidates alone, and still without the fourth, which has none.
+    whole = scores.ranking_scores(labels, values, groups, filtered=False)
+    assert whole["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0 + 1.0) / 3) and whole["mrr"] == pytest.approx((1 / 2 + 2.0) / 3)
+    logits = np.stack([np.zeros(9), values], axis=1)
+    told = {"label_names": ("0", "1"), "groups": groups}
+    assert scores.score("ranking", labels, logits, **told, filtered=False)["map"] == pytest.approx(whole["map"])
+    assert scores.score("ranking", labels, logits, **told)["map"] == pytest.approx(got["map"])
 
 
 def r10_at(k, labels, values):

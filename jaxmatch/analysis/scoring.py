@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from jaxmatch.data import catalog
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.matcher import Matcher
@@ -51,6 +52,7 @@ def score_outputs(matcher: Matcher, split: Split, outputs: np.ndarray) -> dict[s
         label_names=matcher.labels,
         groups=split.groups,
         documents=split.documents,
+        filtered=catalog.filtered(matcher.config["data"]["name"]),
     )
 
 

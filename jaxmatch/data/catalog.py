@@ -87,6 +87,11 @@ def about(name: str) -> Mapping[str, str]:
     return CATALOG[name].about if name in CATALOG else {}
 
 
+def filtered(name: str) -> bool:
+    """Whether only questions with right and wrong candidates count in the scores of a ranking; of one's own data, they do."""
+    return CATALOG[name].filtered if name in CATALOG else True
+
+
 def load(name: str, directory: str | Path | None = None, *, task: str = "") -> DataSet:
     """Reads a data set whole.
 

@@ -25,6 +25,7 @@ class Source:
       selection: the score that chooses a checkpoint.
       read_split: split -> what reads it instead of `read`.
       about: split -> what it is, where that is not what its name says, or why it is not there.
+      filtered: of a ranking, whether only questions with right and wrong candidates count in its scores; otherwise all with a right one.
       companion_suffix: the suffix of a second file that must lie beside each split's file; empty if there is none.
     """
 
@@ -37,6 +38,7 @@ class Source:
     selection: str
     read_split: Mapping[str, Callable[[Path], Split]] = dataclasses.field(default_factory=dict)
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    filtered: bool = True
     companion_suffix: str = ""
 
 
@@ -46,7 +48,7 @@ _TREC_FOLDER = "jacana-qa-naacl2013-data-results"
 
 def _trecqa(name: str, train: str, *, clean: bool) -> Source:
     kept = "questions with right and wrong answers only"
-    counted = "MAP and MRR over the questions with right and wrong answers"
+    counted = "MAP and MRR over the questions with a right answer, those without a wrong one among them"
     return Source(
         name=name,
         task="ranking",
@@ -58,6 +60,7 @@ def _trecqa(name: str, train: str, *, clean: bool) -> Source:
         # The clean sets differ in dev and test (Rao et al., 2016, Table 1); all questions are trained on.
         read_split={"train": trecqa.read},
         about=dict.fromkeys(("dev", "test"), kept if clean else counted),
+        filtered=clean,
     )
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jaxmatch import models
+from jaxmatch.data import catalog
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoding import DataSettings, EncodedData
@@ -189,7 +190,8 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
         )
     dev = data.splits["dev"]
     constant = np.zeros((dev.pairs, outputs_of(data)), np.float32)  # has a score, however bad, wherever anything has
-    scores = score(data.task, dev.labels, constant, label_names=data.labels, groups=dev.groups, documents=dev.documents)
+    told = {"label_names": data.labels, "groups": dev.groups, "documents": dev.documents, "filtered": catalog.filtered(data.name)}
+    scores = score(data.task, dev.labels, constant, **told)
     if math.isnan(scores.get(training["selection"], 0.0)):
         ranked = data.task == "ranking" and training["selection"] != "auc"
         reason = "no question has both a right and a wrong candidate" if ranked else "their labels are all alike"

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, mean_loss
 from jaxmatch.training.lockstep import Lockstep
@@ -76,5 +77,6 @@ class Scorer:
             label_names=data.labels,
             groups=encoded.groups,
             documents=encoded.documents,
+            filtered=catalog.filtered(data.name),
         )
         return {**scores, "loss": mean_loss(data.task, outputs, encoded.labels)}

@@ -132,7 +132,7 @@ def _rank_order(
 
 
 def ranking_scores(
-    labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
+    labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, float]:
     """Mean average precision, mean reciprocal rank and recall at k by trec_eval's rules, over the filtered groups.
 
@@ -149,6 +149,7 @@ def ranking_scores(
       scores: <float64>[pairs].
       groups: <int32>[pairs] or text: what a candidate competes in. Groups need not lie together.
       documents: <str>[pairs], the candidates' names, or None.
+      filtered: False: all groups with a right candidate count; one without a wrong candidate cannot be ranked badly.
 
     Returns:
       "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5"; NaN if no group counts or a score is NaN.
@@ -162,7 +163,7 @@ def ranking_scores(
     starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
     sizes = np.diff(np.append(starts, relevant.size))
     right = np.add.reduceat(relevant.astype(np.int64), starts)
-    counted = (right > 0) & (right < sizes)
+    counted = (right > 0) & (right < sizes) if filtered else right > 0
     if not counted.any():
         return undefined
     rank = np.arange(1, relevant.size + 1) - np.repeat(starts, sizes)
@@ -251,10 +252,10 @@ def _regression(labels: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
 
 
 def _ranking(
-    labels: np.ndarray, outputs: np.ndarray, groups: ArrayLike, documents: ArrayLike | None
+    labels: np.ndarray, outputs: np.ndarray, groups: ArrayLike, documents: ArrayLike | None, filtered: bool
 ) -> dict[str, float]:
     difference = outputs[:, 1] - outputs[:, 0]
-    return ranking_scores(labels, difference, groups, documents) | {
+    return ranking_scores(labels, difference, groups, documents, filtered) | {
         "accuracy": accuracy(labels, outputs.argmax(axis=1)),
         "auc": auc(labels, difference),
     }
@@ -275,6 +276,7 @@ def score(
     label_names: Sequence[str],
     groups: ArrayLike | None = None,
     documents: ArrayLike | None = None,
+    filtered: bool = True,
 ) -> dict[str, float]:
     """All scores of a task.
 
@@ -289,6 +291,7 @@ def score(
       label_names: as many as there are classes; for a ranking two, the second meaning right; unused in a regression.
       groups: ranking only, <int32>[pairs] or text.
       documents: ranking only, <str>[pairs] or None.
+      filtered: ranking only, which groups count; as in `ranking_scores`.
 
     Raises:
       ValueError: unknown task, or shapes that do not fit each other.
@@ -313,4 +316,4 @@ def score(
         return _classification(labels, outputs)
     if task == "regression":
         return _regression(labels, outputs.reshape(pairs))
-    return _ranking(labels, outputs, groups, documents)
+    return _ranking(labels, outputs, groups, documents, filtered)
