@@ -190,3 +190,22 @@ def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
     text = write_report(RESULTS / "sick", tmp_path / "page.html").read_text()
     plan = text.split("<h2>Plan</h2>")[1].split("<h2>Runs</h2>")[0]
     assert re.findall(r"<td>(blocks=.*?)</td>", plan) == ["blocks=1", "blocks=2", "blocks=3"]  # not the learning rate: it has two
+
+
+def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
+    kept = shutil.copytree(Path(__file__).parent.parent / "results" / "tuning" / "halved", tmp_path / "halved")
+    notes = json.loads((kept / "sweep.json").read_text())
+    (kept / "sweep.json").write_text(json.dumps({**notes, "plan": "sweep s: 18 runs <all>"}))
+    assert main(["report", str(kept)]) == 0
+    text = (kept / "report.html").read_text()
+    assert "<pre>sweep s: 18 runs &lt;all&gt;</pre>" in text
+    halving = json.loads((kept / "halving.json").read_text())
+    for decision in halving["decisions"]:
+        cells = (decision["after_epochs"], decision["settings"], len(decision["go_on"]))
+        assert "".join(f'<td class="number">{cell}</td>' for cell in cells) in text
+    assert "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, estimated." in text
+    (kept / "halving.json").write_text(json.dumps({"decisions": [3], "saving": {}}))
+    capsys.readouterr()
+    assert main(["report", str(kept)]) == 2
+    said = capsys.readouterr().err
+    assert "halving.json: the file is damaged" in said and said.count("\n") == 1

@@ -157,14 +157,17 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
 def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_ones(tmp_path, capsys):
     run = saved_model.save(tmp_path / "runs" / "x-seed1")
     words = ["timing", str(SWEEPS / "re2_timing.py"), "--smoke", "--split", "none", "--run", str(run), "--workdir", str(tmp_path)]
-    assert main(words) == 0
+    assert main([*words, "--seeds", "2"]) == 0
     *random, trained = json.loads((tmp_path / "timing.json").read_text())["rows"]
     assert [(row["model"], row["settings"]["blocks"], row["split"]) for row in random] == [
         ("RE2 (1 block)", 1, None), ("RE2 (2 blocks)", 2, None),
     ]  # fmt: skip
+    # Three batches of each of two starts; of what is trained there is one.
+    assert [len(row["batch_seconds"]) for row in (*random, trained)] == [6, 6, 3]
     assert (trained["model"], trained["trained"], trained["split"]) == ("run x-seed1", True, None)
     assert trained["settings"] == saved_model.SETTINGS and trained["parameters"] > 100
-    assert "Trained: run x-seed1." in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "Trained: run x-seed1." in text and "as they are before training, of each of 2 random starts." in text
 
 
 @pytest.mark.parametrize(
@@ -172,7 +175,7 @@ def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_on
     [
         (["re2_main.py"], "the file has no get_timing(); give a file of sweeps/ whose name ends in _timing.py"),
         (["re2_timing.py", "--dataset", "snil"], 'there is no data set "snil" in this sweep; did you mean "snli"?'),
-        (["re2_timing.py", "--seeds", "2"], "this file has no option --seeds"),
+        (["re2_timing.py", "--seed", "2"], "this file has no option --seed"),
         (["re2_timing.py", "--grid.model.blocks=1,2"], "a timing has no grid"),
         (["re2_timing.py", "--config.model.blocks=1"], "every variant of this sweep sets config.model.blocks"),
         (["esan_timing.py", "--models", "esam"], 'there is no model "esam" in this timing; did you mean "esan"?'),

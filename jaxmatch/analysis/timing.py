@@ -29,6 +29,7 @@ def random_matcher(
     labels: Sequence[str],
     task: str,
     dimensions: int,
+    seed: int = 0,
 ) -> Matcher:
     """A model that answers, with the weights it starts from and random word vectors: what they are does not change a time.
 
@@ -38,6 +39,7 @@ def random_matcher(
       preprocessing: how a text becomes tokens.
       labels, task: as of a `Matcher`.
       dimensions: of the word vectors.
+      seed: of the weights.
 
     Raises:
       InputError: the model has no such settings.
@@ -50,7 +52,7 @@ def random_matcher(
     characters = character_table(words.words, module.known_characters) if module.takes_characters else None
     table = vectors if characters is None else WordTable(vectors, characters)
     side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
-    parameters = jax.jit(module.init)(jax.random.key(0), side, side, table)["params"]
+    parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]
     return Matcher(
         BoundModel(module, parameters, vectors, characters),
         vocabulary=words,

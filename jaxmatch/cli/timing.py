@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--split", choices=(*splits.SPLITS, NO_SPLIT), default="test", help="texts to answer; none: no data files (default: test)"
     )
     parser.add_argument("--batches", type=_batches, metavar="N", help="how many to time (default: as many as the paper)")
+    parser.add_argument("--seeds", type=launching.positive, metavar="N", help="time N random starts of each model (default: 1)")
     parser.add_argument("--dry-run", action="store_true", help="show what would be timed")
     parser.add_argument("--smoke", action="store_true", help="try it in seconds: tiny models, generated data")
     splits.add_directory_argument(parser)
@@ -52,9 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
         options["data_directory"] = arguments.data_directory
     if arguments.dotted["grid"]:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
-    asked = timing.resolve(
-        arguments.file, options=options, overrides=arguments.dotted["config"], batches=arguments.batches, smoke=arguments.smoke
-    )
+    counts = {"batches": arguments.batches, "seeds": arguments.seeds}
+    asked = timing.resolve(arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke)
     if arguments.dry_run:
         print(timing.plan_text(asked, arguments.split))
         return

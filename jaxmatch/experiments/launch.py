@@ -120,7 +120,7 @@ def run(
     halving = halve(plan) if halve else None
     if halving is not None:
         rungs.agree(plan, folder, halving)
-    write_notes(folder, plan)
+    write_notes(folder, plan, plan_text(plan, set()))
     try:
         records = execute(plan, folder, display) if halving is None else rungs.execute(plan, folder, display, halving)
     finally:

@@ -27,6 +27,7 @@ class SweepFolder:
       runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not tell.
       records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
       analyses: command -> its options: what the sweep asks to be made of its runs.
+      plan: of all its runs, in words; "" where the folder does not tell.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class SweepFolder:
     runs: Mapping[str, Mapping[str, Any]]
     records: Mapping[str, Mapping[str, Any]]
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    plan: str = ""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -42,14 +44,14 @@ class SweepFolder:
         return tuple(run for run in self.runs if run not in self.records)
 
 
-def write_notes(folder: Workdir, plan: Plan) -> None:
-    """Writes down, in a sweep's folder, what `read_sweep_folder` reads besides records."""
+def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
+    """Writes down, in a sweep's folder, what `read_sweep_folder` reads besides records; `text` is the plan in words."""
     places = {
         name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed} for name, (run, _) in plan.runs.items()
     }
     layout = dataclasses.asdict(plan.sweep.table)
     analyses = {name: dict(options) for name, options in plan.sweep.analyses.items()}
-    notes = {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places, "analyses": analyses}
+    notes = {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places, "analyses": analyses, "plan": text}
     write_json(folder.path / _NOTES, notes)
 
 
@@ -89,4 +91,4 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     for run, record in records.items():
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
-    return SweepFolder(directory, name, layout, runs, records, analyses)
+    return SweepFolder(directory, name, layout, runs, records, analyses, str(notes.get("plan", "")))

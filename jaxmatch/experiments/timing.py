@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Timing:
       dimensions: of the word vectors.
       passes: over the split, that are timed.
       most_pairs: of the split, None for all.
+      seeds: models of a row, each started from random weights of its own; batches are timed of each, the split of the first.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Timing:
     dimensions: int = 300
     passes: int = 3
     most_pairs: int | None = None
+    seeds: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +88,7 @@ def resolve(
     options: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     batches: int | None = None,
+    seeds: int | None = None,
     smoke: bool = False,
 ) -> Timing:
     """The timing that a file and a command line describe together.
@@ -95,6 +98,7 @@ def resolve(
       options: "data_directory", and whatever the file's `get_timing` takes.
       overrides: dotted setting -> value or its text, for all models.
       batches: how many, where it is not the file's number.
+      seeds: how many models of each row, where it is not the file's number.
       smoke: tiny models on generated data.
 
     Raises:
@@ -125,6 +129,7 @@ def resolve(
         models=sweep.variants,
         notes=sweep.table.notes,
         batches=timing.batches if batches is None else batches,
+        seeds=timing.seeds if seeds is None else seeds,
     )
 
 
@@ -132,7 +137,8 @@ def plan_text(timing: Timing, split: str) -> str:
     """What would be timed, one line a model."""
     outputs = len(_answers(timing)[0]) or 1
     throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {timing.config.data.name} {split}"
-    lines = [f"{timing.title}: {timing.batches:,} batches of {timing.pairs} pairs of {timing.length} tokens a sentence{throughput}"]
+    of_each = f" of each of {timing.seeds} random starts" if timing.seeds > 1 else ""
+    lines = [f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a sentence{throughput}"]
     for name, config in _configs(timing).items():
         parameters = parameter_count(build(config.model, outputs=outputs), timing.dimensions)
         lines.append(f"  {name}: {parameters:,} parameters")
@@ -186,12 +192,12 @@ def run(
         rows = []
         for name, config in _configs(timing).items():
             say(name)
-            matcher = _matcher(timing, config, pairs, *answers)
-            rows.append({"model": name, **_row(timing, matcher, pairs, timing.config.data.name, split)})
+            starts = (_matcher(timing, config, pairs, *answers, seed) for seed in range(timing.seeds))
+            rows.append({"model": name, **_row(timing, starts, pairs, timing.config.data.name, split)})
         if trained is not None:
             say(trained.name)
             data = trained.matcher.config["data"]["name"]
-            rows.append({"model": trained.name, "trained": True, **_row(timing, trained.matcher, trained.split, data, split)})
+            rows.append({"model": trained.name, "trained": True, **_row(timing, [trained.matcher], trained.split, data, split)})
     return {
         "format": FORMAT,
         "kind": "timing",
@@ -205,6 +211,7 @@ def run(
         "batch_size": timing.pairs,
         "length": timing.length,
         "batches": timing.batches,
+        "seeds": timing.seeds,
         "rows": rows,
         "published": [
             {
@@ -261,24 +268,24 @@ def _split(timing: Timing, name: str) -> Split:
     return found.part(range(len(found))[: timing.most_pairs], found.dropped)
 
 
-def _matcher(timing: Timing, config: ConfigDict, split: Split | None, labels: tuple[str, ...], task: str) -> Matcher:
+def _matcher(timing: Timing, config: ConfigDict, split: Split | None, labels: tuple[str, ...], task: str, seed: int) -> Matcher:
     texts = _MADE_UP if split is None else (*split.text_a, *split.text_b)
     preprocessing = data_settings(config).preprocessing
-    return random_matcher(
-        config.model.to_dict(), texts=texts, preprocessing=preprocessing, labels=labels, task=task, dimensions=timing.dimensions
-    )
+    shared = {"labels": labels, "task": task, "dimensions": timing.dimensions, "seed": seed}
+    return random_matcher(config.model.to_dict(), texts=texts, preprocessing=preprocessing, **shared)
 
 
-def _row(timing: Timing, matcher: Matcher, split: Split | None, data: str, name: str) -> dict[str, Any]:
+def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data: str, name: str) -> dict[str, Any]:
     """What is known of a model: its settings and size, seconds of each batch, and of each pass over the split."""
-    seconds = batch_seconds(matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches)
-    row = {
-        "settings": matcher.config["model"],
-        "parameters": count_parameters(matcher.model.params),
-        "batch_seconds": seconds.tolist(),
-        "split": None,
-    }
-    if split is not None:
-        passes = split_seconds(matcher, pairs_of(split), timing.passes)
-        row["split"] = {"data": f"{data} {name}", "pairs": len(split), "seconds": passes.tolist()}
+    row: dict[str, Any] = {}
+    for matcher in matchers:
+        seconds = batch_seconds(matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches).tolist()
+        if row:
+            row["batch_seconds"] += seconds
+            continue
+        parameters = count_parameters(matcher.model.params)
+        row = {"settings": matcher.config["model"], "parameters": parameters, "batch_seconds": seconds, "split": None}
+        if split is not None:
+            passes = split_seconds(matcher, pairs_of(split), timing.passes)
+            row["split"] = {"data": f"{data} {name}", "pairs": len(split), "seconds": passes.tolist()}
     return row

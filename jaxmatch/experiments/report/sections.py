@@ -1,8 +1,10 @@
 """The parts of a report, each from what a sweep left in its folder to a piece of HTML."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jaxmatch.errors import InputError
 from jaxmatch.experiments.configuration import flatten
 from jaxmatch.experiments.display import duration_text, setting_text, shared_text
 from jaxmatch.experiments.launch import table_of
@@ -115,7 +117,28 @@ def plan(folder: SweepFolder) -> str:
         ]
     headings = ("cohort", "what its runs share", "runs", "state", "compiling", "training", "evaluating", "device")
     numeric = (False, False, True, False, True, True, True, False)
-    return markup.grid(headings, rows, numeric) if rows else markup.element("p", "No cohort was begun.")
+    begun = markup.grid(headings, rows, numeric) if rows else markup.element("p", "No cohort was begun.")
+    return (markup.element("pre", folder.plan) if folder.plan else "") + _halving(folder) + begun
+
+
+def _halving(folder: SweepFolder) -> str:
+    """Which settings successive halving dropped, and what that saved."""
+    file = folder.path / "halving.json"
+    if not file.exists():
+        return ""
+    try:
+        notes = json.loads(file.read_text())
+        if "decisions" not in notes:  # it has not come so far
+            return ""
+        rows = [(str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]]
+        steps, seconds = notes["saving"]["replica_steps"], notes["saving"]["train_seconds"]
+        saved = f"Of {steps['whole']:,.0f} steps of all runs {steps['made']:,.0f} were made"
+        if "whole" in seconds:
+            saved += f"; training took {seconds['made']:,.0f} s, the whole grid would have taken {seconds['whole']:,.0f} s, estimated"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it") from None
+    told = markup.grid(("halving after epoch", "settings", "went on"), rows, (True, True, True))
+    return told + markup.element("p", f"{saved}.")
 
 
 def settings(folder: SweepFolder) -> str:

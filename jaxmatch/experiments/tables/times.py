@@ -103,9 +103,11 @@ def _line(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, A
 
 
 def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
+    seeds = record.get("seeds", 1)
+    starts = f", of each of {seeds} random starts" if seeds > 1 else ""
     sentences = [
         f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of {record['length']} "
-        "tokens a sentence, from word ids to probabilities, weights as they are before training."
+        f"tokens a sentence, from word ids to probabilities, weights as they are before training{starts}."
     ]
     if trained := [row["model"] for row in record["rows"] if row.get("trained")]:
         sentences.append(f"Trained: {', '.join(trained)}.")
