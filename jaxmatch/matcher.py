@@ -14,8 +14,9 @@ from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.matches import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import PADDING, Vocabulary
+from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 from jaxmatch.errors import InputError
+from jaxmatch.layers.words import WordTable
 from jaxmatch.models.bound import BoundModel
 
 save = model_folder.save
@@ -36,6 +37,27 @@ class Prediction:
     label: str | None
     score: float | None
     probabilities: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """Pairs of texts as numbers.
+
+    Attributes:
+      sides: the word ids of the first and of the second texts.
+      features: name -> what is known of each token besides, in the same places.
+      words: the table that the ids point into.
+    """
+
+    sides: tuple[list[list[int]], list[list[int]]]
+    features: Mapping[str, tuple[list[list[int]], list[list[int]]]]
+    words: jax.Array | WordTable
+
+    def of(self, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
+        """Of some pairs the padded ids of both sides and the features, as `BoundModel.logits` takes them."""
+        first, second = (padded([side[row] for row in rows]) for side in self.sides)
+        told = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in self.features.items()}
+        return first, second, told
 
 
 class Matcher:
@@ -83,13 +105,10 @@ class Matcher:
         """
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-        sides_a, sides_b = self.ids(pairs)
-        features = self.features(pairs)
-        result = np.zeros((len(sides_a), self.outputs), np.float32)
-        for rows in batches(sides_a, sides_b, batch_size):
-            batch_a, batch_b = (padded([side[row] for row in rows]) for side in (sides_a, sides_b))
-            told = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in features.items()}
-            result[rows] = self.model.logits(batch_a, batch_b, told)
+        encoded = self.encoded(pairs)
+        result = np.zeros((len(pairs), self.outputs), np.float32)
+        for rows in batches(*encoded.sides, batch_size):
+            result[rows] = self.model.logits(*encoded.of(rows), encoded.words)
         return result
 
     def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
@@ -110,17 +129,35 @@ class Matcher:
         """The tokens of a text, as the model reads it."""
         return tuple(self._preprocessing.tokens(text))
 
-    def ids(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
-        """The word ids of the first and of the second texts.
+    def encoded(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
+        """Pairs of texts as the model takes them.
 
         Raises:
           TypeError: an element is not a pair of two strings.
+          InputError: as `features`.
         """
+        new: dict[str, int] = {}
+        sides = self._ids(pairs, new if self._takes_new_words else None)
+        words = self.model.words
+        if new:
+            words = self.model.words_with(character_table([PADDING_WORD, UNKNOWN_WORD, *new], self.model.module.known_characters)[2:])
+        return Encoded(sides, self.features(pairs), words)
+
+    @property
+    def _takes_new_words(self) -> bool:
+        """Whether a word that the vocabulary lacks is known by its characters, as were such words without a vector in training."""
+        return self.model.characters is not None and self.config.get("data", {}).get("minimum_count", 1) <= 1
+
+    def _ids(self, pairs: Sequence[tuple[str, str]], new: dict[str, int] | None) -> tuple[list[list[int]], list[list[int]]]:
+        """The word ids of the first and of the second texts; words the vocabulary lacks are numbered behind it in `new`, or unknown."""
         known: dict[str, list[int]] = {}  # a question stands in many pairs: each text is taken apart once
 
         def ids_of(text: str) -> list[int]:
             if text not in known:
-                known[text] = self._vocabulary.ids(self._preprocessing.tokens(text))
+                tokens = self._preprocessing.tokens(text)
+                known[text] = self._vocabulary.ids(tokens)
+                if new is not None:
+                    known[text] = [self._number(token, number, new) for token, number in zip(tokens, known[text], strict=True)]
             return known[text]
 
         sides_a, sides_b = [], []
@@ -131,8 +168,15 @@ class Matcher:
             sides_b.append(ids_of(pair[1]))
         return sides_a, sides_b
 
+    def _number(self, token: str, number: int, new: dict[str, int]) -> int:
+        """The number of a token that has one, or the next one behind the vocabulary."""
+        if number != UNKNOWN or token in (PADDING_WORD, UNKNOWN_WORD):
+            return number
+        return new.setdefault(token, len(self._vocabulary) + len(new))
+
     def features(self, pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
-        """What the model takes of each token besides its word: name -> as `ids`, in the same places; of most models nothing.
+        """What the model takes of each token besides its word: name -> two lists of lists, a number for each token of the first and of
+        the second texts; of most models nothing.
 
         Raises:
           InputError: the model takes parts of speech, and the tagger's model is not installed.

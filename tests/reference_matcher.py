@@ -36,5 +36,5 @@ def ids_of(matcher: Matcher, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, 
         longest = max(map(len, rows))
         return np.array([row + [0] * (longest - len(row)) for row in rows], np.int32)
 
-    sides_a, sides_b = matcher.ids(pairs)
+    sides_a, sides_b = matcher.encoded(pairs).sides
     return padded(sides_a), padded(sides_b)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import jaxmatch
 from jaxmatch import files, matcher, model_folder, models
+from jaxmatch.data.characters import character_table
 from jaxmatch.errors import InputError
 from jaxmatch.models import bound
 from jaxmatch.models.bound import BoundModel
@@ -290,3 +291,34 @@ def test_what_was_compiled_can_be_given_up(tmp_path, monkeypatch):
 def test_rows_are_filled_up_but_for_long_ones():
     assert [bound.rows_for(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
     assert [bound.rows_for(batch, 6000) for batch in (1, 3)] == [1, 3]
+
+
+def with_characters(folder, **data):
+    settings = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4}
+    config = {"data": {"name": "own", "directory": "", "task": "classification", **data}, "model": settings}
+    params = saved_model.parameters(3, settings=settings)
+    return jaxmatch.load(saved_model.save(folder, model_settings=settings, params=params, config=config))
+
+
+def test_new_words_are_known_by_their_characters(tmp_path):
+    model = with_characters(tmp_path / "run", minimum_count=1)
+    pairs = [("a zebra", "b"), ("a quagga", "b"), ("a b", "c"), ("zebra a", "quagga <unknown>")]
+    together = model.logits(pairs)
+    assert np.abs(together[0] - together[1]).max() > 1e-3
+    assert model.encoded(pairs).sides[0] == [[2, 12], [2, 13], [2, 3], [12, 2]] and len(saved_model.WORDS) == 12
+    # What else is asked changes no answer, nor does a table that had to grow.
+    for pair, logits in zip(pairs, together, strict=True):
+        np.testing.assert_allclose(model.logits([pair])[0], logits, atol=1e-5)
+    many = [(f"a word{number}", "b") for number in range(40)]
+    np.testing.assert_allclose(model.logits([*many, *pairs])[-4:], together, atol=1e-5)
+    # Such a word is one without a vector whose characters are known: as if it had been in the vocabulary.
+    table = model.model.words_with(character_table(("<padding>", "<unknown>", "zebra"))[2:])
+    assert table.vectors.shape[0] == table.characters.shape[0] == 12 + 8
+    assert not np.asarray(table.vectors[12:]).any() and bytes(np.asarray(table.characters[12, :5]).tolist()) == b"zebra"
+
+
+def test_where_rare_words_had_no_characters_new_ones_have_none(tmp_path):
+    model = with_characters(tmp_path / "run", minimum_count=5)
+    first, second = model.logits([("a zebra", "b"), ("a quagga", "b")])
+    np.testing.assert_array_equal(first, second)
+    assert model.encoded([("zebra", "b")]).sides == ([[1]], [[3]])

@@ -112,7 +112,7 @@ def test_the_first_answers_do_not_count(monkeypatch):
 def test_a_random_model_of_every_feature_has_words_characters_and_features():
     model = {"name": "esan", "hidden_size": 4, "characters": "cnn", "character_features": 3, "exact_match": True}
     matcher = random_matcher(model, "b b a", "c")
-    assert matcher.ids([("a b", "z")]) == ([[3, 2]], [[1]])
+    assert matcher.encoded([("a b", "z")]).sides == ([[3, 2]], [[5]])  # a new word, known by its characters
     assert matcher.model.characters[2, :2].tolist() == [ord("b"), 0]
     seconds = measured.batch_seconds(matcher.model, pairs=2, length=3, batches=2)
     assert seconds.shape == (2,) and (seconds > 0).all()

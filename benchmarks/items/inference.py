@@ -55,7 +55,8 @@ def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: P
     ours()
     module, parameters = model.folded
     match = functools.partial(module.apply, method="match")
-    ids, sentences = model.rows(*sides)
+    tokens, sentences = model.inputs(*sides)
+    ids = tokens["ids"]
     bare = bare_products.of(match, {"params": parameters}, {"ids": ids}, sentences, model.vectors)
 
     def products() -> None:

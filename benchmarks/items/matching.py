@@ -38,7 +38,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         [prediction.label for prediction in matcher.predict(pairs)]
 
     def tokenising() -> None:
-        matcher.ids(pairs)
+        matcher.encoded(pairs)
 
     candidates = {"ours": ours, "tokenising": tokenising}
     row: dict[str, Any] = {"what": f"{data.name} test, {len(pairs):,} pairs", "goal": GOAL}

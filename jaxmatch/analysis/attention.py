@@ -96,11 +96,10 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
       TypeError: an element is not a pair of two strings.
     """
     found = []
-    features = matcher.features(pairs)
-    for number, (pair, ids_a, ids_b, prediction) in enumerate(zip(pairs, *matcher.ids(pairs), matcher.predict(pairs), strict=True)):
-        told = {name: tuple(np.array([side[number]], np.int32) for side in sides) for name, sides in features.items()}
-        tokens, sentences = matcher.model.inputs(np.array([ids_a], np.int32), np.array([ids_b], np.int32), told)
-        kept = _weights(*matcher.model.folded, matcher.model.words, tokens, sentences)
+    encoded = matcher.encoded(pairs)
+    for number, (pair, prediction) in enumerate(zip(pairs, matcher.predict(pairs), strict=True)):
+        tokens, sentences = matcher.model.inputs(*encoded.of([number]), encoded.words)
+        kept = _weights(*matcher.model.folded, encoded.words, tokens, sentences)
         if not kept:
             raise InputError(f"a model of the kind {type(matcher.model.module).__name__} keeps no attention weights")
         is_a, is_b = sentences[0] == 1, sentences[0] == 2

@@ -20,7 +20,7 @@ from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher, batches, padded
+from jaxmatch.matcher import Matcher, batches
 from jaxmatch.models.bound import forget_programs, rows_for
 from jaxmatch.models.re2 import RE2, Block
 
@@ -163,17 +163,14 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
     model = matcher.model
     if memory_mappings.scarce():
         forget_programs()
-    sides_a, sides_b = matcher.ids(pairs_of(split))
-    features = matcher.features(pairs_of(split))
-    result = np.zeros((len(kept), len(sides_a), matcher.outputs), np.float32)
-    for chosen in batches(sides_a, sides_b, batch_size):
-        of_words = (padded([side[pair] for pair in chosen]) for side in (sides_a, sides_b))
-        told = {name: tuple(padded([side[pair] for pair in chosen]) for side in sides) for name, sides in features.items()}
-        tokens, sentences = model.inputs(*of_words, told)
+    encoded = matcher.encoded(pairs_of(split))
+    result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
+    for chosen in batches(*encoded.sides, batch_size):
+        tokens, sentences = model.inputs(*encoded.of(chosen), encoded.words)
         filling = ((0, rows_for(*sentences.shape) - len(sentences)), (0, 0))
         tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
         for number, one in enumerate(kept):
-            result[number, chosen] = _logits(*model.folded, model.words, tokens, sentences, one)[: len(chosen)]
+            result[number, chosen] = _logits(*model.folded, encoded.words, tokens, sentences, one)[: len(chosen)]
     return result
 
 

@@ -3,8 +3,9 @@
 CSRAN's code takes them before it lower-cases a word; here they are of the vocabulary's words, which `data.lowercase` has lower-cased.
 
 They depend on the word alone, so one table a vocabulary does, looked up on the device by the ids of the words; and a character's
-number depends on the character alone, so a saved model needs no list of them. All words the vocabulary lacks share one row: a word
-that is to keep its characters must be in the vocabulary (`data.minimum_count` 1 keeps all words of the data).
+number depends on the character alone, so a saved model needs no list of them. In training all words the vocabulary lacks share one
+row: a word that is to keep its characters must be in the vocabulary (`data.minimum_count` 1 keeps all words of the data). A model
+trained so is given the characters of new words too when it answers (matcher.py).
 """
 
 from collections.abc import Sequence

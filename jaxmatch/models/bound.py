@@ -120,6 +120,18 @@ class BoundModel:
         """What the module is given as word vectors."""
         return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
 
+    def words_with(self, characters: np.ndarray) -> WordTable:
+        """The table with rows behind its own for words that have no vector: <integer>[new words, 16] of a model that takes characters.
+
+        There are as many more as a power of two has, so that few programs are compiled whatever comes.
+        """
+        more = room(len(characters))
+        behind = np.zeros((more - len(characters), characters.shape[1]), characters.dtype)
+        return WordTable(
+            jnp.pad(self.vectors, ((0, more), (0, 0))),
+            jnp.concatenate([self.characters, jnp.asarray(np.concatenate([characters, behind]), self.characters.dtype)]),
+        )
+
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
         """The module and parameters of the same model with the weights as they are multiplied."""
@@ -128,7 +140,11 @@ class BoundModel:
         return self.module.clone(weight_normalization="none"), weights.folded(self.params)
 
     def logits(
-        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+        self,
+        ids_a: np.ndarray,
+        ids_b: np.ndarray,
+        features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+        words: jax.Array | WordTable | None = None,
     ) -> np.ndarray:
         """Matches pairs of padded sentences.
 
@@ -140,6 +156,7 @@ class BoundModel:
           ids_b: <int32>[batch, length_b].
           features: name -> <integer>[batch, length_a] and [batch, length_b], what else the model takes of each token
             (`module.token_features`).
+          words: a table of more words that begins with the model's own (`words`); None: that one.
 
         Returns:
           <float32>[batch, outputs].
@@ -147,40 +164,46 @@ class BoundModel:
         Raises:
           InputError: if the shapes do not fit, an id is outside the table, or a feature is missing.
         """
-        tokens, sentences = self.inputs(ids_a, ids_b, features)
+        words = self.words if words is None else words
+        tokens, sentences = self.inputs(ids_a, ids_b, features, words)
         batch = len(sentences)
         filling = ((0, rows_for(batch, sentences.shape[1]) - batch), (0, 0))
         tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
-        program, moved = self._prepared(tuple(tokens), sentences.shape)
-        return np.asarray(program.rest(moved, self.words, tokens, sentences))[:batch]
+        program, moved = self._prepared(tuple(tokens), sentences.shape, _Shapes.of(words))
+        return np.asarray(program.rest(moved, words, tokens, sentences))[:batch]
 
-    def _prepared(self, names: tuple[str, ...], rows: tuple[int, int]) -> tuple[WeightMoves, list[jax.Array]]:
+    def _prepared(self, names: tuple[str, ...], rows: tuple[int, int], words: _Shapes) -> tuple[WeightMoves, list[jax.Array]]:
         """The program for rows of tokens of one shape, and the weights as it computes with them."""
         programs, moved = self._cache
-        if (names, rows) not in programs:
+        if (names, rows, words) not in programs:
             if memory_mappings.scarce():
                 forget_programs()
             module, weights = self.folded
-            program = _program(module, _Shapes.of(weights), _Shapes.of(self.words), names, rows)
+            program = _program(module, _Shapes.of(weights), words, names, rows)
             if program.written not in moved:  # one copy of the weights for all shapes
                 moved[program.written] = program.move(weights)
-            programs[names, rows] = program, moved[program.written]
-        return programs[names, rows]
+            programs[names, rows, words] = program, moved[program.written]
+        return programs[names, rows, words]
 
     @functools.cached_property
     def _cache(self) -> tuple[dict, dict]:
         return {}, {}
 
     def inputs(
-        self, ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+        self,
+        ids_a: np.ndarray,
+        ids_b: np.ndarray,
+        features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+        words: jax.Array | WordTable | None = None,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """What the module's `match` is given for pairs of padded sentences: see `logits`.
 
         Returns:
           tokens, 'ids' <int32>[batch, length] and each of the features alike, and sentences <int8>[batch, length].
         """
-        words = self.vectors.shape[0]
-        ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
+        table = self.words if words is None else words
+        known = (table.vectors if isinstance(table, WordTable) else table).shape[0]
+        ids_a, ids_b = _checked(ids_a, known, "ids_a"), _checked(ids_b, known, "ids_b")
         if ids_b.shape[0] != ids_a.shape[0]:
             raise InputError(f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
         (there_a, lengths_a), (there_b, lengths_b) = _before_padding(ids_a), _before_padding(ids_b)
