@@ -1,21 +1,27 @@
 """ESAN and CSRAN under lockstep training: the invariants of tests/test_cohort.py that a model could break."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from small_cohort import DIMENSIONS, leaves, make_cohort
-from test_cohort import lockstep
+from small_cohort import DIMENSIONS, InterruptAfter, Interruption, leaves, make_cohort, make_data
+from test_cohort import lockstep, same
 
+from jaxmatch.data.characters import character_table
 from jaxmatch.experiments import memory
 from jaxmatch.models import build
+from jaxmatch.training import cohort as cohort_module
+from jaxmatch.training.checkpoints import Checkpoints
 
 ESAN = {"name": "esan", "hidden_size": 8}
 CSRAN = {"name": "csran", "stacked_layers": 2, "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
 ONE_LENGTH = {"maximum_buckets": 1}  # all tests share two compiled steps a model
 pytestmark = pytest.mark.slow
+CAFE = {"name": "cafe", "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
 BOTH = pytest.mark.parametrize("model", [ESAN, CSRAN], ids=lambda model: model["name"])
 
 
-@BOTH
+@pytest.mark.parametrize("model", [ESAN, CSRAN, CAFE], ids=lambda model: model["name"])
 def test_alone_is_as_in_a_cohort(model):
     changes = [{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}]
     together = make_cohort(seeds=(7, 1, 2), optimizer=changes, model=model, training=ONE_LENGTH)
@@ -47,3 +53,19 @@ def test_the_memory_of_a_step_can_be_told(model):
     module = build(model, outputs=2)
     small, large = (memory.needs(module, "classification", DIMENSIONS, [(16, length)], "cpu").of(1) for length in (8, 32))
     assert 4 * 4 * memory.parameter_count(module, DIMENSIONS) < small < large
+
+
+def test_interrupted_is_uninterrupted_with_characters_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # look after every step
+    data = make_data()
+    data = dataclasses.replace(data, characters=character_table(data.vocabulary.words))
+    model = {**CSRAN, "characters": "bilstm", "character_features": 4}
+    arguments = dict(model=model, data=data, seeds=(1, 2), training={**ONE_LENGTH, "epochs": 2})
+    whole = make_cohort(**arguments).train()
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    with pytest.raises(Interruption):
+        make_cohort(**arguments).train(checkpoints, InterruptAfter(7))
+    again = make_cohort(**arguments).train(checkpoints)
+    checkpoints.close()
+    for one, other in zip(again, whole, strict=True):
+        same(one, other)

@@ -56,6 +56,17 @@ def test_highway_layer_by_hand():
     np.testing.assert_allclose(HighwayLayer(2).apply({"params": params}, jnp.array([1.0, 4.0])), [0.75 * 2 + 0.25, 2.0], rtol=1e-6)
 
 
+def test_highway_layer_of_another_size_carries_a_mapped_input():
+    params = {
+        "transform": {"kernel": jnp.array([[2.0], [0.0]]), "bias": jnp.array([1.0])},
+        "gate": {"kernel": jnp.zeros((2, 1)), "bias": jnp.log(jnp.array([3.0]))},
+        "carry": {"kernel": jnp.array([[10.0], [100.0]]), "bias": jnp.array([5.0])},
+    }
+    # The gate is 3/4; relu(W x + b) is 3, what is carried 10 + 400 + 5. In parts as in one piece.
+    for parts in ((jnp.array([1.0, 4.0]),), (jnp.array([1.0]), jnp.array([4.0]))):
+        np.testing.assert_allclose(HighwayLayer(1).apply({"params": params}, *parts), [0.75 * 3 + 0.25 * 415], rtol=1e-6)
+
+
 def test_highway_maps_to_its_size_once():
     module = Highway(3, layers=2)
     params = random_parameters(module, (SEQUENCE,), None)

@@ -56,8 +56,7 @@ def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: P
     module, parameters = model.folded
     match = functools.partial(module.apply, method="match")
     tokens, sentences = model.inputs(*sides)
-    ids = tokens["ids"]
-    bare = bare_products.of(match, {"params": parameters}, {"ids": ids}, sentences, model.vectors)
+    bare = bare_products.of(match, {"params": parameters}, tokens, sentences, model.vectors)
 
     def products() -> None:
         for _ in range(CALLS):

@@ -1,0 +1,30 @@
+"""CAFE as a whole: how its layers are put together (Tay et al., 2018, its figure 1)."""
+
+import numpy as np
+from random_parameters import compiled
+from test_models import CAFE, FEATURES, VECTORS, A, B, side, start
+
+from jaxmatch.layers.highway import HighwayLayer
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.refinement import AttentionRefinement
+from jaxmatch.models.pairs import side_by_side
+
+
+def test_layers_are_put_together_as_in_figure_1():
+    module, params = start(CAFE | {"bidirectional": True})
+    tokens, sentences = side_by_side(side(A), side(B))
+    words = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
+    augmented = AttentionRefinement(2).apply({"params": params["refinement"]}, words, sentences)
+    states = np.asarray(Lstm(3).apply({"params": params["encoder"]}, augmented, sentences))
+    found = compiled(lambda: module.apply({"params": params}, tokens, sentences, VECTORS, method="sentence_vectors"))()
+    for which, vector in zip((1, 2), found, strict=True):
+        own = [states[row, np.asarray(sentences[row]) == which] for row in range(len(A))]
+        expected = [np.concatenate([of_row.mean(axis=0), of_row.max(axis=0)]) for of_row in own]
+        np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_one_lstm_reads_what_the_words_and_six_numbers_of_them_are():
+    _, params = start(CAFE | FEATURES | {"characters": "bilstm", "highway_layers": 0})
+    assert set(params) >= {"words", "refinement", "encoder"} and "highway" not in params
+    # 6 of the vector, 4 of the characters, 3 of the tag, 1 of the exact match, 6 of the alignments; one direction by default.
+    assert params["encoder"]["input_kernel"].shape[:2] == (6 + 4 + 3 + 1 + 6, 1)
