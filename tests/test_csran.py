@@ -56,6 +56,8 @@ def test_ablations_and_baseline_leave_out_what_they_say():
     assert without_co_stack["aggregation_0"]["input_kernel"].shape[0] == 4 * 3 * 400
     as_released = shapes(RELEASED | {"co_stack": False, "aligned_layers": "last"})
     assert as_released["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
+    whole = shapes(RELEASED | {"aligned_layers": "last"})  # which says nothing of a model with co-stack affinity
+    assert whole["aggregation_0"]["input_kernel"].shape[0] == 4 * 3 * 400
     assert without_co_stack["stack_1"]["input_kernel"].shape[0] == 406
     for layers in (1, 5):
         baseline = shapes(RELEASED | {"refinement": False, "co_stack": False, "stacked_layers": layers})

@@ -179,14 +179,21 @@ def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
 def test_published_ensembles_stand_below(workdir, capsys):
     folder, _ = workdir
     rows = [dataclasses.asdict(row) for row in re2.published_ensembles("snli")]
-    layout = {"title": "t", "rows": [], "published": [], "ensembles": rows}
-    notes = {"name": "s", "layout": layout, "runs": [f"x-seed{seed}" for seed in (0, 1)]}
-    (folder / "sweep.json").write_text(json.dumps(notes))
-    try:
-        assert main(["ensemble", str(folder)]) == 0
-    finally:
-        (folder / "sweep.json").unlink()
-    text = capsys.readouterr().out
+
+    def table(data):
+        shown = [{**row, "settings": {**row["settings"], "data.name": data}} for row in rows]
+        layout = {"title": "t", "rows": [], "published": [], "ensembles": shown, "notes": ["something was changed"]}
+        notes = {"name": "s", "layout": layout, "runs": [f"x-seed{seed}" for seed in (0, 1)]}
+        (folder / "sweep.json").write_text(json.dumps(notes))
+        try:
+            assert main(["ensemble", str(folder)]) == 0
+        finally:
+            (folder / "sweep.json").unlink()
+        return capsys.readouterr().out
+
+    assert "DRCN" not in table("snli")  # it was another data set
+    text = table("own")
+    assert "- something was changed" in text
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     below = {row[0]: (*row[1:4], row[-1]) for row in table if row[-1] and row[0] != "setting" and "-" not in row[-1]}
     assert below["RE2 (ensemble by voting, paper, GloVe 840B)"] == ("22.4M", "8", "test accuracy (%)", "89.9")

@@ -290,7 +290,7 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
     assert asked("wikiqa", "released").config.training.evaluate_every_samples == 1280
     assert len({one.name for one in (paper, released, configured)}) == 3  # a folder of one is not that of another
-    told = "Hidden size 200, as in the released settings; the paper says 150"
+    told = "The file's hidden size is 200, as in the released settings; the paper's is 150"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
     for dataset, setting, message in (("snli", "papers", 'cannot be "papers"; did you mean "paper"'), ("sick", "released", "no released")):
         with pytest.raises(InputError, match=message):

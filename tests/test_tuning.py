@@ -104,12 +104,14 @@ def test_a_published_result_stands_beside_whatever_was_chosen():
     asked = {"model.name": "re2", "data.name": "snli", "model.blocks": 2, "seeds": 10}
     published = (Published("P", {"test.accuracy": "88"}, "Table 1", asked, 10, chosen_on_test=True),)
     planned = Sweep("s", default_config(), {"model.blocks": (1, 3)}, (0,), TableLayout("t", (), published=published))
-    final = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2)
+    final = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2, on_test=True)
     (row,) = final.table.published
     assert row.settings == {"model.name": "re2", "data.name": "snli", "seeds": 10}
     # It was chosen on test, and stands beside what is so chosen here.
     assert final.config.training.best_on_test and "best_on_test.accuracy" in final.table.scores
     assert row.scores == {"test.accuracy": "88", "best_on_test.accuracy": "88"}
+    without = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2)
+    assert not without.config.training.best_on_test
 
 
 def test_halving_chose_what_the_whole_grid_chose_in_the_kept_results():

@@ -52,7 +52,7 @@ def score_outputs(matcher: Matcher, split: Split, outputs: np.ndarray) -> dict[s
         label_names=matcher.labels,
         groups=split.groups,
         documents=split.documents,
-        filtered=catalog.filtered(matcher.config["data"]["name"]),
+        filtered=catalog.filtered(matcher.config.get("data", {}).get("name", "")),
     )
 
 

@@ -25,6 +25,6 @@ def run(workdir: Path, data_directory: str | None) -> None:
         if name == "ensemble":
             print(ensemble.text(workdir, data_directory, **options), end="")
         elif name == "occlusion":
-            print(occlusion.text(workdir, data_directory, figures, **options), end="")
+            occlusion.show(workdir, data_directory, figures, **options)
         else:
-            print(inspect.text(workdir, figures, **options))
+            inspect.show(workdir, figures, **options)

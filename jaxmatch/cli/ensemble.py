@@ -19,7 +19,7 @@ from jaxmatch.cli.runs import FORMATS, tabulated_records_of
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxmatch.experiments.tables import Published
+    from jaxmatch.experiments.tables import TableLayout
 
 HELP = "score the seeds of each setting together"
 
@@ -56,7 +56,8 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
         folders = [directory / "runs" / record["run"] for record in members]
         pairs = splits.official_split(load(folders[0]), split, data_directory)
         found.append(Ensemble(members, split, len(pairs), ensemble((load(folder) for folder in folders), pairs)))
-    return ensembles(found, _published(directory), format)
+    layout = _layout(directory)
+    return ensembles(found, layout.ensembles, format, layout.notes) if layout else ensembles(found, (), format)
 
 
 def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
@@ -69,7 +70,7 @@ def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
     return found
 
 
-def _published(directory: Path) -> tuple[Published, ...]:
+def _layout(directory: Path) -> TableLayout | None:
     from jaxmatch.experiments.reading import name_of_sweep, read_sweep_folder
 
-    return read_sweep_folder(directory).layout.ensembles if name_of_sweep(directory) is not None else ()
+    return None if name_of_sweep(directory) is None else read_sweep_folder(directory).layout

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxmatch.cli.runs import records_of, slug
+from jaxmatch.cli.runs import slug, tabulated_records_of
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    print(text(arguments.folder, arguments.output, arguments.pair, arguments.format))
+    show(arguments.folder, arguments.output, arguments.pair, arguments.format)
 
 
-def text(folder: Path, output: Path | None = None, pair: Sequence[str] | None = None, format: str = "text") -> str:
-    """Where the tokens of a pair look, in a run or in every finished run of a sweep.
+def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = None, format: str = "text") -> None:
+    """Prints where the tokens of a pair look, in a run or in every finished run of a sweep, and keeps the weights.
 
     Arguments:
       folder: of a run or of a sweep.
@@ -50,7 +50,8 @@ def text(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
       format: "text" or "json".
 
     Raises:
-      InputError: a text is empty or not UTF-8, no run has finished, or a model has no attention to show.
+      InputError: a text is empty or not UTF-8, no run has finished, a model has no attention to show, or there is no matplotlib to
+        draw with.
     """
     from jaxmatch.analysis import attention, figures
     from jaxmatch.matcher import load
@@ -61,22 +62,26 @@ def text(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
         if not _is_unicode(one):
             raise InputError(f"{one!r} is not UTF-8", remedy="give the texts in UTF-8")
     sweep = (folder / "runs").is_dir()
-    plain, parts = [], []
+    plain, parts = {}, []
     for name, run in _of_sweep(folder) if sweep else [("attention", folder)]:
         matcher = load(run)
         (found,) = attention.attention(matcher, [tuple(pair or attention.papers_pair(matcher))])
-        plain.append(found.as_json() | ({"run": run.name} if sweep else {}))
+        plain[name] = found.as_json() | ({"run": run.name} if sweep else {})
         parts.append("\n".join([f"run:    {run.name}"] * sweep + list(_lines(found))))
-        if output is not None:
-            figures.write(plain[-1], output, name)
-    return json.dumps(plain if sweep else plain[0], ensure_ascii=False) if format == "json" else "\n\n".join(parts)
+    if format == "json":
+        print(json.dumps(list(plain.values()) if sweep else plain["attention"], ensure_ascii=False))
+    else:
+        print("\n\n".join(parts))
+    # Last, for it needs matplotlib, and what was found is not to be lost without it.
+    for name, values in plain.items() if output is not None else ():
+        figures.write(values, output, name)
 
 
 def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
     """The finished runs, each with the name of its files."""
     from jaxmatch.analysis.settings import by_setting, setting_name
 
-    settings = by_setting(records_of(folder))
+    settings = by_setting(tabulated_records_of(folder))
     if not settings:
         raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")
     several = len(settings) > 1

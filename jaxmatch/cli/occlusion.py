@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    print(text(arguments.folder, arguments.data_directory, arguments.output, arguments.split, arguments.format), end="")
+    show(arguments.folder, arguments.data_directory, arguments.output, arguments.split, arguments.format)
 
 
-def text(
+def show(
     folder: Path, data_directory: str | None, output: Path | None = None, split: str = "dev", format: str = "markdown"
-) -> str:
-    """The tables of a run, or of each setting of a sweep.
+) -> None:
+    """Prints the tables of a run, or of each setting of a sweep, and keeps what was found.
 
     Arguments:
       folder: of a run or of a sweep.
@@ -54,7 +54,7 @@ def text(
       format: "markdown", "latex", "csv" or "json".
 
     Raises:
-      InputError: no run that has such features, or the split cannot be read.
+      InputError: no run that has such features, the split cannot be read, or there is no matplotlib to draw with.
     """
     from jaxmatch.analysis import figures
     from jaxmatch.experiments.tables.occlusions import occlusions
@@ -62,19 +62,21 @@ def text(
     sweep = (folder / "runs").is_dir()
     found = list((_of_sweep if sweep else _of_run)(folder, data_directory, split))
     plain = [plain for plain, _ in found]
-    if output is not None:
-        for number, values in enumerate(plain, start=1):
-            name = "occlusion" if len(found) == 1 else f"occlusion-{number}-{slug(values['setting'])}"
-            figures.write(values, output, name)
     if format == "json":
-        return json.dumps(plain if sweep else plain[0]) + "\n"
-    return occlusions([occluded for _, occluded in found], format)
+        print(json.dumps(plain if sweep else plain[0]))
+    else:
+        print(occlusions([occluded for _, occluded in found], format), end="")
+    # Last, for it needs matplotlib, and what was found is not to be lost without it.
+    for number, values in enumerate(plain if output is not None else [], start=1):
+        name = "occlusion" if len(found) == 1 else f"occlusion-{number}-{slug(values['setting'])}"
+        figures.write(values, output, name)
 
 
 def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """What was found, as plain values and as a table takes it."""
     from jaxmatch.analysis.occlusion import occlusion
     from jaxmatch.experiments.records import read_record
+    from jaxmatch.experiments.tables.fields import check_record
     from jaxmatch.experiments.tables.occlusions import Occluded
     from jaxmatch.matcher import load
 
@@ -82,6 +84,8 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
     found = occlusion(matcher, splits.official_split(matcher, split, data_directory))
     data = f"{matcher.config['data']['name']} {split}"
     records = (read_record(folder / "record.json"),) if (folder / "record.json").exists() else ()
+    for record in records:
+        check_record(record, 0)
     yield {**found.as_json(), "data": data, "run": folder.resolve().name}, Occluded(found, data, records)
 
 

@@ -16,8 +16,8 @@ from jaxmatch.experiments.tables import TableLayout
 
 # What may differ inside one compiled program, besides the seed.
 TRACED = "optimizer"
-# What a sweep can ask to be made of its runs once they are trained: the commands of these names do it.
-ANALYSES = ("ensemble", "occlusion", "inspect")
+# What a sweep can ask to be made of its runs once they are trained: command -> the options that it may give.
+ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",)}
 # What says how a run is made, not what it is.
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 
@@ -105,6 +105,10 @@ class Sweep:
                 raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")
         if unknown := [name for name in self.analyses if name not in ANALYSES]:
             raise TypeError(f"the sweep asks for {unknown[0]!r}, which is no analysis: use {', '.join(ANALYSES)}")
+        for name, options in self.analyses.items():
+            if not isinstance(options, Mapping) or set(options).difference(ANALYSES[name]):
+                known = ", ".join(ANALYSES[name])
+                raise TypeError(f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or nothing")
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 

@@ -110,17 +110,22 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     )
 
 
-def final_sweep(planned: Sweep, choice: Choice, seeds: int) -> Sweep:
+def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
     """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported.
 
     A published row of the model's own result stands beside the chosen setting, whatever its structure: it was tuned, too.
+
+    Arguments:
+      planned: the sweep of the grid.
+      choice: of its settings.
+      seeds: how many.
+      on_test: whether best on test is noted too, beside published results that were chosen so.
     """
     first = max(choice.seeds) + 1
     layout = planned.table
     # A value of the grid goes before the variant's own, as it did in the grid.
     variants = {choice.variant: {**planned.variants[choice.variant], **choice.overrides}} if choice.variant else {}
-    # What was chosen on test stands beside what is chosen on test here, in a column of its own.
-    settings = {"training.best_on_test": True} if any(row.chosen_on_test for row in layout.published) else {}
+    settings = {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
     final = dataclasses.replace(
         planned,
         name=f"{planned.name}-final",
@@ -194,6 +199,7 @@ def tune(
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
     if final_seeds is None:
         final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
-    final = final_sweep(planned, choice, final_seeds)
+    tested = all(record["data"]["test"] for record in records)
+    final = final_sweep(planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {}))
     tables = make_table(records, planned.table), make_table(launch.run(final, Path(workdir) / "final", display), final.table)
     return "\n".join(table.markdown() for table in tables)

@@ -1,4 +1,4 @@
-"""What ESAN (section 2.1), CSRAN (section 2.1) and CAFE are given for each word: its vector, and features beside it."""
+"""What a model is given for each word: its vector, and features beside it, as ESAN (section 2.1), CSRAN (section 2.1) and CAFE have."""
 
 from typing import NamedTuple
 

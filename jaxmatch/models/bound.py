@@ -178,6 +178,7 @@ class BoundModel:
         if (names, rows, words) not in programs:
             if memory_mappings.scarce():
                 forget_programs()
+                programs.clear()  # each that is wanted again is new again, and asks
             module, weights = self.folded
             program = _program(module, _Shapes.of(weights), words, names, rows)
             if program.written not in moved:  # one copy of the weights for all shapes

@@ -37,8 +37,8 @@ class CSRAN(FeaturePairModel):
       refinement: the multi-level attention refinement (section 2.3); False is the ablation "w/o MAR".
       co_stack: the affinity of all layers (Eq. 4). False is the ablation "w/o CSRA": the affinity of the last layer alone. Both False
         is the stacked baseline of figure 2.
-      aligned_layers: what Eq. 5 aligns, 'all' layers of the stack, also where the affinity is of the last ("the bidirectional alignment
-        layer ... completely identical", section 3.5), or the 'last' alone, as the released code does without `co_stack`.
+      aligned_layers: what Eq. 5 aligns where `co_stack` is False: 'all' layers of the stack ("the bidirectional alignment layer ...
+        completely identical", section 3.5), or the 'last' alone, as the released code does. With `co_stack` it is all.
       factors: k of the factorisation machines (Eq. 3).
       prediction: what the prediction layers see: 'simple', z of Eq. 8; 'full' as the released code; or 'symmetric'.
       head: their hidden layers, 'dense' as in the paper or 'highway' as in the released run.
@@ -87,7 +87,7 @@ class CSRAN(FeaturePairModel):
         own = self._stacked(sequence, sentences, dropout_rate)
         weights = co_stack_weights(own if self.co_stack else own[-1:], sentences, self.precision)
         self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
-        own = own if self.aligned_layers == "all" else own[-1:]
+        own = own if self.co_stack or self.aligned_layers == "all" else own[-1:]
         aligned = bidirectional_alignment(own, weights, self.precision)
         sequence = compared(own, aligned)
         for layer in self.aggregate:  # Eq. 6 and 7

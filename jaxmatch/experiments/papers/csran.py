@@ -48,8 +48,8 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
 }
 # What a table with a row "w/o CSRA" or with the stacked baseline has to say.
 ALIGNED_NOTE = (
-    "Without co-stack affinity, the affinity is of the last layer and the alignment still of all, which section 3.5 calls identical; "
-    "the released code aligns the last layer alone (--config.model.aligned_layers=last)"
+    "Without co-stack affinity, the affinity is of the last layer; the alignment is then of all layers, which section 3.5 calls "
+    "identical, unless model.aligned_layers is changed to last, as in the released code"
 )
 DEPTHS = (1, 2, 3, 4, 5)
 # Curves of Figures 2 (SciTail) and 3 (Quora, SNLI): data set -> curve -> what it changes.

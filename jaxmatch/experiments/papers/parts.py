@@ -73,7 +73,8 @@ def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
         raise InputError(f'--features cannot be "{asked}"', remedy=f'it is "{PAPER}" or "{NONE}"')
     if asked == NONE:
         return dict(_VECTOR_ALONE)
-    found = {f"model.{key}": value for key, value in features.items()}
+    found = {key: value for key, value in _VECTOR_ALONE.items() if key.startswith("model.")}
+    found |= {f"model.{key}": value for key, value in features.items()}
     if features.get("characters", "none") != "none":
         found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/characters.py)
     return found

@@ -40,18 +40,19 @@ class Ensemble:
         return sum(record["parameters"] for record in self.members)
 
 
-def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format: str) -> str:
+def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format: str, notes: Sequence[str] = ()) -> str:
     """The table as "markdown", "latex", "csv" or "json".
 
     Arguments:
       found: one a setting, all of one split.
-      published: rows of papers; those that have a score of the split stand below.
+      published: rows of papers; those that have a score of the split, and are of the same data set, stand below.
+      notes: of the sweep.
     """
     if format == "json":
         return json.dumps([_as_json(one) for one in found]) + "\n"
     if format == "csv":
         return _as_csv(found)
-    return {"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(found, published))
+    return {"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(found, published, notes))
 
 
 def _number(score: str, value: float) -> str:
@@ -77,8 +78,9 @@ def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-def _sheet(found: Sequence[Ensemble], published: Sequence[Published]) -> Sheet:
-    split = found[0].split
+def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Sequence[str]) -> Sheet:
+    split, sets = found[0].split, {record["data"]["name"] for one in found for record in one.members}
+    published = [row for row in published if sets == {row.settings.get("data.name", *sets)}] if len(sets) == 1 else []
     scores = [f"{split}.{name}" for name in found[0].scores.average]
     printed = [(row, score) for row in published for score in scores if score in row.scores]
     below = tuple(
@@ -99,7 +101,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published]) -> Sheet:
             *told,
             "Equal votes are decided by the summed probability; parameters are those of all runs.",
         ),
-        notes=_notes([row for row, _ in printed]),
+        notes=(*notes, *_notes([row for row, _ in printed])),
         headings=(*headings, *(["published"] if printed else [])),
         numeric=(False, True, False, False, True, True, True, *([True] if printed else [])),
         spans=(),
