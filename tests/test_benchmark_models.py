@@ -6,21 +6,21 @@ from benchmarks.settings import Settings
 
 
 @pytest.fixture
-def quick(tmp_path, monkeypatch):
-    monkeypatch.setattr(models, "QUICK_MODELS", (models.QUICK_MODELS[0], models.QUICK_MODELS[2]))
+def quick(tmp_path):
     return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
 
 
 @pytest.mark.slow
-def test_models_run(quick):
-    rows, _ = models.run(quick)
-    assert [row["model"] for row in rows] == ["RE2", "ESAN"]
-    for row in rows:
-        assert row["parameters"] > 1000 and row["step"]["median"] > 0 and row["answer"]["median"] > 0
+def test_models_run(quick, monkeypatch):
+    monkeypatch.setattr(models, "QUICK_MODELS", models.QUICK_MODELS[2:])
+    (row,), _ = models.run(quick)
+    assert row["model"] == "ESAN" and row["parameters"] > 1000  # with everything that it is given of a word
+    assert row["step"]["median"] > 0 and row["answer"]["median"] > 0
 
 
 @pytest.mark.slow
 def test_compilation_runs_and_leaves_the_cache_as_it_was(quick, monkeypatch):
+    monkeypatch.setattr(models, "QUICK_MODELS", models.QUICK_MODELS[:1])
     monkeypatch.setattr(compilation, "REPLICAS", 2)
     enabled, seen = jax.config.jax_enable_compilation_cache, []
     compiled_bytes = compilation.compiled_bytes
@@ -30,7 +30,6 @@ def test_compilation_runs_and_leaves_the_cache_as_it_was(quick, monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(compilation, "compiled_bytes", kept)
-    monkeypatch.setattr(models, "QUICK_MODELS", models.QUICK_MODELS[:1])
     (row,), _ = compilation.run(quick)
     assert jax.config.jax_enable_compilation_cache == enabled
     assert row["seconds"] > 0 and row["planned"] > 0

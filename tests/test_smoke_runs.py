@@ -14,11 +14,12 @@ LAUNCHERS = {
     "re2_ablation --dataset wikiqa": 2,
     "re2_robustness --dataset quora": 2,
     "esan_main --dataset snli": 1,
-    "esan_ablation --dataset quora": 2,
-    "csran_main --dataset scitail": 1,
-    "csran_ablation --dataset scitail": 2,
-    "csran_depth --dataset scitail": 1,
-    "comparison --dataset sick --models esan,cafe --features paper": 2,
+    # With the words' characters they take twice as long; csran_main has those of an LSTM, esan_main those of a convolution.
+    "esan_ablation --dataset quora --features none": 2,
+    "csran_main --dataset scitail --config.model.stacked_layers=1": 1,
+    "csran_ablation --dataset scitail --features none --config.model.stacked_layers=1": 2,
+    "csran_depth --dataset scitail --features none": 1,
+    "comparison --dataset sick --models esan,cafe": 2,
 }
 
 
@@ -59,12 +60,12 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
     text = launched("re2_occlusion")
     assert "**Occlusion sensitivity.**" in text and "| contextual |" in text and "over 2 seeds (0, 1)" in text
     assert (tmp_path / "re2_occlusion" / "figures" / "occlusion.png").read_bytes().startswith(b"\x89PNG")
-    text = launched("re2_attention", "--first", "A man sleeps.", "--second", "Nobody is awake.")
-    assert text.count("first:  A man sleeps.") == 2 and "block 2, second over first" in text
+    text = launched("re2_attention", "--seeds", "1", "--first", "A man sleeps.", "--second", "Nobody is awake.")
+    assert text.count("first:  A man sleeps.") == 1 and "block 2, second over first" in text
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
-    assert names == [f"attention-seed{seed}.{ending}" for seed in (0, 1) for ending in ("json", "png", "svg")]
+    assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
     # Another pair trains nothing anew; another sweep has to have a folder of its own.
-    assert "first:  A child laughs." in launched("re2_attention", "--first", "A child laughs.", "--second", "Nobody laughs.")
+    assert "first:  A child laughs." in launched("re2_attention", "--seeds", "1", "--first", "A child laughs.", "--second", "Nobody laughs.")
     words = ["sweep", str(SWEEPS / "re2_ensemble.py"), "--smoke", "--workdir", str(tmp_path / "re2_attention")]
     assert main(words) == 2 and main([*words, "--dry-run"]) == 2
     said = 'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of its own\n'
