@@ -98,7 +98,8 @@ def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran
             published=tuple(published),
             notes=(
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),
-                "A run's training time is its share of that of the runs it was trained with; compiling and evaluating are not in it. "
+                "A run's training time is its share of that of the runs it was trained with, the same for each of them; compiling and "
+                "evaluating are not in it. "
                 "Inference is what evaluation took for a pair and run, padding included",
             ),
             order={"variant": tuple(variants)},
