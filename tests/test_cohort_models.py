@@ -59,7 +59,7 @@ def test_interrupted_is_uninterrupted_with_characters_too(tmp_path, monkeypatch)
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # look after every step
     data = make_data()
     data = dataclasses.replace(data, characters=character_table(data.vocabulary.words))
-    model = {**CSRAN, "characters": "bilstm", "character_features": 4}
+    model = {**ESAN, "alignment_layers": 1, "characters": "cnn", "character_features": 4}
     arguments = dict(model=model, data=data, seeds=(1, 2), training={**ONE_LENGTH, "epochs": 2})
     whole = make_cohort(**arguments).train()
     checkpoints = Checkpoints(tmp_path / "checkpoints")
