@@ -65,15 +65,20 @@ def test_ablations_and_baseline_leave_out_what_they_say():
         assert baseline["aggregation_0"]["input_kernel"].shape[0] == 4 * layers * 400
 
 
-def test_without_co_stack_the_affinity_is_that_of_the_last_layer():
-    module, params = start(CSRAN | {"co_stack": False})
-    tokens, sentences = side_by_side(side(A), side(B))
-    sequence = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
-    stack = []
+def stack_of(params, tokens, sentences):
+    """The outputs of both layers of the small CSRAN's stack, put together from the layers themselves."""
+    sequence, stack = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]]), []
     for number in range(2):
         refined = AttentionRefinement(2).apply({"params": params[f"refinement_{number}"]}, sequence, sentences)
         sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
         stack.append(sequence)
+    return stack
+
+
+def test_without_co_stack_the_affinity_is_that_of_the_last_layer():
+    module, params = start(CSRAN | {"co_stack": False})
+    tokens, sentences = side_by_side(side(A), side(B))
+    stack = stack_of(params, tokens, sentences)
     weights = co_stack_weights((stack[-1],), sentences, "float32")
     _, found = module.apply({"params": params}, tokens, sentences, VECTORS, method="match", mutable=["intermediates"])
     np.testing.assert_allclose(found["intermediates"]["weights"][0], weights, atol=1e-5)
@@ -82,12 +87,7 @@ def test_without_co_stack_the_affinity_is_that_of_the_last_layer():
 def test_layers_are_put_together_as_in_figure_1():
     module, params = start(CSRAN)
     tokens, sentences = side_by_side(side(A), side(B))
-    sequence = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
-    stack = []
-    for number in range(2):
-        refined = AttentionRefinement(2).apply({"params": params[f"refinement_{number}"]}, sequence, sentences)
-        sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
-        stack.append(sequence)
+    stack = stack_of(params, tokens, sentences)
     weights = co_stack_weights(tuple(stack), sentences, "float32")
     matched = compared(tuple(stack), bidirectional_alignment(tuple(stack), weights, "float32"))
     aggregated = np.asarray(Lstm(3).apply({"params": params["aggregation_0"]}, matched, sentences))
