@@ -15,6 +15,7 @@ from jaxmatch.data.characters import character_table
 from jaxmatch.data.matches import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.layers.words import WordTable
 from jaxmatch.models.bound import BoundModel
@@ -244,7 +245,9 @@ def load(path: str | os.PathLike) -> Matcher:
     Raises:
       InputError: there is no model, or it is damaged, or it was written by a newer version; or it takes parts of speech, and
         NLTK's tagger is not installed.
+        Or JAX finds no device.
     """
+    devices_there_are()
     stored = model_folder.read(path)
     try:
         preprocessing = Preprocessing(**stored.preprocessing)

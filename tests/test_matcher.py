@@ -324,3 +324,15 @@ def test_where_rare_words_had_no_characters_new_ones_have_none(tmp_path):
     first, second = model.logits([("a zebra", "b"), ("a quagga", "b")])
     np.testing.assert_array_equal(first, second)
     assert model.encoded([("zebra", "b")]).sides == ([[1]], [[3]])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Unable to initialize backend"), AssertionError()])
+def test_no_device_is_one_line(tmp_path, monkeypatch, error):
+    def nothing():
+        raise error
+
+    run = saved_model.save(tmp_path / "run")
+    monkeypatch.setattr(jax, "devices", nothing)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    with pytest.raises(InputError, match=f"JAX finds no device \\({str(error) or 'JAX_PLATFORMS=cuda'}\\); set JAX_PLATFORMS=cpu"):
+        jaxmatch.load(run)

@@ -14,9 +14,10 @@ from filelock import Timeout
 
 from jaxmatch import model_folder
 from jaxmatch.data.encoding import EncodedData
+from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.display import Display
-from jaxmatch.experiments.plan import Plan, devices_there_are
+from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import make_record, placed, read_record
 from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_end
 from jaxmatch.files import directory_atomically, write_atomically, write_json

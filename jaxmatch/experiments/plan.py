@@ -14,6 +14,7 @@ from jaxmatch.data import catalog
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoding import DataSettings, EncodedData
+from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import memory, preparation
 from jaxmatch.experiments.sweep import Run, Sweep
@@ -109,18 +110,6 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     for signature, runs in groups.items():
         cohorts += _cohorts(signature, runs, data_of[signature], devices)
     return Plan(sweep, tuple(cohorts))
-
-
-def devices_there_are() -> list[jax.Device]:
-    """All devices of JAX's default backend.
-
-    Raises:
-      InputError: there are none.
-    """
-    try:
-        return jax.devices()
-    except RuntimeError as error:
-        raise InputError(f"JAX finds no device ({error})", remedy="set JAX_PLATFORMS=cpu, or mend what hinders the accelerator") from None
 
 
 def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> list[PlannedCohort]:
