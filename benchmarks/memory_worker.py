@@ -37,13 +37,13 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
         for size in (first, length - first)
     ]
     labels = random.integers(0, classes, pairs).astype(np.int32)
-    # What models may be given of each token besides; those that are not leave it.
+    # What models may be given of each token besides; those that take none leave it.
     told = {
         f"{name}_{side}": random.integers(0, many, len(tokens)).astype(np.uint8)
-        for name, many in (("tags", 40), ("exact_match", 2))
+        for name, many in ((("tags", 40), ("exact_match", 2)) if features else ())
         for side, (tokens, _) in zip("ab", sides, strict=True)
     }
-    split = EncodedSplit(*sides[0], *sides[1], labels, **(told if features else {}))
+    split = EncodedSplit(*sides[0], *sides[1], labels, **told)
     return EncodedData(
         name="random",
         task="classification",

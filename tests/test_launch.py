@@ -183,7 +183,7 @@ def test_texts_too_long_for_the_device_are_told_before_training(files, tmp_path,
 
 
 def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
-    def nothing():
+    def nothing(_):
         raise RuntimeError("Unable to initialize backend 'cuda'")
 
     with monkeypatch.context() as patch, pytest.raises(InputError, match="JAX finds no device.*set JAX_PLATFORMS=cpu"):

@@ -328,7 +328,7 @@ def test_where_rare_words_had_no_characters_new_ones_have_none(tmp_path):
 
 @pytest.mark.parametrize("error", [RuntimeError("Unable to initialize backend"), AssertionError()])
 def test_no_device_is_one_line(tmp_path, monkeypatch, error):
-    def nothing():
+    def nothing(_):
         raise error
 
     run = saved_model.save(tmp_path / "run")

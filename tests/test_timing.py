@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import saved_model
@@ -239,3 +240,14 @@ def test_a_timing_is_no_sweep_and_its_record_no_other_file(tmp_path, capsys):
         (tmp_path / "timing.json").write_text(json.dumps(lacking))
         assert main(["table", str(tmp_path)]) == 2
         assert problem in capsys.readouterr().err
+
+
+def test_without_a_cpu_for_jax_nothing_is_timed(monkeypatch, capsys):
+    def nothing(platform):
+        assert platform == "cpu"
+        raise AssertionError
+
+    monkeypatch.setattr(jax, "devices", nothing)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    assert main(["timing", str(SWEEPS / "re2_timing.py"), "--split", "none"]) == 2
+    assert capsys.readouterr().err == "jaxmatch: JAX finds no cpu (JAX_PLATFORMS=cuda); leave JAX_PLATFORMS unset\n"

@@ -16,12 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.matcher import Matcher, batches
-from jaxmatch.models.bound import forget_programs, rows_for
+from jaxmatch.models.bound import filled, forget_programs_if_scarce
 from jaxmatch.models.re2 import RE2, Block
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
@@ -161,14 +160,11 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
       <float32>[occlusions, pairs, outputs].
     """
     model = matcher.model
-    if memory_mappings.scarce():
-        forget_programs()
+    forget_programs_if_scarce()
     encoded = matcher.encoded(pairs_of(split))
     result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
     for chosen in batches(*encoded.sides, batch_size):
-        tokens, sentences = model.inputs(*encoded.of(chosen), encoded.words)
-        filling = ((0, rows_for(*sentences.shape) - len(sentences)), (0, 0))
-        tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
+        tokens, sentences = filled(*model.inputs(*encoded.of(chosen), encoded.words))
         for number, one in enumerate(kept):
             result[number, chosen] = _logits(*model.folded, encoded.words, tokens, sentences, one)[: len(chosen)]
     return result

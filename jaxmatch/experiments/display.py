@@ -1,5 +1,6 @@
 """What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
 
+import functools
 import math
 import sys
 import time
@@ -44,6 +45,7 @@ def duration_text(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+@functools.cache  # a plan is written more than once
 def _multiplications_a_second() -> float:
     """Multiply-adds a second of a large matrix product on the default device."""
     size = 1024

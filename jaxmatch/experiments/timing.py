@@ -14,6 +14,7 @@ from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
 from jaxmatch.data import catalog, embedded, tagging
 from jaxmatch.data.dataset import Split
+from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.configuration import called, load_module, with_overrides
 from jaxmatch.experiments.launch import changed
@@ -152,10 +153,7 @@ def on_the_cpu() -> Iterator[jax.Device]:
     Raises:
       InputError: JAX is kept from the CPU.
     """
-    try:
-        device = jax.devices("cpu")[0]
-    except RuntimeError as error:
-        raise InputError(f"there is no CPU for JAX to time on ({error})", remedy="leave JAX_PLATFORMS unset") from None
+    device = devices_there_are("cpu")[0]
     with jax.default_device(device):
         yield device
 

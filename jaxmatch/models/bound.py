@@ -61,10 +61,23 @@ def rows_for(batch: int, length: int) -> int:
     return batch if length >= _LONG else room(batch)
 
 
-def forget_programs() -> None:
-    """Gives up what is compiled for models that answer; what is wanted again is compiled again."""
+def filled(tokens: dict[str, np.ndarray], sentences: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """What `BoundModel.inputs` gives, with rows of padding below up to `rows_for` the batch."""
+    filling = ((0, rows_for(*sentences.shape) - len(sentences)), (0, 0))
+    return jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
+
+
+def forget_programs_if_scarce() -> bool:
+    """Gives up what is compiled for models that answer, where memory mappings are scarce; what is wanted again is compiled again.
+
+    Returns:
+      Whether it was given up.
+    """
+    if not memory_mappings.scarce():
+        return False
     _program.cache_clear()
     jax.clear_caches()
+    return True
 
 
 def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
@@ -167,8 +180,7 @@ class BoundModel:
         words = self.words if words is None else words
         tokens, sentences = self.inputs(ids_a, ids_b, features, words)
         batch = len(sentences)
-        filling = ((0, rows_for(batch, sentences.shape[1]) - batch), (0, 0))
-        tokens, sentences = jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
+        tokens, sentences = filled(tokens, sentences)
         program, moved = self._prepared(tuple(tokens), sentences.shape, _Shapes.of(words))
         return np.asarray(program.rest(moved, words, tokens, sentences))[:batch]
 
@@ -176,8 +188,7 @@ class BoundModel:
         """The program for rows of tokens of one shape, and the weights as it computes with them."""
         programs, moved = self._cache
         if (names, rows, words) not in programs:
-            if memory_mappings.scarce():
-                forget_programs()
+            if forget_programs_if_scarce():
                 programs.clear()  # each that is wanted again is new again, and asks
             module, weights = self.folded
             program = _program(module, _Shapes.of(weights), words, names, rows)

@@ -13,7 +13,7 @@ from jaxmatch.experiments.tables import Published
 ACCURACY = ("dev.accuracy", "test.accuracy")
 # What a launcher's option --features may be.
 PAPER, NONE = "paper", "none"
-_VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False, "data.minimum_count": 5}
+VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +72,8 @@ def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
     if asked not in (PAPER, NONE):
         raise InputError(f'--features cannot be "{asked}"', remedy=f'it is "{PAPER}" or "{NONE}"')
     if asked == NONE:
-        return dict(_VECTOR_ALONE)
-    found = {key: value for key, value in _VECTOR_ALONE.items() if key.startswith("model.")}
-    found |= {f"model.{key}": value for key, value in features.items()}
+        return {**VECTOR_ALONE, "data.minimum_count": 5}
+    found = VECTOR_ALONE | {f"model.{key}": value for key, value in features.items()}
     if features.get("characters", "none") != "none":
         found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/characters.py)
     return found

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.configuration import nearest, with_overrides
-from jaxmatch.experiments.papers.parts import DataSet, find
+from jaxmatch.experiments.papers.parts import VECTOR_ALONE, DataSet, find
 from jaxmatch.experiments.tables import Published
 
 CITATION = "Yang et al. (2019)"
@@ -22,8 +22,6 @@ UP_TO = 5  # blocks and encoder layers of Table 7
 # What a row of the paper says about its model. The hidden size is left out: the paper gives 150 for all sets, the released
 # settings use 200 for three of them.
 STATED = ("blocks", "encoder_layers", "alignment", "fusion", "connection", "encoder_input", "prediction", "parallel_blocks")
-# Of each word the paper gives RE2 its vector alone.
-VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False}
 
 
 DATA_SETS = {
@@ -262,7 +260,7 @@ def published_times() -> tuple[Published, ...]:
 def _stated(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings by which a row of the paper finds the same row here."""
     model = {**config.model.to_dict(), **changes}
-    stated = {f"model.{key}": model[key] for key in STATED} | VECTOR_ALONE
+    stated = {f"model.{key}": model[key] for key in STATED} | VECTOR_ALONE  # of each word the paper gives RE2 its vector alone
     return {"model.name": "re2", "data.name": config.data.name, **stated, "seeds": SEEDS}
 
 
