@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 
-import jax
 import pytest
 import small_sweep
 
@@ -14,7 +13,7 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import execution, launch, memory
+from jaxmatch.experiments import execution, launch
 from jaxmatch.experiments.configuration import default_config
 from jaxmatch.experiments.display import duration_text, plan_text
 from jaxmatch.experiments.plan import make_plan
@@ -92,124 +91,6 @@ def test_the_plan_is_of_cohorts_as_they_are_then_claimed(files, tmp_path):
     plan = planned(files, seeds=5, overrides={"execution.maximum_replicas": "4"})
     claimed = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
     assert [cohort.runs for cohort in claimed] == [cohort.names() for cohort in plan.missing(set())]
-
-
-def test_a_setting_twice_in_the_grid_is_refused(files):
-    with pytest.raises(InputError, match="is in the grid twice"):
-        planned(files, grid_overrides={"model.blocks": "1,1.0"})
-
-
-@pytest.mark.parametrize(
-    ("overrides", "problem"),
-    [
-        ({"training.selection": "mrr"}, '"mrr" is no score of a classification data set.*accuracy'),
-        ({"data.task": "regression"}, "not a number|number"),
-        ({"data.name": "owm"}, "own"),
-        ({"data.vectors": ""}, "vectors"),
-        ({"data.directory": "/no/such/folder"}, "/no/such/folder"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_before_anything_is_written(files, tmp_path, overrides, problem):
-    with pytest.raises(InputError, match=problem):
-        small_sweep.launched(files, tmp_path / "work", overrides=overrides)
-    assert not (tmp_path / "work").exists()
-
-
-@pytest.mark.parametrize(
-    ("written", "wrong", "problem"),
-    [
-        ('rows=("optimizer.learning_rate",)', 'rows=("optimiser.learning_rate",)', 'no setting of its runs; did you mean "optimizer.l'),
-        ('"test.accuracy")', '"test.acuracy")', 'asks for \'test.acuracy\', which no run has; did you mean "accuracy"'),
-        ('"test.accuracy")', '"best.accuracy")', "which is no score; use one of dev.NAME"),
-        ('rows=("optimizer.learning_rate",)', 'rows=(), original={"model.blocks": 1}', "original is named by 'model.blocks', which labels"),
-    ],
-)
-def test_a_table_that_no_run_will_fill_is_refused_before_training(files, tmp_path, written, wrong, problem):
-    file = tmp_path / "mine.py"
-    assert written in small_sweep.SWEEP
-    file.write_text(small_sweep.SWEEP.replace(written, wrong))
-    with pytest.raises(InputError, match=problem):
-        launch.sweep(file, workdir=tmp_path / "work", overrides=small_sweep.overrides(files), display=small_sweep.Watcher())
-    assert not (tmp_path / "work").exists()
-
-
-def test_a_dev_split_without_the_score_that_chooses_is_refused(files, tmp_path):
-    folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns("finished", "cache"))
-    header, *lines = (folder / "dev.tsv").read_text().splitlines()
-    (folder / "dev.tsv").write_text("\n".join([header, *(line for line in lines if line.endswith("\tyes"))]) + "\n")
-    with pytest.raises(InputError, match='the dev pairs of "own" have no auc, for their labels are all alike'):
-        small_sweep.launched(folder, tmp_path / "work", overrides={"training.selection": "auc"})
-    small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy they have
-
-
-def test_the_folder_of_a_timing_is_refused(files, tmp_path):
-    write_json(tmp_path / "timing.json", {})
-    with pytest.raises(InputError, match="this folder holds a timing; give a --workdir of its own"):
-        small_sweep.launched(files, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["timing.json"]
-
-
-@pytest.mark.parametrize(("split", "overrides"), [("dev", {}), ("test", {"training.best_on_test": "True"})])
-def test_a_split_that_is_needed_is_asked_for_before_training(files, tmp_path, split, overrides):
-    folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache"))
-    with pytest.raises(InputError, match=f'"own" has no {split} pairs'):
-        small_sweep.launched(folder, tmp_path / "work", overrides=overrides)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # as none
-        ("TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n", "the table of the sweep is a dict: give a TableLayout"),
-        ("def get_config():\n    return ConfigDict({'model': {'name': 're2'}})\n", "the config of the sweep lacks data"),
-    ],
-)
-def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
-    file = tmp_path / "mine.py"
-    file.write_text(f"from ml_collections import ConfigDict\nfrom jaxmatch.experiments.configuration import default_config\n{text}")
-    if problem is None:
-        assert launch.resolve(file).name == "mine"
-        return
-    with pytest.raises(InputError, match=problem) as told:
-        launch.resolve(file)
-    assert told.value.path == file
-
-
-def test_texts_too_long_for_the_device_are_told_before_training(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "device_bytes", lambda device: 1000)
-    with pytest.raises(InputError, match="each padded to the longest of .* and the device has 0.0; cut long texts"):
-        small_sweep.launched(files, tmp_path / "work")
-    assert not (tmp_path / "work").exists()
-
-
-def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
-    def nothing(_):
-        raise RuntimeError("Unable to initialize backend 'cuda'")
-
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="JAX finds no device.*set JAX_PLATFORMS=cpu"):
-        patch.setattr(jax, "devices", nothing)
-        small_sweep.launched(files, tmp_path / "work")
-    assert not (tmp_path / "work").exists()
-
-    def full(*_, **__):
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes")
-
-    def no_memory(*_, **__):
-        raise MemoryError
-
-    for where, fails in (("train", full), ("__init__", no_memory)):
-        with monkeypatch.context() as patch, pytest.raises(InputError, match="2 runs at once do not fit the memory"):
-            patch.setattr(execution.Cohort, where, fails)
-            small_sweep.launched(files, tmp_path / where)
-    monkeypatch.setattr(execution.Cohort, "train", full)
-    with pytest.raises(InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas") as told:
-        small_sweep.launched(files, tmp_path / "work")
-    assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder it says to remove
-
-
-def test_an_option_that_the_file_does_not_know_is_refused(files, tmp_path):
-    with pytest.raises(InputError, match="no option --dataset"):
-        launch.sweep(files / "small.py", workdir=tmp_path, options={"dataset": "snli"})
 
 
 def test_a_config_file_is_one_run_and_train_means_one_seed(files, tmp_path):

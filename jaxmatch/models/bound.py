@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import flax.linen as nn
@@ -15,11 +15,14 @@ from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
 from jaxmatch.layers import weights
 from jaxmatch.layers.words import WordTable
-from jaxmatch.models.weight_moves import WeightMoves, apart
+from jaxmatch.models.weight_moves import apart
+from jaxmatch.models.word_products import looked_up
 
 _SMALLEST = 8
 # Rows as long as this are computed as they come: filled up to eight they would need the memory of eight.
 _LONG = 1024
+# The most that the products of all words' vectors may take (models/word_products.py).
+_MOST_PRODUCTS = 512 * 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +41,43 @@ class _Shapes:
         return jax.tree.unflatten(self.structure, self.leaves)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Program:
+    """How a module matches rows of tokens of one shape.
+
+    Attributes:
+      move: weights -> the list of weights as they are computed with.
+      moves: what `move` does; programs of which it is equal make the same list.
+      make: that list and the word vectors -> the products of each word that are looked up; None where none are.
+      products: which they are; programs of which it and `moves` are equal make the same.
+      match: the weights, those products or None, the words, the tokens and the sentences -> logits.
+    """
+
+    move: Callable[[Any], list[jax.Array]]
+    moves: str
+    make: Callable[[list[jax.Array], jax.Array], jax.Array] | None
+    products: tuple[int, ...]
+    match: Callable[..., jax.Array]
+
+
 @functools.cache
-def _program(module: nn.Module, weights: _Shapes, words: _Shapes, names: tuple[str, ...], rows: tuple[int, int]) -> WeightMoves:
-    """How a module matches rows of tokens, <batch, length>; made once for all models of one structure."""
+def _program(
+    module: nn.Module, weights: _Shapes, words: _Shapes, names: tuple[str, ...], rows: tuple[int, int], look_up: bool
+) -> _Program:
+    """Made once for all models of one structure; `look_up`: products of word vectors, where there are and they are not too large."""
     tokens = {name: jax.ShapeDtypeStruct(rows, np.int32) for name in names}
+    sentences = jax.ShapeDtypeStruct(rows, np.int8)
 
     def match(weights: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
         return module.apply({"params": weights}, tokens, sentences, words, method="match")
 
-    return apart(match, weights.tree(), words.tree(), tokens, jax.ShapeDtypeStruct(rows, np.int8))
+    parts = apart(match, weights.tree(), words.tree(), tokens, sentences)
+    if look_up:
+        found = looked_up(parts.rest, jax.eval_shape(parts.move, weights.tree()), words.tree(), tokens, sentences)
+        if found is not None and 4 * found.columns * words.leaves[0].shape[0] <= _MOST_PRODUCTS:
+            return _Program(parts.move, parts.written, jax.jit(found.make), found.weights, jax.jit(found.rest))
+    computed = jax.jit(lambda weights, products, *inputs: parts.rest(weights, *inputs))
+    return _Program(parts.move, parts.written, None, (), computed)
 
 
 def room(extent: int, steps: int = 1) -> int:
@@ -64,6 +95,8 @@ def rows_for(batch: int, length: int) -> int:
 def filled(tokens: dict[str, np.ndarray], sentences: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """What `BoundModel.inputs` gives, with rows of padding below up to `rows_for` the batch."""
     filling = ((0, rows_for(*sentences.shape) - len(sentences)), (0, 0))
+    if filling[0][1] == 0:
+        return tokens, sentences
     return jax.tree.map(lambda values: np.pad(values, filling), (tokens, sentences))
 
 
@@ -108,6 +141,9 @@ def _checked_feature(values: np.ndarray, ids: np.ndarray, name: str) -> np.ndarr
 @dataclasses.dataclass(frozen=True)
 class BoundModel:
     """A model that answers.
+
+    On a CPU it makes the products of all words' vectors with its weights once, at its first answer, where they take at most 512 MiB
+    (models/word_products.py): the released SNLI setting has 12.6 kB of a word, 400 MB of 32,000 words.
 
     Attributes:
       module: the model (jaxmatch/models).
@@ -180,26 +216,47 @@ class BoundModel:
         words = self.words if words is None else words
         tokens, sentences = self.inputs(ids_a, ids_b, features, words)
         batch = len(sentences)
-        tokens, sentences = filled(tokens, sentences)
-        program, moved = self._prepared(tuple(tokens), sentences.shape, _Shapes.of(words))
-        return np.asarray(program.rest(moved, words, tokens, sentences))[:batch]
+        program, arguments = self.program(*filled(tokens, sentences), words)
+        return np.asarray(program(*arguments))[:batch]
 
-    def _prepared(self, names: tuple[str, ...], rows: tuple[int, int], words: _Shapes) -> tuple[WeightMoves, list[jax.Array]]:
-        """The program for rows of tokens of one shape, and the weights as it computes with them."""
-        programs, moved = self._cache
-        if (names, rows, words) not in programs:
+    def program(
+        self, tokens: dict[str, np.ndarray], sentences: np.ndarray, words: jax.Array | WordTable | None = None
+    ) -> tuple[Callable[..., jax.Array], tuple]:
+        """What computes an answer, and what it is to be called with: `inputs`, and weights and words as it takes them."""
+        words = self.words if words is None else words
+        program, *made = self._prepared(tuple(tokens), sentences.shape, words)
+        return program.match, (*made, words, tokens, sentences)
+
+    def _prepared(
+        self, names: tuple[str, ...], rows: tuple[int, int], words: jax.Array | WordTable
+    ) -> tuple[_Program, list[jax.Array], jax.Array | None]:
+        """The program for rows of tokens of one shape, and the weights and products of words as it computes with them."""
+        programs, moved, products = self._cache
+        vectors = words.vectors if isinstance(words, WordTable) else words
+        # Of other words than the model's own they would be made for one call; on an accelerator it was not measured.
+        look_up = vectors is self.vectors and self._on_a_cpu
+        key = names, rows, vectors.shape, look_up
+        if key not in programs:
             if forget_programs_if_scarce():
                 programs.clear()  # each that is wanted again is new again, and asks
             module, weights = self.folded
-            program = _program(module, _Shapes.of(weights), words, names, rows)
-            if program.written not in moved:  # one copy of the weights for all shapes
-                moved[program.written] = program.move(weights)
-            programs[names, rows, words] = program, moved[program.written]
-        return programs[names, rows, words]
+            program = _program(module, _Shapes.of(weights), _Shapes.of(words), names, rows, look_up)
+            if program.moves not in moved:  # one copy of the weights for all shapes
+                moved[program.moves] = program.move(weights)
+            known = program.moves, program.products
+            if program.make and known not in products:
+                products[known] = program.make(moved[program.moves], self.vectors)
+            programs[key] = program, moved[program.moves], products.get(known)
+        return programs[key]
 
     @functools.cached_property
-    def _cache(self) -> tuple[dict, dict]:
-        return {}, {}
+    def _on_a_cpu(self) -> bool:
+        return all(device.platform == "cpu" for device in self.vectors.devices())
+
+    @functools.cached_property
+    def _cache(self) -> tuple[dict, dict, dict]:
+        """Programs, weights as they are moved, and products of the words."""
+        return {}, {}, {}
 
     def inputs(
         self,

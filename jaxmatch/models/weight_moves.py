@@ -38,7 +38,7 @@ def apart(function: Callable[..., Any], weights: Any, *inputs: Any) -> WeightMov
       weights, inputs: its arguments, or their shapes and types (`jax.ShapeDtypeStruct`).
 
     Returns:
-      both parts, each compiled at its first call, for arguments of just these shapes and types.
+      both parts, for arguments of just these shapes and types; the first is compiled at its first call.
     """
     closed, result = jax.make_jaxpr(function, return_shape=True)(weights, *inputs)
     program = closed.jaxpr
@@ -62,7 +62,6 @@ def apart(function: Callable[..., Any], weights: Any, *inputs: Any) -> WeightMov
     def move(weights: Any) -> list[jax.Array]:
         return jaxpr_as_fun(first)(*jax.tree.leaves(weights))
 
-    @jax.jit
     def rest(moved: list[jax.Array], *inputs: Any) -> Any:
         return jax.tree.unflatten(structure, jaxpr_as_fun(second)(*moved, *jax.tree.leaves(inputs)))
 

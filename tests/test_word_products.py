@@ -1,0 +1,126 @@
+"""A program in which products of word vectors are looked up, against the same program in which they are computed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import random_parameters
+
+from benchmarks import ceiling
+from jaxmatch.models import bound, build
+from jaxmatch.models.word_products import looked_up
+
+WORDS, DIMENSIONS = 9, 4
+RANDOM = np.random.default_rng(0)
+VECTORS = RANDOM.normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
+WEIGHTS = [RANDOM.normal(size=shape).astype(np.float32) for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3))]
+IDS = np.array([[2, 8, 0], [5, 2, 2]], np.int32)
+
+
+def flat(function, *, at=lambda vectors, ids: vectors[ids]):
+    """A program of the weights and of the vectors of tokens, a row a token."""
+
+    def program(weights, vectors, ids):
+        return function(weights, at(vectors, ids).reshape(-1, DIMENSIONS))
+
+    return program
+
+
+def layer(weights, tokens):
+    first, bias, second, after = weights
+    return {"hidden": jnp.tanh(tokens @ first + bias) @ after, "other": tokens @ second, "own": tokens * 2}
+
+
+def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
+    program = flat(layer)
+    found = looked_up(program, WEIGHTS, VECTORS, IDS)
+    table = found.make(WEIGHTS, VECTORS)
+    assert (found.columns, found.weights, table.shape) == (5, (0, 2), (WORDS, 5))
+    np.testing.assert_allclose(table, VECTORS @ np.concatenate([WEIGHTS[0], WEIGHTS[2]], axis=1), rtol=1e-6)
+    arguments = WEIGHTS, table, VECTORS, IDS
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.rest(*arguments), program(WEIGHTS, VECTORS, IDS))  # fmt: skip
+    # Of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, the second alone after.
+    assert ceiling.count(program, WEIGHTS, VECTORS, IDS) == (6 * (12 + 9 + 8), 3)
+    assert ceiling.count(found.rest, *arguments) == (6 * 9, 1)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        flat(lambda weights, tokens: tokens * 2.0),
+        flat(lambda weights, tokens: (tokens * 2.0) @ weights[0]),  # is not what was looked up
+        flat(lambda weights, tokens: tokens @ (2.0 * weights[0])),  # is not a weight
+        flat(lambda weights, tokens: tokens.astype(jnp.bfloat16) @ weights[0].astype(jnp.bfloat16)),
+        flat(lambda weights, tokens: tokens.T @ jnp.ones((6, 2))),
+        flat(lambda weights, tokens: jnp.swapaxes(weights[0], 0, 1) @ tokens.T),
+        flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: (vectors + 1.0)[ids]),
+        flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: jnp.ones((9, DIMENSIONS))[ids]),
+    ],
+)
+def test_other_products_are_left_as_they_are(program):
+    assert looked_up(program, WEIGHTS, VECTORS, IDS) is None
+
+
+def test_a_second_lookup_is_computed():
+    def program(weights, vectors, ids):
+        return vectors[ids].reshape(-1, DIMENSIONS) @ weights[0] + vectors[ids[:, ::-1]].reshape(-1, DIMENSIONS) @ weights[0]
+
+    found = looked_up(program, WEIGHTS, VECTORS, IDS)
+    arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, IDS
+    np.testing.assert_allclose(found.rest(*arguments), program(WEIGHTS, VECTORS, IDS), rtol=1e-5, atol=1e-6)
+    assert ceiling.count(found.rest, *arguments)[1] == 1
+
+
+FEATURES = {"tags": True, "known_tags": 6, "exact_match": True, "characters": "cnn", "character_features": 3, "known_characters": 9}
+STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns"),
+    [
+        # Of each block 3 x 8 for a convolution, 8 for the alignment, 3 x 8 for the fusion.
+        ({"name": "re2", "hidden_size": 8, "blocks": 2, "encoder_layers": 1}, 2 * (24 + 8 + 24)),
+        ({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_input": False}, 24),
+        ({"name": "re2", "hidden_size": 8, "blocks": 1, "precision": "bfloat16"}, None),
+        ({"name": "esan", "hidden_size": 5, **FEATURES}, ...),
+        ({"name": "csran", "hidden_size": 3, "stacked_layers": 1, **STACK, **FEATURES}, ...),
+    ],
+)
+def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, monkeypatch):
+    module = build(settings, outputs=2)
+    side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
+    characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
+    model = bound.BoundModel(module, random_parameters(module, side, side, VECTORS), VECTORS, characters)
+    a, b = np.random.default_rng(1).integers(2, WORDS, (2, 3, 5))
+    features = {name: (a % 2, b % 2) for name in module.token_features}
+    answer = model.logits(a, b, features)
+    (table,) = [table for _, _, table in model._cache[0].values()]
+    assert (table is None) == (columns is None)
+    assert columns in (None, ...) or table.shape == (WORDS, columns)
+
+    monkeypatch.setattr(bound, "_MOST_PRODUCTS", 100)
+    bound._program.cache_clear()
+    computing = bound.BoundModel(module, model.params, VECTORS, characters)
+    np.testing.assert_allclose(answer, computing.logits(a, b, features), rtol=1e-4, atol=1e-4)
+    assert [table for _, _, table in computing._cache[0].values()] == [None]
+    bound._program.cache_clear()
+
+
+def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
+    module = build({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1}, outputs=2)
+    side = {"ids": np.ones((1, 1), np.int32)}
+    model = bound.BoundModel(module, random_parameters(module, side, side, VECTORS), VECTORS)
+    ids = np.array([[2, 8, 3]])
+    for length in (3, 20):
+        model.logits(np.resize(ids, (1, length)), ids)
+    programs, _, products = model._cache
+    assert (len(programs), len(products)) == (2, 1)
+    more = jnp.concatenate([model.vectors, jnp.ones((7, DIMENSIONS))])
+    np.testing.assert_allclose(model.logits(ids, ids, words=more), model.logits(ids, ids), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.logits(ids, ids + 7, words=more)[0], np.asarray(_direct(model, ids, ids + 7, more)), rtol=1e-4, atol=1e-5)
+    assert len(products) == 1 and [table is None for _, _, table in programs.values()] == [False, False, True]
+
+
+def _direct(model, a, b, words):
+    tokens, sentences = model.inputs(a, b, words=words)
+    return model.module.apply({"params": model.params}, tokens, sentences, words, method="match")[0]
