@@ -53,9 +53,11 @@ def test_a_random_model_answers():
 @pytest.mark.slow
 def test_inference_runs(quick, monkeypatch):
     monkeypatch.setattr(inference, "BLOCKS", (1,))
-    rows, _ = inference.run(quick)
+    rows, notes = inference.run(quick)
     (row,) = rows
     assert row["of_bare"]["median"] == pytest.approx(row["ours"]["median"] / row["bare"]["median"])
+    assert row["of_left"]["median"] == pytest.approx(row["ours"]["median"] / row["left"]["median"])
+    assert any("products of the 10,000 words' vectors" in note for note in notes)
     assert "peer" not in row
 
 

@@ -1,4 +1,4 @@
-"""What a launch refuses before it trains or writes anything: one line each, with what to do."""
+"""What a launch refuses, most of it before it trains or writes anything: one line each, with what to do."""
 
 import json
 import shutil
@@ -9,6 +9,7 @@ import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import execution, launch, memory
+from jaxmatch.experiments.plan import make_plan
 from jaxmatch.files import write_json
 
 
@@ -25,7 +26,7 @@ def programs(files):
 
 def test_a_setting_twice_in_the_grid_is_refused(files):
     with pytest.raises(InputError, match="is in the grid twice"):
-        launch.resolve(files / "small.py", overrides=small_sweep.overrides(files), grid_overrides={"model.blocks": "1,1.0"}).runs()
+        make_plan(launch.resolve(files / "small.py", overrides=small_sweep.overrides(files), grid_overrides={"model.blocks": "1,1.0"}))
 
 
 @pytest.mark.parametrize(

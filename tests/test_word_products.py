@@ -1,9 +1,12 @@
 """A program in which products of word vectors are looked up, against the same program in which they are computed."""
 
+import gc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from random_parameters import random_parameters
 
 from benchmarks import ceiling
@@ -13,7 +16,7 @@ from jaxmatch.models.word_products import looked_up
 WORDS, DIMENSIONS = 9, 4
 RANDOM = np.random.default_rng(0)
 VECTORS = RANDOM.normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-WEIGHTS = [RANDOM.normal(size=shape).astype(np.float32) for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3))]
+WEIGHTS = [RANDOM.normal(size=shape).astype(np.float32) for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3), (5, DIMENSIONS))]
 IDS = np.array([[2, 8, 0], [5, 2, 2]], np.int32)
 
 
@@ -27,7 +30,7 @@ def flat(function, *, at=lambda vectors, ids: vectors[ids]):
 
 
 def layer(weights, tokens):
-    first, bias, second, after = weights
+    first, bias, second, after, _ = weights
     return {"hidden": jnp.tanh(tokens @ first + bias) @ after, "other": tokens @ second, "own": tokens * 2}
 
 
@@ -36,7 +39,7 @@ def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
     found = looked_up(program, WEIGHTS, VECTORS, IDS)
     table = found.make(WEIGHTS, VECTORS)
     assert (found.columns, found.weights, table.shape) == (5, (0, 2), (WORDS, 5))
-    np.testing.assert_allclose(table, VECTORS @ np.concatenate([WEIGHTS[0], WEIGHTS[2]], axis=1), rtol=1e-6)
+    np.testing.assert_allclose(table, VECTORS @ np.concatenate([WEIGHTS[0], WEIGHTS[2]], axis=1), rtol=1e-5, atol=1e-6)
     arguments = WEIGHTS, table, VECTORS, IDS
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.rest(*arguments), program(WEIGHTS, VECTORS, IDS))  # fmt: skip
     # Of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, the second alone after.
@@ -55,6 +58,11 @@ def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
         flat(lambda weights, tokens: jnp.swapaxes(weights[0], 0, 1) @ tokens.T),
         flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: (vectors + 1.0)[ids]),
         flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: jnp.ones((9, DIMENSIONS))[ids]),
+        flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: vectors.at[ids].get(mode="fill", fill_value=1.0)),
+        flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: vectors[:, ids[:, :2].reshape(-1) % 4].T[:, :4]),
+        flat(lambda weights, tokens: lax.dot_general(tokens, weights[4], (((1,), (1,)), ((), ())))),  # with a weight turned over
+        flat(lambda weights, tokens: jnp.matmul(tokens, weights[0], preferred_element_type=jnp.bfloat16)),
+        lambda weights, vectors, ids: vectors[ids] @ weights[0],  # not of two matrices
     ],
 )
 def test_other_products_are_left_as_they_are(program):
@@ -69,6 +77,22 @@ def test_a_second_lookup_is_computed():
     arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, IDS
     np.testing.assert_allclose(found.rest(*arguments), program(WEIGHTS, VECTORS, IDS), rtol=1e-5, atol=1e-6)
     assert ceiling.count(found.rest, *arguments)[1] == 1
+
+
+def test_products_in_two_precisions_are_not_made_as_one():
+    def program(weights, vectors, ids):
+        tokens = vectors[ids].reshape(-1, DIMENSIONS)
+        return tokens @ weights[0], jnp.matmul(tokens, weights[2], precision="highest")
+
+    found = looked_up(program, WEIGHTS, VECTORS, IDS)
+    assert found.weights == (0,)
+
+
+@pytest.fixture
+def room_for(monkeypatch):
+    """Sets how much the products of words may take, for models that are made from then on."""
+    yield lambda size: monkeypatch.setattr(bound, "_MOST_PRODUCTS", size)
+    bound._program.cache_clear()
 
 
 FEATURES = {"tags": True, "known_tags": 6, "exact_match": True, "characters": "cnn", "character_features": 3, "known_characters": 9}
@@ -86,7 +110,7 @@ STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
         ({"name": "csran", "hidden_size": 3, "stacked_layers": 1, **STACK, **FEATURES}, ...),
     ],
 )
-def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, monkeypatch):
+def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, room_for):
     module = build(settings, outputs=2)
     side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
     characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
@@ -98,25 +122,26 @@ def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, m
     assert (table is None) == (columns is None)
     assert columns in (None, ...) or table.shape == (WORDS, columns)
 
-    monkeypatch.setattr(bound, "_MOST_PRODUCTS", 100)
-    bound._program.cache_clear()
+    room_for(0)
     computing = bound.BoundModel(module, model.params, VECTORS, characters)
     np.testing.assert_allclose(answer, computing.logits(a, b, features), rtol=1e-4, atol=1e-4)
     assert [table for _, _, table in computing._cache[0].values()] == [None]
-    bound._program.cache_clear()
+
+
+def small_model(seed=0):
+    module = build({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1}, outputs=2)
+    side = {"ids": np.ones((1, 1), np.int32)}
+    return bound.BoundModel(module, random_parameters(module, side, side, VECTORS, seed=seed), VECTORS)
 
 
 def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
-    module = build({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1}, outputs=2)
-    side = {"ids": np.ones((1, 1), np.int32)}
-    model = bound.BoundModel(module, random_parameters(module, side, side, VECTORS), VECTORS)
-    ids = np.array([[2, 8, 3]])
+    model, ids = small_model(), np.array([[2, 8, 3]])
     for length in (3, 20):
         model.logits(np.resize(ids, (1, length)), ids)
     programs, _, products = model._cache
     assert (len(programs), len(products)) == (2, 1)
     more = jnp.concatenate([model.vectors, jnp.ones((7, DIMENSIONS))])
-    np.testing.assert_allclose(model.logits(ids, ids, words=more), model.logits(ids, ids), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(model.logits(ids, ids, words=more), model.logits(ids, ids))  # they are its own
     np.testing.assert_allclose(model.logits(ids, ids + 7, words=more)[0], np.asarray(_direct(model, ids, ids + 7, more)), rtol=1e-4, atol=1e-5)
     assert len(products) == 1 and [table is None for _, _, table in programs.values()] == [False, False, True]
 
@@ -124,3 +149,26 @@ def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
 def _direct(model, a, b, words):
     tokens, sentences = model.inputs(a, b, words=words)
     return model.module.apply({"params": model.params}, tokens, sentences, words, method="match")[0]
+
+
+def test_what_is_looked_up_of_all_models_has_one_limit(room_for):
+    gc.collect()
+    held = sum(each.table.nbytes for each in bound._looked_up)
+    ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24)
+    room_for(held + 2 * size)
+    models = [small_model(seed) for seed in range(3)]
+    answers = [model.logits(ids, ids) for model in models]
+    assert [len(model._cache[2]) for model in models] == [1, 1, 0]
+    tables = [model.program(*model.inputs(ids, ids))[1][1] for model in models]
+    assert tables[2] is None and np.abs(tables[0] - tables[1]).max() > 0.1  # of its own weights each
+    del tables, models[0]
+    gc.collect()
+    again = small_model(2)
+    np.testing.assert_allclose(again.logits(ids, ids), answers[2], rtol=1e-5, atol=1e-5)
+    assert len(again._cache[2]) == 1  # there is room again
+
+
+def test_on_an_accelerator_nothing_is_looked_up(monkeypatch):
+    monkeypatch.setattr(bound.BoundModel, "_on_a_cpu", False)
+    model, ids = small_model(), np.array([[2, 8, 3]])
+    assert model.program(*model.inputs(ids, ids))[1][1] is None

@@ -17,7 +17,7 @@ from jaxmatch.layers.words import WordTable
 from jaxmatch.matcher import Matcher, probabilities_of
 from jaxmatch.models.bound import BoundModel
 
-# Answers before the first that is timed: it compiles, and the next may still find a cold cache.
+# Answers before the first that is timed: it compiles and makes what is looked up of words; the next may still find a cold cache.
 _WARM = 3
 
 
@@ -32,6 +32,8 @@ def random_matcher(
     seed: int = 0,
 ) -> Matcher:
     """A model that answers, with the weights it starts from and random word vectors: what they are does not change a time.
+
+    How many words there are does, where products of so many are not looked up (models/bound.py).
 
     Arguments:
       model: what `jaxmatch.models.build` takes.

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import difflib
+import functools
 import importlib.util
 import inspect
 import math
@@ -204,6 +205,12 @@ _AT_LEAST = {
 }
 
 
+@functools.cache  # a grid validates many configs
+def _settings(model: str) -> list[str]:
+    """The dotted names of all settings of a model's config."""
+    return list(flatten(default_config(model)))
+
+
 def validate(config: ConfigDict) -> None:
     """Refuses values that no run could use.
 
@@ -211,13 +218,13 @@ def validate(config: ConfigDict) -> None:
       InputError: names the field, its value and what it may be.
     """
     flat = flatten(config)
-    expected = flatten(default_config(flat["model.name"])) if "model.name" in flat else flatten(default_config())
+    expected = _settings(flat.get("model.name", "re2"))
     for key in expected:
         if key not in flat:
             raise InputError(f"the config lacks config.{key}", remedy="begin with default_config()")
     for key in flat:
         if key not in expected:
-            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, list(expected)))
+            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, expected))
     for key, choices in _CHOICES.items():
         if key in flat and flat[key] not in choices:
             raise InputError(

@@ -220,7 +220,7 @@ def run(
             }
             for row in timing.published
         ],
-        "notes": list(timing.notes),
+        "notes": [*timing.notes, "Products of words' vectors with weights are made once, before the times begin, where they fit"],
     }
 
 

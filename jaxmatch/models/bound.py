@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -21,8 +22,9 @@ from jaxmatch.models.word_products import looked_up
 _SMALLEST = 8
 # Rows as long as this are computed as they come: filled up to eight they would need the memory of eight.
 _LONG = 1024
-# The most that the products of all words' vectors may take (models/word_products.py).
+# The most that products of words' vectors (models/word_products.py) may take, those of all models of a process together.
 _MOST_PRODUCTS = 512 * 2**20
+_looked_up: weakref.WeakSet["_Products"] = weakref.WeakSet()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,16 @@ class _Shapes:
         return jax.tree.unflatten(self.structure, self.leaves)
 
 
+@dataclasses.dataclass(eq=False)
+class _Products:
+    """What is known of a model's words beforehand: <float32>[words, columns]; counted as long as a model holds it."""
+
+    table: jax.Array
+
+    def __post_init__(self):
+        _looked_up.add(self)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Program:
     """How a module matches rows of tokens of one shape.
@@ -49,6 +61,7 @@ class _Program:
       move: weights -> the list of weights as they are computed with.
       moves: what `move` does; programs of which it is equal make the same list.
       make: that list and the word vectors -> the products of each word that are looked up; None where none are.
+      columns: how many numbers of each word that is.
       products: which they are; programs of which it and `moves` are equal make the same.
       match: the weights, those products or None, the words, the tokens and the sentences -> logits.
     """
@@ -56,6 +69,7 @@ class _Program:
     move: Callable[[Any], list[jax.Array]]
     moves: str
     make: Callable[[list[jax.Array], jax.Array], jax.Array] | None
+    columns: int
     products: tuple[int, ...]
     match: Callable[..., jax.Array]
 
@@ -64,7 +78,7 @@ class _Program:
 def _program(
     module: nn.Module, weights: _Shapes, words: _Shapes, names: tuple[str, ...], rows: tuple[int, int], look_up: bool
 ) -> _Program:
-    """Made once for all models of one structure; `look_up`: products of word vectors, where there are and they are not too large."""
+    """Made once for all models of one structure; `look_up`: products of word vectors, where the model has such."""
     tokens = {name: jax.ShapeDtypeStruct(rows, np.int32) for name in names}
     sentences = jax.ShapeDtypeStruct(rows, np.int8)
 
@@ -74,10 +88,10 @@ def _program(
     parts = apart(match, weights.tree(), words.tree(), tokens, sentences)
     if look_up:
         found = looked_up(parts.rest, jax.eval_shape(parts.move, weights.tree()), words.tree(), tokens, sentences)
-        if found is not None and 4 * found.columns * words.leaves[0].shape[0] <= _MOST_PRODUCTS:
-            return _Program(parts.move, parts.written, jax.jit(found.make), found.weights, jax.jit(found.rest))
+        if found is not None:
+            return _Program(parts.move, parts.written, jax.jit(found.make), found.columns, found.weights, jax.jit(found.rest))
     computed = jax.jit(lambda weights, products, *inputs: parts.rest(weights, *inputs))
-    return _Program(parts.move, parts.written, None, (), computed)
+    return _Program(parts.move, parts.written, None, 0, (), computed)
 
 
 def room(extent: int, steps: int = 1) -> int:
@@ -142,8 +156,9 @@ def _checked_feature(values: np.ndarray, ids: np.ndarray, name: str) -> np.ndarr
 class BoundModel:
     """A model that answers.
 
-    On a CPU it makes the products of all words' vectors with its weights once, at its first answer, where they take at most 512 MiB
-    (models/word_products.py): the released SNLI setting has 12.6 kB of a word, 400 MB of 32,000 words.
+    On a CPU it makes the products of all words' vectors with its weights once, at its first answer, and looks them up from then on
+    (models/word_products.py): of the released SNLI setting 12.6 kB of a word, 400 MB of 32,000. Where those of all models in a
+    process would take more than 512 MiB, a model computes them with every answer.
 
     Attributes:
       module: the model (jaxmatch/models).
@@ -205,7 +220,8 @@ class BoundModel:
           ids_b: <int32>[batch, length_b].
           features: name -> <integer>[batch, length_a] and [batch, length_b], what else the model takes of each token
             (`module.token_features`).
-          words: a table of more words that begins with the model's own (`words`); None: that one.
+          words: a table of more words that begins with the model's own (`words`); None: that one. A batch that has no word
+            behind the model's own is answered with the latter.
 
         Returns:
           <float32>[batch, outputs].
@@ -216,6 +232,8 @@ class BoundModel:
         words = self.words if words is None else words
         tokens, sentences = self.inputs(ids_a, ids_b, features, words)
         batch = len(sentences)
+        if tokens["ids"].max(initial=0) < self.vectors.shape[0]:
+            words = self.words
         program, arguments = self.program(*filled(tokens, sentences), words)
         return np.asarray(program(*arguments))[:batch]
 
@@ -232,21 +250,24 @@ class BoundModel:
     ) -> tuple[_Program, list[jax.Array], jax.Array | None]:
         """The program for rows of tokens of one shape, and the weights and products of words as it computes with them."""
         programs, moved, products = self._cache
-        vectors = words.vectors if isinstance(words, WordTable) else words
-        # Of other words than the model's own they would be made for one call; on an accelerator it was not measured.
-        look_up = vectors is self.vectors and self._on_a_cpu
-        key = names, rows, vectors.shape, look_up
+        own = (words.vectors if isinstance(words, WordTable) else words) is self.vectors
+        key = names, rows, None if own else _Shapes.of(words)
         if key not in programs:
             if forget_programs_if_scarce():
                 programs.clear()  # each that is wanted again is new again, and asks
             module, weights = self.folded
-            program = _program(module, _Shapes.of(weights), _Shapes.of(words), names, rows, look_up)
+            structure = module, _Shapes.of(weights), _Shapes.of(words), names, rows
+            # Of other words than the model's own they would be made for one call; on an accelerator it was not measured.
+            program = _program(*structure, own and self._on_a_cpu)
+            known = program.moves, program.products
+            size = 4 * program.columns * self.vectors.shape[0]
+            if known not in products and sum(each.table.nbytes for each in _looked_up) + size > _MOST_PRODUCTS:
+                program = _program(*structure, False)
             if program.moves not in moved:  # one copy of the weights for all shapes
                 moved[program.moves] = program.move(weights)
-            known = program.moves, program.products
             if program.make and known not in products:
-                products[known] = program.make(moved[program.moves], self.vectors)
-            programs[key] = program, moved[program.moves], products.get(known)
+                products[known] = _Products(program.make(moved[program.moves], self.vectors))
+            programs[key] = program, moved[program.moves], products[known].table if program.make else None
         return programs[key]
 
     @functools.cached_property

@@ -52,6 +52,7 @@ def looked_up(function: Callable[..., Any], weights: list[Any], words: Any, *inp
     found = [equation for equation in program.eqns if _multiplies(equation, of_tokens, number_of)]
     if not found:
         return None
+    found = [equation for equation in found if equation.params == found[0].params]  # they become one product
     lookup = program.eqns[place]
     results = [equation.outvars[0] for equation in found]
     used = tuple(number_of[equation.invars[1]] for equation in found)
@@ -78,7 +79,7 @@ def looked_up(function: Callable[..., Any], weights: list[Any], words: Any, *inp
 
 
 def _lookup(equations: list[JaxprEqn], vectors: Any) -> tuple[int, set]:
-    """The place of the first lookup of word vectors, and the variables that hold what it gives, a row a token."""
+    """The place of the first lookup of whole word vectors, and the variables that hold what it gives, a row a token."""
     tables, of_tokens, place = {vectors}, set(), -1
     for number, equation in enumerate(equations):
         read = equation.invars[0] if equation.invars else None
@@ -87,7 +88,7 @@ def _lookup(equations: list[JaxprEqn], vectors: Any) -> tuple[int, set]:
         name, written = equation.primitive.name, equation.outvars[0] if equation.outvars else None
         if name == "stop_gradient" and read in tables:
             tables.add(written)
-        elif name == "gather" and read in tables and not of_tokens and equation.params["slice_sizes"] == (1, read.aval.shape[1]):
+        elif name == "gather" and read in tables and not of_tokens and _takes_rows(equation):
             place = number
             of_tokens.add(written)
         elif name == "reshape" and read in of_tokens and written.aval.shape[-1] == read.aval.shape[-1]:
@@ -95,9 +96,21 @@ def _lookup(equations: list[JaxprEqn], vectors: Any) -> tuple[int, set]:
     return place, of_tokens
 
 
+def _takes_rows(lookup: JaxprEqn) -> bool:
+    """Whether a lookup gives rows of a table as they are, along the last axis of its result."""
+    table, result, numbers = lookup.invars[0].aval, lookup.outvars[0].aval, lookup.params["dimension_numbers"]
+    return (
+        lookup.params["slice_sizes"] == (1, table.shape[1])
+        and numbers.offset_dims == (result.ndim - 1,)
+        and numbers.start_index_map == numbers.collapsed_slice_dims == (0,)
+        and lookup.params["fill_value"] is None
+    )
+
+
 def _multiplies(equation: JaxprEqn, of_tokens: set, weights: dict) -> bool:
     """Whether an equation multiplies the vectors of tokens with a weight."""
     if equation.primitive.name != "dot_general" or any(isinstance(factor, Literal) for factor in equation.invars):
         return False
     left, right = equation.invars
-    return left in of_tokens and right in weights and equation.params["dimension_numbers"] == _OF_MATRICES
+    float32 = all(variable.aval.dtype == jnp.float32 for variable in (left, right, *equation.outvars))
+    return left in of_tokens and right in weights and float32 and equation.params["dimension_numbers"] == _OF_MATRICES
