@@ -49,6 +49,7 @@ GAINS = (
     Gain("huge pages", {"command": "train", "lengths": "commonest"}, "HEAD", "HEAD", environment={TUNABLES: f"{HUGE}=0"}),
     Gain("sequences in parts", {"command": "train", "lengths": "commonest"}, "38fc6c9", "38fc6c9~1"),
     Gain("rows side by side, weights normalised once", {"command": "match", "pairs": 2_000}, "3897d82", "3897d82~1"),
+    Gain("products of words looked up", {"command": "match", "pairs": 2_000}, "bc163d4", "bc163d4~1"),
 )
 
 
