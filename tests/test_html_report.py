@@ -204,6 +204,9 @@ def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
         cells = (decision["after_epochs"], decision["settings"], len(decision["go_on"]))
         assert "".join(f'<td class="number">{cell}</td>' for cell in cells) in text
     assert "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, estimated." in text
+    asked, left = halving["decisions"][0]["settings"], len(halving["decisions"][-1]["go_on"])
+    shown, folded = text.split("<summary>settings that successive halving dropped</summary>")
+    assert (shown.count("<svg"), folded.split("</details>")[0].count("<svg")) == (2 * left, 2 * (asked - left))
     (kept / "halving.json").write_text(json.dumps({"decisions": [3], "saving": {}}))
     capsys.readouterr()
     assert main(["report", str(kept)]) == 2

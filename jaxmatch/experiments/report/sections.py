@@ -52,28 +52,34 @@ def failures(folder: SweepFolder) -> str:
 
 
 def learning_curves(folder: SweepFolder) -> str:
-    """For each setting the dev score that chooses its checkpoints, and the training loss; scales are alike in all settings."""
+    """For each setting the dev score that chooses its checkpoints, and the training loss; scales are alike in all settings.
+
+    Settings whose runs were all dropped by successive halving are folded away.
+    """
     settings = _by_setting(folder)
     parts = []
     for heading, pick in (("dev", _dev_curve), ("loss", _loss_curve)):
         drawn = {name: [pick(record) for record in members] for name, members in settings.items()}
         spans = charts.range_of(curve for members in drawn.values() for curve in members)
         parts.append((heading, drawn, spans))
-    figures = []
+    figures, dropped = [], []
     for name, members in settings.items():
         score = numbers.score_heading(members[0]["selected_on"])
+        shown = dropped if all(record["status"] == "dropped" for record in members) else figures
         for heading, drawn, spans in parts:
             what = score if heading == "dev" else "training loss"
             if spans:
                 chart = charts.chart(f"{what} of {name}", drawn[name], spans)
-                figures.append(f"<figure>{chart}{markup.element('figcaption', f'{what}: {name}')}</figure>")
-    if not figures:
+                shown.append(f"<figure>{chart}{markup.element('figcaption', f'{what}: {name}')}</figure>")
+    if not figures and not dropped:
         return markup.element("p", "No run has ended yet.")
     legend = (
         "A thin line a run (dashed: it diverged), a dot where its checkpoint was chosen; the thick line is the mean over the runs "
         "that were still training, the band one sample standard deviation on either side."
     )
-    return markup.element("p", legend) + f'<div class="charts">{"".join(figures)}</div>'
+    open_, closed = (f'<div class="charts">{"".join(each)}</div>' for each in (figures, dropped))
+    folded = markup.folded("settings that successive halving dropped", closed) if dropped else ""
+    return markup.element("p", legend) + open_ + folded
 
 
 def runs(folder: SweepFolder) -> str:
