@@ -19,7 +19,7 @@ import jaxmatch
 from jaxmatch import files, matcher, model_folder, models
 from jaxmatch.data.characters import character_table
 from jaxmatch.errors import InputError
-from jaxmatch.models import bound
+from jaxmatch.models import answering, token_rows
 from jaxmatch.models.bound import BoundModel
 
 PAIRS = [
@@ -281,18 +281,18 @@ def test_what_was_compiled_can_be_given_up(tmp_path, monkeypatch):
     pairs = [("a b", "c"), ("a b c d e a b c d", "e d c b a b c d e"), ("no", "no")]
     expected = [model.logits([pair]) for pair in pairs]
     asked = []
-    monkeypatch.setattr(bound.memory_mappings, "scarce", lambda: asked.append(1) or True)
+    monkeypatch.setattr(answering.memory_mappings, "scarce", lambda: asked.append(1) or True)
     again = jaxmatch.load(tmp_path / "run")
     for _ in range(2):
         for pair, logits in zip(pairs, expected, strict=True):
             np.testing.assert_array_equal(again.logits([pair]), logits)
     # Of the two shapes each is given up before the other, which then is new again: five times in the two rounds.
-    assert bound._program.cache_info().currsize == 1 and len(asked) == 5
+    assert answering._program.cache_info().currsize == 1 and len(asked) == 5
 
 
 def test_rows_are_filled_up_but_for_long_ones():
-    assert [bound.rows_for(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
-    assert [bound.rows_for(batch, 6000) for batch in (1, 3)] == [1, 3]
+    assert [token_rows.rows_for(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
+    assert [token_rows.rows_for(batch, 6000) for batch in (1, 3)] == [1, 3]
 
 
 def with_characters(folder, **data):

@@ -12,8 +12,9 @@ from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.bound import BoundModel, room
+from jaxmatch.models.bound import BoundModel
 from jaxmatch.models.pairs import side_by_side
+from jaxmatch.models.token_rows import room
 
 SMALL = {"name": "re2", "blocks": 2, "encoder_layers": 2, "hidden_size": 6}
 VECTORS = jax.random.normal(jax.random.key(9), (20, 10))

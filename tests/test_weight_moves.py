@@ -98,7 +98,7 @@ def test_a_bound_model_moves_its_weights_once_for_all_shapes(settings):
         features = {name: (a % 2, b % 2) for name in module.token_features}
         tokens, sentences = bound.inputs(a, b, features)
         np.testing.assert_allclose(bound.logits(a, b, features), run(tokens, sentences), rtol=1e-4, atol=1e-4)
-    programs, moved, _ = bound._cache
+    programs, moved = bound._answering._programs, bound._answering._moved
     assert (len(programs), len(moved)) == (2, 1)
     (weights,) = moved.values()
     assert sum(one.size for one in weights) <= 1.5 * sum(one.size for one in jax.tree.leaves(bound.folded[1]))

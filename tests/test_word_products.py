@@ -10,7 +10,8 @@ from jax import lax
 from random_parameters import random_parameters
 
 from benchmarks import ceiling
-from jaxmatch.models import bound, build
+from jaxmatch.models import answering, build
+from jaxmatch.models.bound import BoundModel
 from jaxmatch.models.word_products import looked_up
 
 WORDS, DIMENSIONS = 9, 4
@@ -91,8 +92,8 @@ def test_products_in_two_precisions_are_not_made_as_one():
 @pytest.fixture
 def room_for(monkeypatch):
     """Sets how much the products of words may take, for models that are made from then on."""
-    yield lambda size: monkeypatch.setattr(bound, "_MOST_PRODUCTS", size)
-    bound._program.cache_clear()
+    yield lambda size: monkeypatch.setattr(answering, "MOST_PRODUCTS", size)
+    answering._program.cache_clear()
 
 
 FEATURES = {"tags": True, "known_tags": 6, "exact_match": True, "characters": "cnn", "character_features": 3, "known_characters": 9}
@@ -114,31 +115,31 @@ def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, r
     module = build(settings, outputs=2)
     side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
     characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
-    model = bound.BoundModel(module, random_parameters(module, side, side, VECTORS), VECTORS, characters)
+    model = BoundModel(module, random_parameters(module, side, side, VECTORS), VECTORS, characters)
     a, b = np.random.default_rng(1).integers(2, WORDS, (2, 3, 5))
     features = {name: (a % 2, b % 2) for name in module.token_features}
     answer = model.logits(a, b, features)
-    (table,) = [table for _, _, table in model._cache[0].values()]
+    (table,) = [table for _, _, table in model._answering._programs.values()]
     assert (table is None) == (columns is None)
     assert columns in (None, ...) or table.shape == (WORDS, columns)
 
     room_for(0)
-    computing = bound.BoundModel(module, model.params, VECTORS, characters)
+    computing = BoundModel(module, model.params, VECTORS, characters)
     np.testing.assert_allclose(answer, computing.logits(a, b, features), rtol=1e-4, atol=1e-4)
-    assert [table for _, _, table in computing._cache[0].values()] == [None]
+    assert [table for _, _, table in computing._answering._programs.values()] == [None]
 
 
 def small_model(seed=0):
     module = build({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1}, outputs=2)
     side = {"ids": np.ones((1, 1), np.int32)}
-    return bound.BoundModel(module, random_parameters(module, side, side, VECTORS, seed=seed), VECTORS)
+    return BoundModel(module, random_parameters(module, side, side, VECTORS, seed=seed), VECTORS)
 
 
 def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
     model, ids = small_model(), np.array([[2, 8, 3]])
     for length in (3, 20):
         model.logits(np.resize(ids, (1, length)), ids)
-    programs, _, products = model._cache
+    programs, products = model._answering._programs, model._answering._products
     assert (len(programs), len(products)) == (2, 1)
     more = jnp.concatenate([model.vectors, jnp.ones((7, DIMENSIONS))])
     np.testing.assert_array_equal(model.logits(ids, ids, words=more), model.logits(ids, ids))  # they are its own
@@ -153,22 +154,22 @@ def _direct(model, a, b, words):
 
 def test_what_is_looked_up_of_all_models_has_one_limit(room_for):
     gc.collect()
-    held = sum(each.table.nbytes for each in bound._looked_up)
+    held = sum(each.table.nbytes for each in answering._held)
     ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24)
     room_for(held + 2 * size)
     models = [small_model(seed) for seed in range(3)]
     answers = [model.logits(ids, ids) for model in models]
-    assert [len(model._cache[2]) for model in models] == [1, 1, 0]
+    assert [len(model._answering._products) for model in models] == [1, 1, 0]
     tables = [model.program(*model.inputs(ids, ids))[1][1] for model in models]
     assert tables[2] is None and np.abs(tables[0] - tables[1]).max() > 0.1  # of its own weights each
     del tables, models[0]
     gc.collect()
     again = small_model(2)
     np.testing.assert_allclose(again.logits(ids, ids), answers[2], rtol=1e-5, atol=1e-5)
-    assert len(again._cache[2]) == 1  # there is room again
+    assert len(again._answering._products) == 1  # there is room again
 
 
 def test_on_an_accelerator_nothing_is_looked_up(monkeypatch):
-    monkeypatch.setattr(bound.BoundModel, "_on_a_cpu", False)
     model, ids = small_model(), np.array([[2, 8, 3]])
+    monkeypatch.setattr(model._answering, "_look_up", False)
     assert model.program(*model.inputs(ids, ids))[1][1] is None

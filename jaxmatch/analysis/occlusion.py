@@ -20,8 +20,9 @@ from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.matcher import Matcher, batches
-from jaxmatch.models.bound import filled, forget_programs_if_scarce
+from jaxmatch.models.answering import forget_programs_if_scarce
 from jaxmatch.models.re2 import RE2, Block
+from jaxmatch.models.token_rows import filled
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
 

@@ -33,7 +33,7 @@ def random_matcher(
 ) -> Matcher:
     """A model that answers, with the weights it starts from and random word vectors: what they are does not change a time.
 
-    How many words there are does, where products of so many are not looked up (models/bound.py).
+    How many words there are does, where products of so many are not looked up (models/answering.py).
 
     Arguments:
       model: what `jaxmatch.models.build` takes.

@@ -15,7 +15,7 @@ from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
-from jaxmatch.data.vocabulary import PADDING, Vocabulary
+from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 
 # Counts up when the same input comes to give other arrays or another report.

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import read_columns, shown
+from jaxmatch.data.readers.lines import read_columns
 from jaxmatch.data.readers.pairs import PairCollector
 from jaxmatch.errors import InputError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxmatch.analysis import significance
 from jaxmatch.experiments.tables import comparisons, fields
-from jaxmatch.experiments.tables.parts import Cell, Content, Published, Summary
+from jaxmatch.experiments.tables.parts import Cell, Content, Published
 
 _RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
 _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
