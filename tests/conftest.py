@@ -58,6 +58,15 @@ def small_files(tmp_path_factory) -> Path:
     return small_sweep.write_files(tmp_path_factory.mktemp("small_sweep"))
 
 
+@pytest.fixture(scope="module")
+def programs_kept(small_files):
+    """What is compiled for the small sweep is kept while a module's tests run, and found again."""
+    import small_sweep
+
+    with small_sweep.compiled_programs_kept(small_files / "programs"):
+        yield
+
+
 @pytest.fixture(scope="session")
 def finished_sweep(small_files):
     """The folder of the small sweep after training, its table, and the watcher that saw it; not to be changed."""

@@ -23,16 +23,12 @@ from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.workdir import CohortFolder, Workdir
 from jaxmatch.files import write_json
 
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
 
 @pytest.fixture(scope="module")
 def files(small_files):
     return small_files
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs(files):
-    with small_sweep.compiled_programs_kept(files / "programs"):
-        yield
 
 
 @pytest.fixture(scope="module")

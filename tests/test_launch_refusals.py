@@ -12,21 +12,13 @@ from jaxmatch.experiments import execution, launch, memory
 from jaxmatch.experiments.plan import make_plan
 from jaxmatch.files import write_json
 
-
-@pytest.fixture(scope="module")
-def files(small_files):
-    return small_files
+pytestmark = pytest.mark.usefixtures("programs_kept")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def programs(files):
-    with small_sweep.compiled_programs_kept(files / "programs"):
-        yield
-
-
-def test_a_setting_twice_in_the_grid_is_refused(files):
+def test_a_setting_twice_in_the_grid_is_refused(small_files):
+    arguments = {"overrides": small_sweep.overrides(small_files), "grid_overrides": {"model.blocks": "1,1.0"}}
     with pytest.raises(InputError, match="is in the grid twice"):
-        make_plan(launch.resolve(files / "small.py", overrides=small_sweep.overrides(files), grid_overrides={"model.blocks": "1,1.0"}))
+        make_plan(launch.resolve(small_files / "small.py", **arguments))
 
 
 @pytest.mark.parametrize(
@@ -39,9 +31,9 @@ def test_a_setting_twice_in_the_grid_is_refused(files):
         ({"data.directory": "/no/such/folder"}, "/no/such/folder"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_before_anything_is_written(files, tmp_path, overrides, problem):
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(small_files, tmp_path, overrides, problem):
     with pytest.raises(InputError, match=problem):
-        small_sweep.launched(files, tmp_path / "work", overrides=overrides)
+        small_sweep.launched(small_files, tmp_path / "work", overrides=overrides)
     assert not (tmp_path / "work").exists()
 
 
@@ -54,17 +46,17 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(files, tmp
         ('rows=("optimizer.learning_rate",)', 'rows=(), original={"model.blocks": 1}', "original is named by 'model.blocks', which labels"),
     ],
 )
-def test_a_table_that_no_run_will_fill_is_refused_before_training(files, tmp_path, written, wrong, problem):
+def test_a_table_that_no_run_will_fill_is_refused_before_training(small_files, tmp_path, written, wrong, problem):
     file = tmp_path / "mine.py"
     assert written in small_sweep.SWEEP
     file.write_text(small_sweep.SWEEP.replace(written, wrong))
     with pytest.raises(InputError, match=problem):
-        launch.sweep(file, workdir=tmp_path / "work", overrides=small_sweep.overrides(files), display=small_sweep.Watcher())
+        launch.sweep(file, workdir=tmp_path / "work", overrides=small_sweep.overrides(small_files), display=small_sweep.Watcher())
     assert not (tmp_path / "work").exists()
 
 
-def test_a_dev_split_without_the_score_that_chooses_is_refused(files, tmp_path):
-    folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns("finished", "cache"))
+def test_a_dev_split_without_the_score_that_chooses_is_refused(small_files, tmp_path):
+    folder = shutil.copytree(small_files, tmp_path / "files", ignore=shutil.ignore_patterns("finished", "cache"))
     header, *lines = (folder / "dev.tsv").read_text().splitlines()
     (folder / "dev.tsv").write_text("\n".join([header, *(line for line in lines if line.endswith("\tyes"))]) + "\n")
     with pytest.raises(InputError, match='the dev pairs of "own" have no auc, for their labels are all alike'):
@@ -72,16 +64,16 @@ def test_a_dev_split_without_the_score_that_chooses_is_refused(files, tmp_path):
     small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy they have
 
 
-def test_the_folder_of_a_timing_is_refused(files, tmp_path):
+def test_the_folder_of_a_timing_is_refused(small_files, tmp_path):
     write_json(tmp_path / "timing.json", {})
     with pytest.raises(InputError, match="this folder holds a timing; give a --workdir of its own"):
-        small_sweep.launched(files, tmp_path)
+        small_sweep.launched(small_files, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["timing.json"]
 
 
 @pytest.mark.parametrize(("split", "overrides"), [("dev", {}), ("test", {"training.best_on_test": "True"})])
-def test_a_split_that_is_needed_is_asked_for_before_training(files, tmp_path, split, overrides):
-    folder = shutil.copytree(files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache"))
+def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_path, split, overrides):
+    folder = shutil.copytree(small_files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache"))
     with pytest.raises(InputError, match=f'"own" has no {split} pairs'):
         small_sweep.launched(folder, tmp_path / "work", overrides=overrides)
 
@@ -105,20 +97,20 @@ def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
     assert told.value.path == file
 
 
-def test_texts_too_long_for_the_device_are_told_before_training(files, tmp_path, monkeypatch):
+def test_texts_too_long_for_the_device_are_told_before_training(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "device_bytes", lambda device: 1000)
     with pytest.raises(InputError, match="each padded to the longest of .* and the device has 0.0; cut long texts"):
-        small_sweep.launched(files, tmp_path / "work")
+        small_sweep.launched(small_files, tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
 
-def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
+def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeypatch):
     def nothing(_):
         raise RuntimeError("Unable to initialize backend 'cuda'")
 
     with monkeypatch.context() as patch, pytest.raises(InputError, match="JAX finds no device.*set JAX_PLATFORMS=cpu"):
         patch.setattr(jax, "devices", nothing)
-        small_sweep.launched(files, tmp_path / "work")
+        small_sweep.launched(small_files, tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
     def full(*_, **__):
@@ -130,13 +122,13 @@ def test_no_device_and_too_little_memory_are_told(files, tmp_path, monkeypatch):
     for where, fails in (("train", full), ("__init__", no_memory)):
         with monkeypatch.context() as patch, pytest.raises(InputError, match="2 runs at once do not fit the memory"):
             patch.setattr(execution.Cohort, where, fails)
-            small_sweep.launched(files, tmp_path / where)
+            small_sweep.launched(small_files, tmp_path / where)
     monkeypatch.setattr(execution.Cohort, "train", full)
     with pytest.raises(InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas") as told:
-        small_sweep.launched(files, tmp_path / "work")
+        small_sweep.launched(small_files, tmp_path / "work")
     assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder it says to remove
 
 
-def test_an_option_that_the_file_does_not_know_is_refused(files, tmp_path):
+def test_an_option_that_the_file_does_not_know_is_refused(small_files, tmp_path):
     with pytest.raises(InputError, match="no option --dataset"):
-        launch.sweep(files / "small.py", workdir=tmp_path, options={"dataset": "snli"})
+        launch.sweep(small_files / "small.py", workdir=tmp_path, options={"dataset": "snli"})

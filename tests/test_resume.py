@@ -10,17 +10,13 @@ from pathlib import Path
 import pytest
 import small_sweep
 
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
 pytestmark = pytest.mark.slow
 
 # Two cohorts of two runs, so that a kill may come before, between and after them.
 GRID, SEEDS, REPLICAS = "0.01,0.003", 2, "2"
 WORDS = ("--grid.optimizer.learning_rate=" + GRID, "--seeds", str(SEEDS), "--config.execution.maximum_replicas=" + REPLICAS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs(small_files):
-    with small_sweep.compiled_programs_kept(small_files / "programs"):
-        yield
 
 
 def finish(files: Path, workdir: Path) -> tuple[str, small_sweep.Watcher]:

@@ -16,6 +16,8 @@ from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.tables import make_table
 from jaxmatch.experiments.workdir import Workdir
 
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
 pytestmark = pytest.mark.slow
 
 # Four settings of two seeds in two cohorts of four runs; one of them diverges.
@@ -23,12 +25,6 @@ GRID, SEEDS = "0.03,1e30,0.00003,0.003", 2
 RUNGS = (1, 3)
 STEPS = 4  # an epoch
 EPOCHS = 6
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs(small_files):
-    with small_sweep.compiled_programs_kept(small_files / "programs"):
-        yield
 
 
 def planned(files, restack=True):

@@ -16,6 +16,8 @@ from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.sweep import Sweep
 from jaxmatch.experiments.tables import Published, TableLayout
 
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -119,12 +121,6 @@ def test_halving_chose_what_the_whole_grid_chose_in_the_kept_results():
     whole, halved = (tuning.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved"))
     assert whole.dropped == 0 < halved.dropped and whole.candidates == halved.candidates
     assert whole.overrides == halved.overrides == json.loads((folder / "halved" / "choice.json").read_text())["overrides"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs(small_files):
-    with small_sweep.compiled_programs_kept(small_files / "programs"):
-        yield
 
 
 def tuned(files, workdir, **arguments):
