@@ -68,7 +68,7 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     """Scores some runs on one split, alone and together.
 
     Arguments:
-      matchers: the runs, taken one after another: a generator that loads them keeps one in memory.
+      matchers: the runs, taken one after another: of a generator that loads them the first and the current one stay in memory.
       split: the pairs.
 
     Raises:
