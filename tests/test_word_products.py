@@ -48,6 +48,62 @@ def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
     assert ceiling.count(found.rest, *arguments) == (6 * 9, 1)
 
 
+def attend(weights, vectors, ids):
+    """Rows of 3 tokens, whose vectors are of 4 numbers: less work is to multiply words than what is mixed of them."""
+    tokens = vectors[ids]
+    attention = jax.nn.softmax(jnp.sin(ids[:, :, None] - 2.0 * ids[:, None, :]))
+    found = attention @ tokens
+
+    def multiplied(values, weight):
+        return values.reshape(-1, DIMENSIONS) @ weight
+
+    return {
+        "own": multiplied(tokens, weights[0]),
+        "found": multiplied(found, weights[0]),
+        "difference": multiplied(tokens - found, weights[2]),
+        "reversed": multiplied(found - tokens, weights[2]),
+        "vectors": found,
+    }
+
+
+@pytest.mark.parametrize("ids", [IDS, IDS[:1]], ids=["two rows", "one row"])
+def test_products_of_words_that_are_mixed_are_looked_up_and_mixed(ids):
+    found = looked_up(attend, WEIGHTS, VECTORS, ids)
+    assert (found.columns, found.weights) == (8, (0, 0, 2))
+    arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, ids
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.rest(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
+    # Of each token before: 3 x 4 for the mixture and 4 x (3 + 3 + 2 + 2); after: 3 x (4 + 5) for the mixtures and 4 x 2.
+    assert ceiling.count(attend, WEIGHTS, VECTORS, ids) == (ids.size * (12 + 4 * 10), 5)
+    assert ceiling.count(found.rest, *arguments) == (ids.size * (3 * 9 + 8), 3)
+
+
+def test_long_rows_are_mixed_first_and_share_the_table():
+    found = looked_up(attend, WEIGHTS, VECTORS, IDS)
+    ids = np.random.default_rng(2).integers(0, WORDS, (2, 5))
+    long = looked_up(attend, WEIGHTS, VECTORS, ids)
+    assert (long.columns, long.weights) == (found.columns, found.weights)
+    arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, ids
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), long.rest(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
+    # Of 10 tokens: only what is multiplied of the words as they are is looked up.
+    assert ceiling.count(long.rest, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda tokens, ids: jnp.einsum("bij,bik->bjk", jnp.sin(ids[:, :, None] * ids[:, None, :] * 1.0), tokens),  # transposed
+        lambda tokens, ids: tokens @ jnp.ones((2, DIMENSIONS, DIMENSIONS)),  # the vectors are its other factor
+        lambda tokens, ids: tokens - 1.0,
+        lambda tokens, ids: tokens - tokens,
+    ],
+)
+def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
+    def program(weights, vectors, ids):
+        return mixed(vectors[ids], ids).reshape(-1, DIMENSIONS) @ weights[0]
+
+    assert looked_up(program, WEIGHTS, VECTORS, IDS) is None
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -103,19 +159,22 @@ STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
 @pytest.mark.parametrize(
     ("settings", "columns"),
     [
-        # Of each block 3 x 8 for a convolution, 8 for the alignment, 3 x 8 for the fusion.
-        ({"name": "re2", "hidden_size": 8, "blocks": 2, "encoder_layers": 1}, 2 * (24 + 8 + 24)),
+        # Of each block 3 x 8 for a convolution, 8 for the alignment, 3 x 8 for the fusion and 2 x 8 for what it is aligned with.
+        ({"name": "re2", "hidden_size": 8, "blocks": 2, "encoder_layers": 1}, 2 * (24 + 8 + 24 + 16)),
+        ({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1, "fusion": "simple"}, 24 + 8 + 8 + 8),
         ({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_input": False}, 24),
         ({"name": "re2", "hidden_size": 8, "blocks": 1, "precision": "bfloat16"}, None),
         ({"name": "esan", "hidden_size": 5, **FEATURES}, ...),
         ({"name": "csran", "hidden_size": 3, "stacked_layers": 1, **STACK, **FEATURES}, ...),
     ],
 )
-def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, room_for):
+@pytest.mark.parametrize("dimensions", [4, 24])  # fewer and more numbers than a row has tokens
+def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, dimensions, room_for):
+    vectors = RANDOM.normal(size=(WORDS, dimensions)).astype(np.float32)
     module = build(settings, outputs=2)
     side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
     characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
-    model = BoundModel(module, random_parameters(module, side, side, VECTORS), VECTORS, characters)
+    model = BoundModel(module, random_parameters(module, side, side, vectors), vectors, characters)
     a, b = np.random.default_rng(1).integers(2, WORDS, (2, 3, 5))
     features = {name: (a % 2, b % 2) for name in module.token_features}
     answer = model.logits(a, b, features)
@@ -124,7 +183,7 @@ def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, r
     assert columns in (None, ...) or table.shape == (WORDS, columns)
 
     room_for(0)
-    computing = BoundModel(module, model.params, VECTORS, characters)
+    computing = BoundModel(module, model.params, vectors, characters)
     np.testing.assert_allclose(answer, computing.logits(a, b, features), rtol=1e-4, atol=1e-4)
     assert [table for _, _, table in computing._answering._programs.values()] == [None]
 
@@ -155,7 +214,7 @@ def _direct(model, a, b, words):
 def test_what_is_looked_up_of_all_models_has_one_limit(room_for):
     gc.collect()
     held = sum(each.table.nbytes for each in answering._held)
-    ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24)
+    ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24 + 16)
     room_for(held + 2 * size)
     models = [small_model(seed) for seed in range(3)]
     answers = [model.logits(ids, ids) for model in models]

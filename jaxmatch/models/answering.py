@@ -16,7 +16,7 @@ from jaxmatch.models.weight_moves import apart
 from jaxmatch.models.word_products import looked_up
 
 # The most that products of words' vectors (models/word_products.py) may take, those of all models of a process together.
-MOST_PRODUCTS = 512 * 2**20
+MOST_PRODUCTS = 2**30
 
 
 @dataclasses.dataclass(frozen=True)

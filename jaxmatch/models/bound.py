@@ -21,8 +21,8 @@ class BoundModel:
     """A model that answers.
 
     On a CPU it makes the products of all words' vectors with its weights once, at its first answer, and looks them up from then on
-    (models/word_products.py): of the released SNLI setting 12.6 kB of a word, 400 MB of 32,000. Where those of all models in a
-    process would take more than 512 MiB, a model computes them with every answer.
+    (models/word_products.py): of the released SNLI setting 16.2 kB of a word, 520 MB of 32,000. Where those of all models in a
+    process would take more than 1 GiB, a model computes them with every answer.
 
     Attributes:
       module: the model (jaxmatch/models).

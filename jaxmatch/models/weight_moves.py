@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
+
+from jaxmatch.models.cut_programs import variables
 
 # Primitives whose results hold no number that was not among the arguments, and not many more of them.
 _MOVES = frozenset({"concatenate", "convert_element_type", "reshape", "slice", "split", "squeeze", "transpose"})
@@ -47,12 +49,12 @@ def apart(function: Callable[..., Any], weights: Any, *inputs: Any) -> WeightMov
     made: set[Var] = set(own)
     moves, remaining = [], []
     for equation in program.eqns:
-        arguments = _variables(equation.invars)
+        arguments = variables(equation.invars)
         moved = equation.primitive.name in _MOVES and arguments and made.issuperset(arguments)
         (moves if moved else remaining).append(equation)
         if moved:
             made.update(equation.outvars)
-    read = _variables([variable for equation in remaining for variable in equation.invars] + list(program.outvars))
+    read = variables([variable for equation in remaining for variable in equation.invars] + list(program.outvars))
     kept = [variable for variable in dict.fromkeys(read) if variable in made]
     first = ClosedJaxpr(program.replace(constvars=[], invars=own, outvars=kept, eqns=moves), [])
     second = ClosedJaxpr(program.replace(invars=kept + others, eqns=remaining), closed.consts)
@@ -66,7 +68,3 @@ def apart(function: Callable[..., Any], weights: Any, *inputs: Any) -> WeightMov
         return jax.tree.unflatten(structure, jaxpr_as_fun(second)(*moved, *jax.tree.leaves(inputs)))
 
     return WeightMoves(move, rest, str(first.jaxpr))
-
-
-def _variables(atoms: Any) -> list[Var]:
-    return [atom for atom in atoms if not isinstance(atom, Literal)]

@@ -1,19 +1,22 @@
 """A program in which the products of the word vectors are looked up: they are made once for each word of the vocabulary.
 
-Without dropout, what a weight makes of a word's vector does not depend on the sentence. In RE2 a third of all multiply-adds of an
-answer are such products; to look one up costs a CPU less than to make it (benchmarks/NOTES.md).
+Without dropout, what a weight W makes of a word's vector does not depend on the sentence. Of words that attention A mixes it makes
+the same before and after they are mixed: (A E) W = A (E W). In RE2 more than a third of all multiply-adds of an answer are such
+products; to look one up costs a CPU less than to make it (benchmarks/NOTES.md).
 """
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, jaxpr_as_fun
+from jax.extend.core import JaxprEqn
 
-# Of a product <float32>[tokens, dimensions] @ <float32>[dimensions, columns].
-_OF_MATRICES = (((1,), (0,)), ((), ()))
+from jaxmatch.models.cut_programs import CutProgram, Values
+from jaxmatch.models.word_equations import Product, products_of_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,71 +49,93 @@ def looked_up(function: Callable[..., Any], weights: list[Any], words: Any, *inp
       both parts, not compiled yet, for arguments of just these shapes and types; None where there is no such product.
     """
     closed, result = jax.make_jaxpr(function, return_shape=True)(weights, words, *inputs)
-    program = closed.jaxpr
-    number_of = {variable: number for number, variable in enumerate(program.invars[: len(weights)])}
-    place, of_tokens = _lookup(program.eqns, program.invars[len(weights)])
-    found = [equation for equation in program.eqns if _multiplies(equation, of_tokens, number_of)]
+    equations, structure = closed.jaxpr.eqns, jax.tree.structure(result)
+    place, found = products_of_words(closed.jaxpr, len(weights))
     if not found:
         return None
-    found = [equation for equation in found if equation.params == found[0].params]  # they become one product
-    lookup = program.eqns[place]
-    results = [equation.outvars[0] for equation in found]
-    used = tuple(number_of[equation.invars[1]] for equation in found)
-    ends = [sum(result.aval.shape[1] for result in results[:count]) for count in range(1, len(results) + 1)]
-    before = ClosedJaxpr(program.replace(outvars=[lookup.invars[1]], eqns=program.eqns[:place]), closed.consts)
-    after = ClosedJaxpr(
-        program.replace(invars=[*results, *program.invars], eqns=[each for each in program.eqns if each not in found]), closed.consts
-    )
-    structure = jax.tree.structure(result)
+    groups = _groups(found, equations)
+    ends = list(itertools.accumulate(group.columns for group in groups))
+    used = tuple(product.weight for group in groups for product in group.products)
+    lookup, multiply = equations[place], equations[found[0].equation]
+    cut = CutProgram(closed, [place, *(number for group in groups for number in group.replaced)])
 
     def make(weights: list[jax.Array], vectors: jax.Array) -> jax.Array:
         side_by_side = jnp.concatenate([weights[number] for number in used], axis=1)
-        return found[0].primitive.bind(vectors, side_by_side, **found[0].params)
+        return multiply.primitive.bind(vectors, side_by_side, **multiply.params)
 
     def rest(weights: list[jax.Array], table: jax.Array, words: Any, *inputs: Any) -> Any:
-        arguments = [*weights, *jax.tree.leaves((words, *inputs))]
-        (index,) = jaxpr_as_fun(before)(*arguments)
-        known = lookup.primitive.bind(table, index, **{**lookup.params, "slice_sizes": (1, ends[-1])})
-        products = jnp.split(known.reshape(-1, ends[-1]), ends[:-1], axis=1)
-        products = jax.lax.optimization_barrier(products)  # not looked up again by each that reads them
-        return jax.tree.unflatten(structure, jaxpr_as_fun(after)(*products, *arguments))
+        instead: dict[int, Callable[[Values], jax.Array]] = {}
+
+        def look_up(values: Values) -> jax.Array:
+            vectors, index = (values[variable] for variable in lookup.invars)
+            rows = lookup.primitive.bind(table, index, **{**lookup.params, "slice_sizes": (1, ends[-1])})
+            rows = jnp.split(rows.reshape(-1, ends[-1]), ends[:-1], axis=1)
+            rows = jax.lax.optimization_barrier(rows)  # not looked up again by each that reads them
+            for group, known in zip(groups, rows, strict=True):
+                instead.update(group.instead(known))
+            return lookup.primitive.bind(vectors, index, **lookup.params)
+
+        instead[place] = look_up
+        return jax.tree.unflatten(structure, cut([*weights, *jax.tree.leaves((words, *inputs))], instead))
 
     return WordProducts(ends[-1], make, rest, used)
 
 
-def _lookup(equations: list[JaxprEqn], vectors: Any) -> tuple[int, set]:
-    """The place of the first lookup of whole word vectors, and the variables that hold what it gives, a row a token."""
-    tables, of_tokens, place = {vectors}, set(), -1
-    for number, equation in enumerate(equations):
-        read = equation.invars[0] if equation.invars else None
-        if isinstance(read, Literal):
-            continue
-        name, written = equation.primitive.name, equation.outvars[0] if equation.outvars else None
-        if name == "stop_gradient" and read in tables:
-            tables.add(written)
-        elif name == "gather" and read in tables and not of_tokens and _takes_rows(equation):
-            place = number
-            of_tokens.add(written)
-        elif name == "reshape" and read in of_tokens and written.aval.shape[-1] == read.aval.shape[-1]:
-            of_tokens.add(written)
-    return place, of_tokens
+@dataclasses.dataclass(frozen=True)
+class _Group:
+    """Products that lie side by side in the table: one of the tokens' vectors, or all of what one equation mixes.
+
+    Attributes:
+      products: with the columns of each.
+      mix: the equation that mixes, or None.
+    """
+
+    products: tuple[Product, ...]
+    mix: JaxprEqn | None
+
+    @property
+    def columns(self) -> int:
+        return sum(product.columns for product in self.products)
+
+    @property
+    def replaced(self) -> list[int]:
+        """The numbers of the equations that are computed otherwise."""
+        own = [product.equation for product in self.products]
+        if self.mix is None:
+            return own
+        *_, tokens, dimensions = self.mix.invars[1].aval.shape
+        # A (E W) is less work than (A E) W where fewer tokens are mixed than a vector has numbers.
+        return [self.products[0].vectors.mix, *own] if tokens < dimensions else []
+
+    def instead(self, known: jax.Array) -> dict[int, Callable[[Values], jax.Array]]:
+        """How; `known`: E W of all of them, <float32>[tokens, columns]."""
+        if self.mix is None:
+            return {self.products[0].equation: lambda values: known}
+        mixed: list[jax.Array] = []  # A E W of all of them, as soon as A is known
+
+        def mix(values: Values) -> jax.Array:
+            attention, vectors = (values[variable] for variable in self.mix.invars)
+            by_row = known.reshape(*vectors.shape[:-1], self.columns)
+            mixed.append(self.mix.primitive.bind(attention, by_row, **self.mix.params).reshape(-1, self.columns))
+            return self.mix.primitive.bind(attention, vectors, **self.mix.params)
+
+        def multiplied(product: Product, columns: slice, values: Values) -> jax.Array:
+            found = mixed[0][:, columns]
+            return known[:, columns] - found if product.vectors.less else found
+
+        ends = itertools.accumulate(product.columns for product in self.products)
+        ways = {
+            product.equation: functools.partial(multiplied, product, slice(end - product.columns, end))
+            for product, end in zip(self.products, ends, strict=True)
+        }
+        return {self.products[0].vectors.mix: mix} | ways
 
 
-def _takes_rows(lookup: JaxprEqn) -> bool:
-    """Whether a lookup gives rows of a table as they are, along the last axis of its result."""
-    table, result, numbers = lookup.invars[0].aval, lookup.outvars[0].aval, lookup.params["dimension_numbers"]
-    return (
-        lookup.params["slice_sizes"] == (1, table.shape[1])
-        and numbers.offset_dims == (result.ndim - 1,)
-        and numbers.start_index_map == numbers.collapsed_slice_dims == (0,)
-        and lookup.params["fill_value"] is None
-    )
-
-
-def _multiplies(equation: JaxprEqn, of_tokens: set, weights: dict) -> bool:
-    """Whether an equation multiplies the vectors of tokens with a weight."""
-    if equation.primitive.name != "dot_general" or any(isinstance(factor, Literal) for factor in equation.invars):
-        return False
-    left, right = equation.invars
-    float32 = all(variable.aval.dtype == jnp.float32 for variable in (left, right, *equation.outvars))
-    return left in of_tokens and right in weights and float32 and equation.params["dimension_numbers"] == _OF_MATRICES
+def _groups(products: list[Product], equations: Sequence[JaxprEqn]) -> list[_Group]:
+    """Together what is mixed by one equation, each other product alone."""
+    together: dict[Any, list[Product]] = {}
+    for product in products:
+        together.setdefault(product if product.vectors.mix is None else product.vectors.mix, []).append(product)
+    return [
+        _Group(tuple(group), None if group[0].vectors.mix is None else equations[group[0].vectors.mix]) for group in together.values()
+    ]

@@ -1,0 +1,62 @@
+"""Programs some of whose equations are computed otherwise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.extend.core import Literal
+
+from jaxmatch.models.cut_programs import CutProgram
+
+CONSTANT = jnp.arange(6.0).reshape(2, 3)
+ARGUMENTS = np.full((2, 3), 0.5, np.float32), np.array([1.0, -2.0, 3.0], np.float32)
+
+
+def program(values, weights):
+    scaled = values * weights + CONSTANT
+    parts = jnp.split(jnp.sin(scaled), 3, axis=1)
+    return parts[2] - 2.0, jax.nn.softmax(scaled), values, 3.0
+
+
+TRACED = jax.make_jaxpr(program)(*ARGUMENTS)
+EQUATIONS = TRACED.jaxpr.eqns
+ALONE = [number for number, equation in enumerate(EQUATIONS) if len(equation.outvars) == 1]
+
+
+def as_it_was(number):
+    def value(values):
+        factors = [atom.val if isinstance(atom, Literal) else values[atom] for atom in EQUATIONS[number].invars]
+        return EQUATIONS[number].primitive.bind(*factors, **EQUATIONS[number].params)
+
+    return value
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.sampled_from(ALONE)))
+def test_equations_that_are_computed_as_they_were_change_nothing(cuts):
+    found = CutProgram(TRACED, cuts)(ARGUMENTS, {number: as_it_was(number) for number in cuts})
+    for one, other in zip(found, program(*ARGUMENTS), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_an_equation_gives_what_is_said_instead():
+    (sine,) = [number for number, equation in enumerate(EQUATIONS) if equation.primitive.name == "sin"]
+    seen = []
+
+    def value(values):
+        seen.append(values[EQUATIONS[sine].invars[0]])
+        return jnp.full((2, 3), 7.0)
+
+    difference, *others = CutProgram(TRACED, [sine])(ARGUMENTS, {sine: value})
+    np.testing.assert_array_equal(difference, np.full((2, 1), 5.0))
+    np.testing.assert_allclose(seen, [ARGUMENTS[0] * ARGUMENTS[1] + CONSTANT])
+    for one, other in zip(others, program(*ARGUMENTS)[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_it_can_be_compiled():
+    cut = CutProgram(TRACED, [0])
+    found = jax.jit(lambda *arguments: cut(arguments, {0: as_it_was(0)}))(*ARGUMENTS)
+    for one, other in zip(found, program(*ARGUMENTS), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
