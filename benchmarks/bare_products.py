@@ -7,10 +7,13 @@ import jax
 import numpy as np
 
 from benchmarks.ceiling import programs_of
+from jaxmatch.models import compilation
 
 
 def of(function: Callable, *arguments: Any) -> Callable[[], None]:
     """A program of the products that `function` traces to, in one call; what is a factor of several there is so here.
+
+    On a CPU it is compiled as programs that answer are.
 
     Arguments:
       function: of arrays; its loops run once, as inference has none.
@@ -35,7 +38,8 @@ def of(function: Callable, *arguments: Any) -> Callable[[], None]:
             for (_, equation), pair in zip(found, names, strict=True)
         ]
 
-    compiled = jax.jit(products).lower(factors).compile()
+    options = compilation.for_answers() if jax.default_backend() == "cpu" else None
+    compiled = jax.jit(products, compiler_options=options).lower(factors).compile()
 
     def work() -> None:
         jax.block_until_ready(compiled(factors))

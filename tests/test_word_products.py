@@ -230,5 +230,5 @@ def test_what_is_looked_up_of_all_models_has_one_limit(room_for):
 
 def test_on_an_accelerator_nothing_is_looked_up(monkeypatch):
     model, ids = small_model(), np.array([[2, 8, 3]])
-    monkeypatch.setattr(model._answering, "_look_up", False)
+    monkeypatch.setattr(model._answering, "_on_a_cpu", False)
     assert model.program(*model.inputs(ids, ids))[1][1] is None

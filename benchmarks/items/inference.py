@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +77,7 @@ def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: P
     tokens, sentences = model.inputs(*sides)
     bare = bare_products.of(match, {"params": parameters}, tokens, sentences, model.vectors)
     program, arguments = model.program(tokens, sentences)
-    left = bare_products.of(program, *arguments)
+    left = bare_products.of(inspect.unwrap(program), *arguments)
 
     def repeated(products: Callable[[], None]) -> Callable[[], None]:
         def work() -> None:

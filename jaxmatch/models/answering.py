@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxmatch import memory_mappings
 from jaxmatch.layers.words import WordTable
+from jaxmatch.models import compilation
 from jaxmatch.models.weight_moves import apart
 from jaxmatch.models.word_products import looked_up
 
@@ -58,9 +59,10 @@ class _Program:
 
 @functools.cache
 def _program(
-    module: nn.Module, weights: _Shapes, words: _Shapes, names: tuple[str, ...], rows: tuple[int, int], look_up: bool
+    module: nn.Module, weights: _Shapes, words: _Shapes, names: tuple[str, ...], rows: tuple[int, int], on_a_cpu: bool, look_up: bool
 ) -> _Program:
     """Made once for all models of one structure; `look_up`: products of word vectors, where the model has such."""
+    compiled = functools.partial(jax.jit, compiler_options=compilation.for_answers() if on_a_cpu else None)
     tokens = {name: jax.ShapeDtypeStruct(rows, np.int32) for name in names}
     sentences = jax.ShapeDtypeStruct(rows, np.int8)
 
@@ -71,8 +73,8 @@ def _program(
     if look_up:
         found = looked_up(parts.rest, jax.eval_shape(parts.move, weights.tree()), words.tree(), tokens, sentences)
         if found is not None:
-            return _Program(parts.move, parts.written, jax.jit(found.make), found.columns, found.weights, jax.jit(found.rest))
-    computed = jax.jit(lambda weights, products, *inputs: parts.rest(weights, *inputs))
+            return _Program(parts.move, parts.written, jax.jit(found.make), found.columns, found.weights, compiled(found.rest))
+    computed = compiled(lambda weights, products, *inputs: parts.rest(weights, *inputs))
     return _Program(parts.move, parts.written, None, 0, (), computed)
 
 
@@ -113,8 +115,7 @@ class Answering:
 
     def __init__(self, module: nn.Module, weights: Any, vectors: jax.Array):
         self._module, self._weights, self._vectors = module, weights, vectors
-        # On an accelerator it was not measured whether to look up is faster.
-        self._look_up = all(device.platform == "cpu" for device in vectors.devices())
+        self._on_a_cpu = all(device.platform == "cpu" for device in vectors.devices())
         self._programs: dict[tuple, tuple] = {}
         self._moved: dict[str, list[jax.Array]] = {}
         self._products: dict[tuple, _Products] = {}
@@ -134,8 +135,9 @@ class Answering:
         if key not in self._programs:
             if forget_programs_if_scarce():
                 self._programs.clear()  # each that is wanted again is new again, and asks
-            structure = self._module, _Shapes.of(self._weights), _Shapes.of(words), names, rows
-            program = _program(*structure, own and self._look_up)
+            structure = self._module, _Shapes.of(self._weights), _Shapes.of(words), names, rows, self._on_a_cpu
+            # On an accelerator it was not measured whether to look up is faster.
+            program = _program(*structure, own and self._on_a_cpu)
             if program.make and not self._fits(program):
                 program = _program(*structure, False)
             if program.moves not in self._moved:  # one copy of the weights for all shapes

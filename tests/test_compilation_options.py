@@ -1,0 +1,31 @@
+"""How programs that answer are compiled for a CPU."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxmatch.models import compilation
+
+
+@pytest.fixture
+def asked_again():
+    """What the compiler knows is found out anew."""
+    compilation.for_answers.cache_clear()
+    yield
+    compilation.for_answers.cache_clear()
+
+
+def test_options_that_the_compiler_does_not_know_are_left_out(monkeypatch, asked_again):
+    monkeypatch.setattr(compilation, "_OPTIONS", {"xla_no_such_option": True, "xla_cpu_prefer_vector_width": 256})
+    assert compilation.for_answers() == {"xla_cpu_prefer_vector_width": 256}
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options are of a CPU's compiler")
+def test_products_are_made_by_eigen():
+    def library(options):
+        factors = np.ones((320, 150), np.float32), np.ones((150, 450), np.float32)
+        return "ynn" in jax.jit(lambda a, b: a @ b, compiler_options=options).lower(*factors).compile().as_text()
+
+    if not library(None):
+        pytest.skip("this version of JAX leaves products to Eigen itself")
+    assert not library(compilation.for_answers())
