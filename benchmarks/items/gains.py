@@ -50,6 +50,8 @@ GAINS = (
     Gain("sequences in parts", {"command": "train", "lengths": "commonest"}, "38fc6c9", "38fc6c9~1"),
     Gain("rows side by side, weights normalised once", {"command": "match", "pairs": 2_000}, "3897d82", "3897d82~1"),
     Gain("products of words looked up", {"command": "match", "pairs": 2_000}, "bc163d4", "bc163d4~1"),
+    Gain("products of mixed words looked up", {"command": "match", "pairs": 2_000}, "2383256", "2383256~1"),
+    Gain("Eigen and wide vectors for answers", {"command": "match", "pairs": 2_000}, "cdb4d5e", "cdb4d5e~1"),
 )
 
 
