@@ -1,8 +1,8 @@
 """A program in which the products of the word vectors are looked up: they are made once for each word of the vocabulary.
 
 Without dropout, what a weight W makes of a word's vector does not depend on the sentence. Of words that attention A mixes it makes
-the same before and after they are mixed: (A E) W = A (E W). In RE2 more than a third of all multiply-adds of an answer are such
-products; to look one up costs a CPU less than to make it (benchmarks/NOTES.md).
+the same before and after they are mixed: (A E) W = A (E W). In RE2 two fifths of all multiply-adds of an answer are spared
+by it; to look one up costs a CPU less than to make it (benchmarks/NOTES.md).
 """
 
 import dataclasses
