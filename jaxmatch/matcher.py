@@ -203,7 +203,7 @@ def probabilities_of(logits: np.ndarray) -> np.ndarray:
 
 def suitable_batch_size() -> int:
     """How many pairs to compute together: on a CPU few, whose arrays stay in its caches, elsewhere enough to fill the device."""
-    return 64 if jax.default_backend() == "cpu" else 256
+    return 32 if jax.default_backend() == "cpu" else 256
 
 
 def batches(sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None) -> Iterator[np.ndarray]:
