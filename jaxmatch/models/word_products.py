@@ -37,7 +37,7 @@ class WordProducts:
 
 
 def looked_up(function: Callable[..., Any], weights: list[Any], words: Any, *inputs: Any) -> WordProducts | None:
-    """Finds the products of looked-up word vectors with whole weights, of float32 all.
+    """Finds the products of looked-up word vectors, as they are and as they are mixed, with whole weights; of float32 all.
 
     Arguments:
       function: can be compiled; draws no random number and has no effect but its result.
