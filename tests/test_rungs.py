@@ -16,9 +16,7 @@ from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.tables import make_table
 from jaxmatch.experiments.workdir import Workdir
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
 # Four settings of two seeds in two cohorts of four runs; one of them diverges.
 GRID, SEEDS = "0.03,1e30,0.00003,0.003", 2
