@@ -1,9 +1,13 @@
-"""Which shapes of a step a plan has to look at."""
+"""Which shapes of a step a plan has to look at, and what it counts."""
 
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxmatch.experiments.plan import largest
+from jaxmatch.experiments.plan import largest, tokens_scored
 
 SIZES = st.integers(1, 12)
 
@@ -26,3 +30,20 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
     assert set(kept) <= set(shapes)
     assert all(any(covers(one, shape) for one in kept) for shape in shapes)
     assert not any(covers(one, other) for one in kept for other in kept if one is not other)
+
+
+@pytest.mark.parametrize(
+    "evaluate_every_samples, best_on_test, expected",
+    [
+        (0, False, 4 * 30 + 7),  # after each epoch, and test at the end
+        (0, True, 4 * 30 + 4 * 7),
+        (5, False, 9 * 30 + 7),  # 40 pairs in all, and after the last step
+        (1, False, 20 * 30 + 7),  # no more than there are steps
+        (100, False, 1 * 30 + 7),  # after the last step alone
+    ],
+)
+def test_the_pairs_scored_are_counted_with_those_trained_on(evaluate_every_samples, best_on_test, expected):
+    lengths = {"train": [3] * 10, "dev": [10, 20], "test": [7]}
+    splits = {split: SimpleNamespace(lengths=np.array(each), pairs=len(each)) for split, each in lengths.items()}
+    training = {"epochs": 4, "evaluate_every_samples": evaluate_every_samples, "best_on_test": best_on_test}
+    assert tokens_scored(training, SimpleNamespace(splits=splits), steps=20) == expected

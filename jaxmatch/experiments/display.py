@@ -94,7 +94,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         )
     work = sum(cohort.multiplications * len(cohort.runs) for cohort in cohorts)
     seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK * jax.device_count())
-    lines.append(f"  estimated training time: {duration_text(seconds)} if no run stops early, and compilation before")
+    lines.append(f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before")
     return "\n".join(lines)
 
 

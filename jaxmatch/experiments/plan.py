@@ -36,7 +36,7 @@ class PlannedCohort:
       steps_per_epoch: steps that visit every pair once.
       steps: steps of a run that is not stopped early.
       replica_bytes: estimated memory of one run, its share of the cohort's.
-      multiplications: estimated multiply-adds of one run's training, for an estimate of time.
+      multiplications: estimated multiply-adds of one run, training and scoring, for an estimate of time.
     """
 
     signature: str
@@ -137,8 +137,8 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     fit = config.execution.maximum_replicas or needs.that_fit(devices, shared)
     parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
-    # Forward, and two products of the same size backward, for every token and parameter.
-    work = 3.0 * parameters * batches.tokens() * config.training.epochs
+    # For every token and parameter one forward, and in training two products of the same size backward.
+    work = parameters * (3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps))
     cohorts = []
     for start in range(0, len(runs), fit):
         chosen = tuple(runs[start : start + fit])
@@ -146,6 +146,14 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
         share = needs.of(on_a_device) // on_a_device
         cohorts.append(PlannedCohort(signature, chosen, data, len(batches.batch_rows), batches.steps_per_epoch, steps, share, work))
     return cohorts
+
+
+def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
+    """Tokens that a run of so many steps answers for its scores: those of dev at each evaluation, of test once or as often."""
+    tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
+    every = training["evaluate_every_samples"]
+    evaluations = min(steps, training["epochs"] * data.splits["train"].pairs // every + 1) if every else training["epochs"]
+    return evaluations * tokens["dev"] + (evaluations if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 
 def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
