@@ -1,4 +1,5 @@
 import functools
+import os
 import types
 
 import jax
@@ -92,6 +93,15 @@ def test_a_device_offers_no_more_than_is_granted(monkeypatch):
         pytest.skip("of a CPU")
     monkeypatch.setattr(memory, "granted_bytes", lambda: [10_000 * len(jax.devices())])
     assert memory.device_bytes(device) == 10_000
+
+
+def test_where_nothing_limits_a_process_a_device_offers_what_the_machine_has(monkeypatch):
+    """As on a laptop; a container has a limit."""
+    (device, *_) = jax.devices()
+    if device.platform != "cpu":
+        pytest.skip("of a CPU")
+    monkeypatch.setattr(memory, "granted_bytes", lambda: [])
+    assert memory.device_bytes(device) == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // len(jax.devices())
 
 
 def test_an_evaluation_of_more_rows_counts_where_all_replicas_are_side_by_side():
