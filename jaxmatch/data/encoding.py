@@ -183,7 +183,9 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
                 arrays, values = cache.load(entry)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise InputError(
-            f"the cache cannot be written ({error.strerror})", path=cache_directory, remedy="name another folder"
+            f"the cache cannot be written ({error.strerror})",
+            path=cache_directory,
+            remedy="name another folder: --config.execution.cache_directory=FOLDER",
         ) from error
     return _from_entry(settings, fingerprint, arrays, values)
 

@@ -171,7 +171,7 @@ def read_record(path: Path) -> dict[str, Any]:
       InputError: the file is missing or is not a record.
     """
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError("there is no record", path=path, remedy="give a run folder of a sweep") from None
     except (OSError, ValueError) as error:
