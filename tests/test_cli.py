@@ -195,9 +195,9 @@ def test_a_mistake_of_ours_keeps_its_traceback(launch):
             main(["sweep", "a.py"])
 
 
-def _command(*words, **named):
+def _command(*words, variables=(), **named):
     package = str(Path(jaxmatch.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": package}
+    environment = {**os.environ, "PYTHONPATH": package, **dict(variables)}
     return subprocess.run(
         [sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)], env=environment, capture_output=True, **named
     )
@@ -211,6 +211,14 @@ def test_help_names_every_subcommand_and_does_not_wait_for_jax():
     package = str(Path(jaxmatch.__file__).parent.parent)
     done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+@pytest.mark.parametrize("locale", ["ascii", "latin-1"])
+def test_what_is_printed_is_utf_8_in_every_locale(locale):
+    quickstart = Path(__file__).parent.parent / "results" / "quickstart"
+    done = _command("table", quickstart, variables={"PYTHONIOENCODING": locale, "PYTHONUTF8": "0"})
+    assert done.returncode == 0, done.stderr
+    assert " ± " in done.stdout.decode("utf-8") and "0–2" in done.stdout.decode("utf-8")
 
 
 def test_a_closed_output_is_no_complaint():

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import io
 import os
 import shlex
 import sys
@@ -128,4 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command() -> int:
     """`jaxmatch` as a process of its own."""
     start_again_with_huge_pages()
+    # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training. From
+    # Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     return main()
