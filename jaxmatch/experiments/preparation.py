@@ -32,10 +32,20 @@ def vectors_file(name: str, directory: str) -> str:
 
 
 def cache_folder(named: str = "") -> Path:
-    """Where encoded data is kept: as named, or below the user's cache folder."""
+    """Where encoded data is kept: as named, or below the user's cache folder.
+
+    Raises:
+      InputError: none is named, and the user, as often in a container, has no home.
+    """
     if named:
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmatch"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmatch"
+    except RuntimeError:
+        raise InputError(
+            "this user has no home folder to keep encoded data in",
+            remedy="name a folder: --config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME",
+        ) from None
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
