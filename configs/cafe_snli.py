@@ -2,8 +2,9 @@
 
     jaxmatch train configs/cafe_snli.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
 
-Sizes are the released code's defaults, but for the second highway layer; batch size, learning rate, decay, L2 penalty and size
-of the clipped gradient are those of its CSRAN run (configs/csran_snli.py). Of each word it is given the vector, the characters
+Sizes of the LSTM, of the hidden layers and of the factorisation machines are the released code's defaults; those of characters and
+parts of speech, the layers of the head, batch size, learning rate, decay, L2 penalty and size of the clipped gradient are
+those of its CSRAN run (configs/csran_snli.py). Of each word it is given the vector, the characters
 and the part of speech, as by the authors. Run time and score: not measured.
 """
 

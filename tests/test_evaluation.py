@@ -5,7 +5,7 @@ import small_cohort
 
 from jaxmatch.data.batches import evaluation_rows
 from jaxmatch.data.buckets import plan_buckets
-from jaxmatch.training.evaluation import Evaluator
+from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 
 
 def first_words(static, parameters, tokens, sentences, vectors):
@@ -32,6 +32,11 @@ def test_splits_of_other_sizes_and_lengths_share_their_shapes():
         np.testing.assert_array_equal(outputs[0, :, 1], split.lengths)
         shapes.append(set(asked))
     assert shapes[1] <= shapes[0] == set(zip(rows, buckets, strict=True))
+
+
+def test_a_cpu_answers_fewer_pairs_at_once_unless_it_is_told_otherwise():
+    assert evaluation_batch_size(0, "cpu") < evaluation_batch_size(0, "gpu")
+    assert evaluation_batch_size(7, "cpu") == evaluation_batch_size(7, "gpu") == 7
 
 
 def test_only_runs_count_as_having_answered():

@@ -19,7 +19,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments import memory, preparation
 from jaxmatch.experiments.sweep import Run, Sweep
 from jaxmatch.experiments.workdir import pack
-from jaxmatch.training.evaluation import evaluation_shapes
+from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.lockstep import outputs_of
 from jaxmatch.training.scores import score, score_names
 
@@ -122,9 +122,8 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
     module = models.build(config.model.to_dict(), outputs=outputs_of(data))
     shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
-    lengths, rows = evaluation_shapes(
-        data.splits, batch_size=config.execution.evaluation_batch_size, maximum_buckets=config.training.maximum_buckets
-    )
+    most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
+    lengths, rows = evaluation_shapes(data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets)
     answered = largest(zip(rows, lengths, strict=True))
     needs = memory.needs(module, data.task, data.vectors.shape[1], largest(shapes), devices[0].platform, answered)
     shared = memory.shared_bytes(data)

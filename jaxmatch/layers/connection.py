@@ -49,7 +49,11 @@ class AugmentedRunningSum(nn.Module):
 
 
 class Residual(nn.Module):
-    """The vanilla residual connection of the ablation: the block's output plus its input."""
+    """The vanilla residual connection of the ablation: the block's output plus its input.
+
+    As the released code has it, scaled and with the embedding mapped to the block's size. The paper (section 3.7) writes the sum of
+    the last two blocks' outputs, with nothing before the first, and nothing mapped.
+    """
 
     features: int
     weight_normalization: str = "he"

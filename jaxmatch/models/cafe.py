@@ -1,7 +1,8 @@
 """CAFE: compare, compress and propagate (Tay et al., EMNLP 2018), the single-layer model that CSRAN stacks.
 
 As its released code has it where CSRAN's paper compares with it: a highway network, one CAFE block over the words, an LSTM, mean and max
-pooling, and highway layers over both vectors, their product and their difference. Left out is what that code adds to the block by default:
+pooling, and highway layers over both vectors, their product and their difference (dense layers in the authors' own command for
+CAFE: model.head = "dense"). Left out is what that code adds to the block by default:
 a factorisation machine over the six scalars, and the whole of the intra-aligned vector.
 """
 

@@ -15,6 +15,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training import schedule
 from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.evaluation import evaluation_batch_size
 from jaxmatch.training.lockstep import Epoch, Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.scorer import Scorer
@@ -91,6 +92,7 @@ class Cohort:
                     remedy="training learns from train and chooses its checkpoint on dev",
                 )
         self._training, self._execution, self._data = training, execution, data
+        devices = tuple(devices or jax.devices())
         self.lockstep = Lockstep(
             model=model,
             data=data,
@@ -98,12 +100,12 @@ class Cohort:
             maximum_buckets=training["maximum_buckets"],
             seeds=seeds,
             optimizer=optimizer,
-            devices=tuple(devices or jax.devices()),
+            devices=devices,
         )
         self.scorer = Scorer(
             data,
             self.lockstep,
-            batch_size=execution["evaluation_batch_size"],
+            batch_size=evaluation_batch_size(execution["evaluation_batch_size"], devices[0].platform),
             maximum_buckets=training["maximum_buckets"],
         )
         self._progress = [RunProgress() for _ in seeds]

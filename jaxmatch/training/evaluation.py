@@ -16,6 +16,13 @@ from jaxmatch.training.step import Flattening
 
 # Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
 EVALUATION_BUCKETS = 4
+# Pairs answered at once: an accelerator wants many, a CPU few, whose arrays stay near it (benchmarks/NOTES.md).
+PAIRS_AT_ONCE, PAIRS_AT_ONCE_ON_A_CPU = 512, 32
+
+
+def evaluation_batch_size(configured: int, platform: str) -> int:
+    """The most rows of a batch: as configured, or where that is 0, what suits devices of a platform."""
+    return configured or (PAIRS_AT_ONCE_ON_A_CPU if platform == "cpu" else PAIRS_AT_ONCE)
 
 
 def evaluation_shapes(
