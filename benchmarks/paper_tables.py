@@ -9,8 +9,8 @@ from jaxmatch.experiments.papers.re2 import SEEDS, UP_TO
 
 __all__ = ["DATA_SETS", "SEEDS", "UP_TO", "Row", "rows"]
 
-# Data set -> (config, pairs of the full set as the paper counts them, dev and test included).
-DATA_SETS = {re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].pairs) for name in re2.PAPER}
+# Data set -> (config, training pairs of the full set).
+DATA_SETS = {re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.PAPER}
 _MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.PAPER}
 _ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in re2.ROBUSTNESS)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from jaxmatch.data.encoding import EncodedData
 
-_CONNECTIONS = {"augmented": "aug", "augmented_running_sum": "aug", "residual": "residual", "none": "none"}
+_CONNECTIONS = {"augmented": "aug", "augmented_running_sum": "aug", "vanilla_running_sum": "residual", "none": "none"}
 
 
 def peer_settings(config: Any, data: EncodedData) -> dict[str, Any]:

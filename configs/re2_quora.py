@@ -4,8 +4,8 @@
 
 The split of Wang et al. (2017) comes tokenised; NLTK's word tokeniser leaves such text as it is and also reads raw questions.
 Punctuation is removed, as the paper says; the released code keeps it. Dev is scored after every epoch; the released run is
-scored every 512,000 pairs, after 3,584,000 every 12,800, and is not stopped before 5,120,000. Run time on an accelerator: not
-measured.
+scored every 512,000 pairs, too, after 3,584,000 every 12,800, and is not stopped before 5,120,000 (`--setting released` of
+sweeps/re2_main.py). Run time on an accelerator: not measured.
 """
 
 from ml_collections import ConfigDict

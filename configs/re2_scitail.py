@@ -3,7 +3,7 @@
     jaxmatch train configs/re2_scitail.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/scitail
 
 Punctuation is removed, as the paper says; the released code keeps most of it. Dev is scored after every epoch, there every
-6,400 pairs. Run time on an accelerator: not measured.
+6,400 pairs, too. Run time on an accelerator: not measured.
 """
 
 from ml_collections import ConfigDict

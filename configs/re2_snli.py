@@ -4,7 +4,8 @@
 
 The released code reads a preprocessed file that is no longer distributed; here the official text is split by NLTK's word
 tokeniser, lower-cased, and tokens that are pure punctuation are dropped. Dev is scored after every epoch; the released run is
-scored every 512,000 pairs, after 5,120,000 every 12,800, and is not stopped before. Run time on an accelerator: not measured.
+scored every 512,000 pairs, too, after 5,120,000 every 12,800, and is not stopped before (`--setting released` of sweeps/re2_main.py).
+Run time on an accelerator: not measured.
 """
 
 from ml_collections import ConfigDict

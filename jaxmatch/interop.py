@@ -29,8 +29,8 @@ from jaxmatch.models.re2 import RE2
 _EMBEDDING = "embedding.embedding.weight"
 
 # Their sum of residual parts runs over all earlier blocks; up to three blocks that is Eq. 1.
-_CONNECTION_FROM = {"aug": "augmented_running_sum", "residual": "residual", "none": "none"}
-_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {"augmented": "aug"}
+_CONNECTION_FROM = {"aug": "augmented_running_sum", "residual": "vanilla_running_sum", "none": "none"}
+_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {"augmented": "aug", "vanilla": "none"}
 _FUSION = {"concatenation": "fusion1", "difference": "fusion2", "product": "fusion3", "output": "fusion"}
 
 Path = tuple[str, ...]
@@ -48,7 +48,7 @@ def _layers(model: RE2) -> Iterator[tuple[Path, str]]:
             yield (ours, "alignment", "projection"), f"{theirs}.alignment.projection.1.model.0"
         for name in _FUSION if model.fusion == "full" else ("output",):
             yield (ours, "fusion", name), f"{theirs}.fusion.{_FUSION[name]}.model.0"
-    if model.connection == "residual" and model.blocks > 1:
+    if model.connection == "vanilla_running_sum" and model.blocks > 1:
         yield ("connection", "projection"), "connection.linear.model.0"
     yield ("prediction", "hidden"), "prediction.dense.1.model.0"
     yield ("prediction", "output"), "prediction.dense.3.model.0"
@@ -105,7 +105,7 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
         flat[*path, "direction"] = read(f"{name}.weight_v").T
         flat[*path, "gain"] = read(f"{name}.weight_g").reshape(-1)
         flat[*path, "bias"] = read(f"{name}.bias")
-    if model.connection == "residual" and model.blocks == 1:
+    if model.connection == "vanilla_running_sum" and model.blocks == 1:
         # Theirs has the map of the embeddings even where there is no second block to use it.
         unread = {name: value for name, value in unread.items() if not name.startswith("connection.linear.")}
     if unread:
@@ -163,6 +163,11 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
         raise InputError(
             f"the authors' code connects {model.blocks} blocks in another way than Eq. 1",
             remedy="train with the connection 'augmented_running_sum' for a network to hand to it",
+        )
+    if model.connection == "vanilla" and model.blocks > 1:
+        raise InputError(
+            "the authors' code has another vanilla residual connection than the paper",
+            remedy="train with the connection 'vanilla_running_sum' for a network to hand to it",
         )
     flat = flax.traverse_util.flatten_dict(bound.params)
     state_dict = {_EMBEDDING: np.asarray(bound.vectors)}

@@ -3,8 +3,8 @@
     jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
 
 `--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of the
-prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py. `--smoke` tries it
-without data files.
+prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py; with
+"released", "residual conn." is that code's, too (jaxmatch/layers/connection.py). `--smoke` tries it without data files.
 """
 
 from pathlib import Path
@@ -35,6 +35,6 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
             published=re2.published_ablation(dataset, config),
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
-            notes=re2.setting_notes(config),
+            notes=re2.ablation_notes(config),
         ),
     )

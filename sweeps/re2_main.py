@@ -3,10 +3,9 @@
     jaxmatch sweep sweeps/re2_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/scitail
 
 `--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. `--setting`: "configured" (the default) has the
-released model and optimizer, text as the paper treats it, and dev after every epoch; "paper" has its hidden size and length, too;
-"released" its punctuation and intervals (but not, besides, the scores at the end of each epoch). The column "best on test" is
-there because the paper's checkpoints were chosen on test; `--config.training.best_on_test=False` leaves it out.
-`--smoke` tries it in seconds, without data files.
+released model and optimizer, text as the paper treats it, and dev after every epoch; "paper" has its hidden size, lengths and places of
+dropout, too; "released" its punctuation, residual sums and times of scoring. The column "best on test" is there because the paper's
+checkpoints were chosen on test; `--config.training.best_on_test=False` leaves it out. `--smoke` tries it in seconds, without data files.
 """
 
 from pathlib import Path

@@ -87,7 +87,7 @@ def test_there_and_back_loses_nothing(combination):
     state, settings = random_network(**combination)
     again, settings_again = re2_to_pytorch(re2_from_pytorch(state, settings))
     assert settings_again == settings
-    if settings["blocks"] == 1:  # the unused map of a residual connection
+    if settings["blocks"] == 1:  # the unused map of a vanilla connection
         state = {name: value for name, value in state.items() if not name.startswith("connection.")}
     assert again.keys() == state.keys()
     for name, value in state.items():
@@ -95,7 +95,7 @@ def test_there_and_back_loses_nothing(combination):
 
 
 def test_weights_without_normalization_go_out_as_direction_and_gain():
-    module = build({"hidden_size": 4, "weight_normalization": "none", "connection": "residual"}, outputs=3)
+    module = build({"hidden_size": 4, "weight_normalization": "none", "connection": "vanilla_running_sum"}, outputs=3)
     vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors)
     bound = BoundModel(module, params, vectors)
@@ -112,6 +112,19 @@ def test_four_blocks_are_read_as_the_released_running_sum():
     assert_close(eagerly(by_equation, IDS_A, IDS_B), expected)
     with pytest.raises(InputError, match="augmented_running_sum"):
         re2_to_pytorch(by_equation)
+
+
+def test_the_papers_vanilla_connection_goes_out_where_it_connects_nothing():
+    for blocks in (1, 2):
+        module = build({"hidden_size": 4, "blocks": blocks, "connection": "vanilla"}, outputs=3)
+        vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+        bound = BoundModel(module, random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors), vectors)
+        if blocks == 1:
+            state, settings = re2_to_pytorch(bound)
+            assert_close(bound.logits(IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
+        else:
+            with pytest.raises(InputError, match="vanilla_running_sum"):
+                re2_to_pytorch(bound)
 
 
 def test_networks_the_released_code_lacks_are_refused():

@@ -41,6 +41,16 @@ def test_parts_are_as_if_concatenated():
         np.testing.assert_allclose(kind(5).apply(variables, *cut, None), fused, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
+def test_dropout_before_every_layer_is_that_of_its_whole_input(kind):
+    placed, arguments = kind(5, dropout_placement="every_layer"), ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:]))
+    fused, variables = placed.init_with_output(jax.random.key(2), *arguments, None)
+    nothing_dropped = placed.apply(variables, *arguments, 0.0, rngs={"dropout": jax.random.key(3)})
+    np.testing.assert_allclose(nothing_dropped, fused, atol=1e-6)
+    dropped = placed.apply(variables, *arguments, 0.5, rngs={"dropout": jax.random.key(3)})
+    assert not np.allclose(dropped, fused, atol=1e-2)
+
+
 def connected(kind, previous_input, outputs):
     embedded = jnp.full((1, 1, 3), 9.0)
     return np.concatenate(CONNECTIONS[kind](2).apply({}, embedded, previous_input, outputs), axis=-1)[0, 0]
@@ -59,10 +69,13 @@ def test_connections_by_hand():
     running = connected("augmented_running_sum", before, [first, second, third])
     np.testing.assert_allclose(running[:2], (3 / root + 4) / root, rtol=1e-6)
     np.testing.assert_allclose(connected("none", before, [first, second]), [2, 2])
+    # The ablation's is Eq. 1 without the embeddings.
+    for outputs in ([first], [first, second], [first, second, third]):
+        np.testing.assert_array_equal(connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2])
 
 
-def test_residual_maps_the_embedding_once():
-    module, outputs = CONNECTIONS["residual"](2), jnp.full((1, 1, 2), 2.0)
+def test_the_released_vanilla_connection_maps_the_embedding_once():
+    module, outputs = CONNECTIONS["vanilla_running_sum"](2), jnp.full((1, 1, 2), 2.0)
     embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
     connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
     mapped = dense(2, variables["params"]["projection"], embedded, activated=False)

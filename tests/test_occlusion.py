@@ -118,7 +118,7 @@ def test_seeds_are_averaged_by_hand():
     [
         ({"connection": "augmented"}, ("embedding", "contextual"), ("residual", "embedding", "contextual")),
         ({"connection": "augmented_running_sum"}, ("embedding", "contextual"), ("residual", "embedding", "contextual")),
-        ({"connection": "residual"}, ("embedding", "contextual"), ("residual", "contextual")),
+        ({"connection": "vanilla"}, ("embedding", "contextual"), ("residual", "contextual")),
         ({"connection": "none"}, ("embedding", "contextual"), ("residual", "contextual")),
         ({"parallel_blocks": True}, ("embedding", "contextual"), ("embedding", "contextual")),
         ({"encoder_input": False}, ("contextual",), ("contextual",)),

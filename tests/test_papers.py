@@ -290,8 +290,20 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
     assert asked("wikiqa", "released").config.training.evaluate_every_samples == 1280
     assert len({one.name for one in (paper, released, configured)}) == 3  # a folder of one is not that of another
+    for dataset, late, stops_after in (("snli", 5_120_000, 5_120_000), ("quora", 3_584_000, 5_120_000), ("scitail", 0, 0), ("wikiqa", 0, 0)):
+        config = asked(dataset, "released").config
+        assert (config.training.late_from_samples, config.training.minimum_samples) == (late, stops_after)
+        assert config.training.evaluate_each_epoch == (dataset != "wikiqa")
+        assert config.model.connection == "augmented_running_sum"
+    assert [one.config.model.dropout_placement for one in (paper, released, configured)] == ["every_layer", "released", "released"]
     told = "The file's hidden size is 200, as in the released settings; the paper's is 150"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    told = "Dropout stands where the released code has it; the paper's stands before every layer"
+    assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    if sweep == "re2_ablation":
+        connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
+        assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]
+        assert ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)] == [True, False, True]
     for dataset, setting, message in (("snli", "papers", 'cannot be "papers"; did you mean "paper"'), ("sick", "released", "no released")):
         with pytest.raises(InputError, match=message):
             asked(dataset, setting)

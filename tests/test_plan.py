@@ -33,17 +33,22 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
 
 
 @pytest.mark.parametrize(
-    "evaluate_every_samples, best_on_test, expected",
+    "settings, expected",
     [
-        (0, False, 4 * 30 + 7),  # after each epoch, and test at the end
-        (0, True, 4 * 30 + 4 * 7),
-        (5, False, 9 * 30 + 7),  # 40 pairs in all, and after the last step
-        (1, False, 20 * 30 + 7),  # no more than there are steps
-        (100, False, 1 * 30 + 7),  # after the last step alone
+        ({}, 4 * 30 + 7),  # after each epoch, and test at the end
+        ({"best_on_test": True}, 4 * 30 + 4 * 7),
+        ({"evaluate_every_samples": 5}, 9 * 30 + 7),  # 40 pairs in all, and after the last step
+        ({"evaluate_every_samples": 1}, 20 * 30 + 7),  # no more than there are steps
+        ({"evaluate_every_samples": 100}, 1 * 30 + 7),  # after the last step alone
+        ({"evaluate_every_samples": 100, "evaluate_each_epoch": True}, 4 * 30 + 7),
+        ({"evaluate_every_samples": 20, "late_from_samples": 20, "evaluate_every_samples_late": 4}, (1 + 1 + 5) * 30 + 7),
     ],
 )
-def test_the_pairs_scored_are_counted_with_those_trained_on(evaluate_every_samples, best_on_test, expected):
+def test_the_pairs_scored_are_counted_with_those_trained_on(settings, expected):
     lengths = {"train": [3] * 10, "dev": [10, 20], "test": [7]}
     splits = {split: SimpleNamespace(lengths=np.array(each), pairs=len(each)) for split, each in lengths.items()}
-    training = {"epochs": 4, "evaluate_every_samples": evaluate_every_samples, "best_on_test": best_on_test}
+    training = {
+        "epochs": 4, "evaluate_every_samples": 0, "evaluate_each_epoch": False, "late_from_samples": 0, "evaluate_every_samples_late": 0,
+        "best_on_test": False,
+    } | settings  # fmt: skip
     assert tokens_scored(training, SimpleNamespace(splits=splits), steps=20) == expected

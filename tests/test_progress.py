@@ -15,6 +15,16 @@ def test_the_first_of_equal_scores_is_kept_and_patience_counts_from_it():
     assert len(progress.curve) == 5
 
 
+def test_patience_waits_for_the_least_that_is_asked_for():
+    progress = RunProgress()
+    for samples in (10, 40, 50):
+        progress.note(entry(samples, 0.5), 0.5, True, 30, minimum_samples=50)
+    assert not progress.stopped
+    assert progress.note(entry(60, 0.6), 0.6, True, 30, minimum_samples=50) and not progress.stopped
+    progress.note(entry(90, 0.5), 0.5, True, 30, minimum_samples=50)
+    assert progress.stopped
+
+
 def test_lower_may_be_better():
     progress = RunProgress()
     assert [progress.note(entry(n, s), s, False, 0) for n, s in ((1, 3.0), (2, 2.0), (3, 2.5))] == [True, True, False]

@@ -3,6 +3,7 @@
 import functools
 import math
 
+import flax.linen as nn
 import jax
 import jax.extend
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import pytest
 from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
+from jaxmatch.layers.dropout import Dropout
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.bound import BoundModel
 from jaxmatch.models.pairs import side_by_side
@@ -77,7 +79,7 @@ def test_names_of_the_parameters(small):
     "changes",
     [
         {},
-        {"alignment": "identity", "fusion": "simple", "prediction": "symmetric", "connection": "residual"},
+        {"alignment": "identity", "fusion": "simple", "prediction": "symmetric", "connection": "vanilla_running_sum"},
         {"encoder_input": False, "kernel_size": (3, 5), "connection": "none"},
         {"parallel_blocks": True, "weight_normalization": "none"},
         {"precision": "bfloat16", "weight_normalization": "unit"},
@@ -91,6 +93,30 @@ def test_padding_never_changes_a_logit(changes):
     padded = logits(module, params, np.pad(A, ((0, 0), (0, 4))), np.pad(B, ((0, 0), (0, 1))))
     tolerance = 2e-2 if changes.get("precision") == "bfloat16" else 1e-5
     np.testing.assert_allclose(padded, expected, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("placement", "sizes"),
+    [
+        # The embeddings; of each block the second convolution, what the encoder made, alignment and the last fusion; prediction.
+        ("released", [5, 4, 4, 9, 12, 4, 4, 13, 12, 16, 4]),
+        # Of each block both convolutions, alignment, three fusions and the last; prediction.
+        ("every_layer", [5, 4, 9, 18, 18, 18, 12, 9, 4, 13, 26, 26, 26, 12, 16, 4]),
+    ],
+)
+def test_what_dropout_is_applied_to(placement, sizes):
+    module = build({"blocks": 2, "encoder_layers": 2, "hidden_size": 4, "dropout_placement": placement}, outputs=3)
+    dropped = []
+
+    def note(next_method, arguments, keywords, context):
+        if isinstance(context.module, Dropout) and context.method_name == "in_parts":
+            dropped.append(sum(part.shape[-1] for part in arguments[0]))
+        return next_method(*arguments, **keywords)
+
+    with nn.intercept_methods(note):
+        keys = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
+        jax.eval_shape(module.init, keys, *sentences(), jax.ShapeDtypeStruct((20, 5), jnp.float32), 0.5)
+    assert dropped == sizes
 
 
 def test_companions_in_a_batch_never_change_a_logit(small):

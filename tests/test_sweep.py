@@ -137,6 +137,11 @@ def test_grids_that_make_no_sense_are_refused(arguments, problem):
         ("training.batch_size", 7, False, False),
         ("training.epochs", 7, False, False),
         ("training.patience_samples", 7, False, False),
+        ("training.minimum_samples", 7, False, False),
+        ("training.evaluate_each_epoch", True, False, False),
+        ("training.evaluate_every_samples_late", 7, False, False),
+        ("training.late_from_samples", 7, False, False),
+        ("model.dropout_placement", "every_layer", False, False),
         ("training.selection", "f1", False, False),
         ("data.lowercase", False, False, False),
     ],
@@ -145,6 +150,12 @@ def test_what_makes_a_program_and_what_makes_a_run(key, value, same_signature, s
     one, two = a_run(), a_run(**{key.replace(".", "__"): value})
     assert (one.signature("data") == two.signature("data")) is same_signature
     assert (one.identity("data") == two.identity("data")) is same_identity
+
+
+def test_a_run_keeps_its_name_in_later_versions():
+    """Or a folder that an earlier version began would be trained anew."""
+    run = Run(default_config(), 0, {})
+    assert (run.identity("data"), run.signature("data")) == ("4c81ba1fdc38-seed0", "e8ede497d63c")
 
 
 def test_every_optimizer_setting_is_covered_by_the_test_above():

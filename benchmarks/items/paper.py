@@ -129,7 +129,7 @@ def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any
 
     Arguments:
       throughput: of the released setting.
-      full_pairs: of the full data set.
+      full_pairs: training pairs of the full data set.
       changes: what the row changes in the model; work and code grow with its products, counted in both programs.
     """
     config, data = throughput.config, throughput.data

@@ -72,7 +72,7 @@ def _table_rows(
         values = line.split("\t")
         if len(values) != len(columns):
             raise InputError(
-                f"{len(values)} columns where the header names {len(columns)}", path=name, line=number
+                f"{len(values)} column{'s' * (len(values) > 1)} where the header names {len(columns)}", path=name, line=number
             )
         yield number, dict(zip(columns, values, strict=True))
 

@@ -43,10 +43,11 @@ def default_config(model: str = "re2") -> ConfigDict:
     config.model.kernel_size = 3  # of the convolutional encoder
     config.model.alignment = "linear"  # F of Eq. 2: "linear" or "identity"
     config.model.fusion = "full"  # Eq. 4: "full"; ablation: "simple"
-    config.model.connection = "augmented"  # Eq. 1; also "augmented_running_sum", "residual", "none"
+    config.model.connection = "augmented"  # Eq. 1; or "augmented_running_sum", "vanilla", "vanilla_running_sum", "none"
     config.model.prediction = "full"  # Eq. 5 "full", Eq. 6 "symmetric", Eq. 7 "simple"
     config.model.encoder_input = True  # False: the ablation "w/o enc-in"
     config.model.parallel_blocks = False  # True: the ablation "parallel blocks"
+    config.model.dropout_placement = "released"  # or "every_layer", section 3.2: before every dense or convolution layer
     config.model.weight_normalization = "he"  # gain starts at the norm of its direction; "unit": at 1; "none"
     config.model.precision = "float32"  # of the matmuls; or "bfloat16" (parameters stay float32)
     config.model.characters = "none"  # a word from its first 16 characters: "cnn" or "bilstm"; needs data.minimum_count = 1
@@ -75,7 +76,11 @@ def default_config(model: str = "re2") -> ConfigDict:
     config.training.batch_size = 128
     config.training.epochs = 30
     config.training.evaluate_every_samples = 0  # 0: after every epoch
+    config.training.evaluate_each_epoch = False  # True: after every epoch, too, where they are counted in pairs
+    config.training.late_from_samples = 0  # once so many pairs are seen,
+    config.training.evaluate_every_samples_late = 0  # every so many instead; 0: as before
     config.training.patience_samples = 400_000  # pairs without a better dev score before a run stops; 0: never
+    config.training.minimum_samples = 0  # pairs before which patience stops no run
     config.training.selection = "accuracy"  # the dev score that chooses the checkpoint
     config.training.best_on_test = False  # also note the best TEST score, in a column of its own
     config.training.maximum_buckets = 10  # lengths that pairs are padded to; each is compiled once
@@ -189,7 +194,10 @@ _AT_LEAST = {
     "training.batch_size": 1,
     "training.epochs": 1,
     "training.evaluate_every_samples": 0,
+    "training.late_from_samples": 0,
+    "training.evaluate_every_samples_late": 0,
     "training.patience_samples": 0,
+    "training.minimum_samples": 0,
     "training.maximum_buckets": 1,
     "optimizer.learning_rate": 0,
     "optimizer.learning_rate_floor": 0,

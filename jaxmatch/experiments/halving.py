@@ -13,6 +13,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.plan import Plan
+from jaxmatch.training import evaluation_times
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 ETA = 3
@@ -132,8 +133,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
         raise InputError("the grid has one setting, so there is none to drop", remedy="leave out --halving, or widen the grid")
     first = 1
     for cohort in plan.cohorts:
-        every = cohort.runs[0].config.training.evaluate_every_samples
-        first = max(first, math.ceil(every / cohort.data.splits["train"].pairs))
+        first = max(first, evaluation_times.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs))
     if first >= epochs:
         raise InputError(
             f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",

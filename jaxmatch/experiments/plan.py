@@ -19,6 +19,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments import memory, preparation
 from jaxmatch.experiments.sweep import Run, Sweep
 from jaxmatch.experiments.workdir import pack
+from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.lockstep import outputs_of
 from jaxmatch.training.scores import score, score_names
@@ -150,9 +151,8 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
 def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
     """Tokens that a run of so many steps answers for its scores: those of dev at each evaluation, of test once or as often."""
     tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
-    every = training["evaluate_every_samples"]
-    evaluations = min(steps, training["epochs"] * data.splits["train"].pairs // every + 1) if every else training["epochs"]
-    return evaluations * tokens["dev"] + (evaluations if training["best_on_test"] else 1) * tokens.get("test", 0.0)
+    scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
+    return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 
 def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

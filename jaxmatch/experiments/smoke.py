@@ -36,6 +36,7 @@ _SETTINGS = {
     "training.batch_size": 512,
     "training.epochs": 1,
     "training.evaluate_every_samples": 0,
+    "training.evaluate_every_samples_late": 0,
     "training.maximum_buckets": 1,
     "optimizer.warmup_samples": 0,
 }

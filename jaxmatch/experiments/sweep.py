@@ -20,6 +20,14 @@ TRACED = "optimizer"
 ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",)}
 # What says how a run is made, not what it is.
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
+# Settings that came after runs had been recorded, at the value that these were trained with: it does not change a run's name.
+_SILENT = {
+    "model.dropout_placement": "released",
+    "training.evaluate_each_epoch": False,
+    "training.late_from_samples": 0,
+    "training.evaluate_every_samples_late": 0,
+    "training.minimum_samples": 0,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,14 +48,17 @@ class Run:
 
     def signature(self, fingerprint: str) -> str:
         """Names what a program is compiled for and trained on: all settings but the traced ones, and the data's content."""
-        flat = flatten(self.config)
-        kept = {k: v for k, v in flat.items() if not k.startswith((*NOT_IDENTITY, f"{TRACED}."))}
+        kept = {key: value for key, value in self._said().items() if not key.startswith(f"{TRACED}.")}
         return _hash({"settings": kept, "data": fingerprint})
 
     def identity(self, fingerprint: str) -> str:
         """Names the run: its settings, its seed and the data's content, wherever the files lie."""
-        kept = {k: v for k, v in flatten(self.config).items() if not k.startswith(NOT_IDENTITY)}
-        return f"{_hash({'settings': kept, 'data': fingerprint})}-seed{self.seed}"
+        return f"{_hash({'settings': self._said(), 'data': fingerprint})}-seed{self.seed}"
+
+    def _said(self) -> dict[str, Any]:
+        """The settings that say what the run is."""
+        flat = flatten(self.config)
+        return {key: value for key, value in flat.items() if not key.startswith(NOT_IDENTITY) and (key, value) not in _SILENT.items()}
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:

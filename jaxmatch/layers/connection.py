@@ -17,6 +17,11 @@ from jaxmatch.layers.parts import Parts
 _HALF_VARIANCE = 1 / math.sqrt(2)  # keeps the variance of a sum of two (section 3.2)
 
 
+def _last_two(outputs: Sequence[jax.Array]) -> jax.Array:
+    """Eq. 1: o(n-1) + o(n-2), scaled when n >= 3 (section 3.2); o(0) = 0. <float32>[batch, length, features]."""
+    return outputs[0] if len(outputs) == 1 else (outputs[-1] + outputs[-2]) * _HALF_VARIANCE
+
+
 class AugmentedResidual(nn.Module):
     """Eq. 1: beside the embeddings, the sum of the last two blocks' outputs."""
 
@@ -26,11 +31,7 @@ class AugmentedResidual(nn.Module):
 
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
         """-> <float32>[batch, length, features] and the embeddings."""
-        if len(outputs) == 1:
-            residual = outputs[0]  # Eq. 1 with o(0) = 0
-        else:
-            residual = (outputs[-1] + outputs[-2]) * _HALF_VARIANCE  # Eq. 1: o(n-1) + o(n-2), scaled when n >= 3
-        return residual, embedded
+        return _last_two(outputs), embedded
 
 
 class AugmentedRunningSum(nn.Module):
@@ -48,12 +49,20 @@ class AugmentedRunningSum(nn.Module):
         return residual, embedded
 
 
-class Residual(nn.Module):
-    """The vanilla residual connection of the ablation: the block's output plus its input.
+class VanillaResidual(nn.Module):
+    """The ablation "residual conn." (section 3.7): Eq. 1 without the embeddings."""
 
-    As the released code has it, scaled and with the embedding mapped to the block's size. The paper (section 3.7) writes the sum of
-    the last two blocks' outputs, with nothing before the first, and nothing mapped.
-    """
+    features: int
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
+        """-> <float32>[batch, length, features]."""
+        return (_last_two(outputs),)
+
+
+class VanillaRunningSum(nn.Module):
+    """The same ablation in the released code: a block's output plus its input, and first of all the embeddings, mapped to its size."""
 
     features: int
     weight_normalization: str = "he"
@@ -90,6 +99,7 @@ class NoConnection(nn.Module):
 CONNECTIONS = {
     "augmented": AugmentedResidual,
     "augmented_running_sum": AugmentedRunningSum,
-    "residual": Residual,
+    "vanilla": VanillaResidual,
+    "vanilla_running_sum": VanillaRunningSum,
     "none": NoConnection,
 }

@@ -16,12 +16,14 @@ class ConvolutionalEncoder(nn.Module):
       features: number of outputs, shared evenly among the kernel sizes.
       layers: number of convolutions on top of each other.
       kernel_sizes: widths of the convolutions of a layer, side by side; odd.
+      dropout_placement: a key of layers/dropout.py's `PLACEMENTS`.
       weight_normalization, precision: as in layers/convolution.py.
     """
 
     features: int
     layers: int
     kernel_sizes: tuple[int, ...] = (3,)
+    dropout_placement: str = "released"
     weight_normalization: str = "he"
     precision: str = "float32"
 
@@ -48,9 +50,10 @@ class ConvolutionalEncoder(nn.Module):
         Returns:
           <float32>[batch, length, features].
         """
+        before_every_layer = self.dropout_placement == "every_layer"
         for layer in range(self.layers):
-            # The input of the first convolution is an embedding already dropped or the output of a block: no dropout there.
-            if layer > 0:
+            # As released: the input of the first convolution is an embedding already dropped, or the output of a block.
+            if layer > 0 or before_every_layer:
                 sequence = Dropout().in_parts(sequence, dropout_rate)
             sequence = (self._layer(layer, sequence, sentences),)
-        return Dropout()(*sequence, dropout_rate)
+        return sequence[0] if before_every_layer else Dropout()(*sequence, dropout_rate)

@@ -16,6 +16,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.layers.alignment import ALIGNMENTS
 from jaxmatch.layers.augmentation import AUGMENTATIONS
 from jaxmatch.layers.connection import CONNECTIONS
+from jaxmatch.layers.dropout import PLACEMENTS
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.perceptron import HIDDEN_LAYERS
@@ -34,6 +35,7 @@ _CHOICES = {
     "fusion": FUSIONS,
     "connection": CONNECTIONS,
     "prediction": PREDICTIONS,
+    "dropout_placement": PLACEMENTS,
     "weight_normalization": WEIGHT_NORMALIZATIONS,
     "precision": PRECISIONS,
     "augmentation": AUGMENTATIONS,

@@ -32,14 +32,17 @@ class Block(nn.Module):
     alignment: str
     fusion: str
     encoder_input: bool
+    dropout_placement: str
     weight_normalization: str
     precision: str
 
     def setup(self):
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
-        self.encoder = ConvolutionalEncoder(self.hidden_size, self.encoder_layers, self.kernel_size, **options)
+        self.encoder = ConvolutionalEncoder(
+            self.hidden_size, self.encoder_layers, self.kernel_size, self.dropout_placement, **options
+        )
         self.align = Alignment(self.alignment, self.hidden_size, **options, name="alignment")
-        self.fuse = FUSIONS[self.fusion](self.hidden_size, **options, name="fusion")
+        self.fuse = FUSIONS[self.fusion](self.hidden_size, self.dropout_placement, **options, name="fusion")
 
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """x(n), parts of <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both sentences."""
@@ -63,10 +66,11 @@ class RE2(FeaturePairModel):
       hidden_size: size of every layer's output.
       alignment: F of Eq. 2, 'linear' or 'identity'.
       fusion: 'full' (Eq. 4) or 'simple'.
-      connection: 'augmented' (Eq. 1), 'augmented_running_sum', 'residual' or 'none' (layers/connection.py).
+      connection: 'augmented' (Eq. 1), 'augmented_running_sum', 'vanilla', 'vanilla_running_sum' or 'none' (layers/connection.py).
       prediction: 'full' (Eq. 5), 'symmetric' (Eq. 6) or 'simple' (Eq. 7).
       encoder_input: whether alignment and fusion see the encoder's input beside its output; False is the ablation "w/o enc-in".
       parallel_blocks: the ablation that feeds the embeddings to all blocks and sums what they give.
+      dropout_placement: 'released' or 'every_layer', as the paper says (layers/dropout.py).
       weight_normalization: 'he', 'unit' or 'none' (layers/weights.py).
       and those of `FeaturePairModel`.
     """
@@ -81,6 +85,7 @@ class RE2(FeaturePairModel):
     prediction: str = "full"
     encoder_input: bool = True
     parallel_blocks: bool = False
+    dropout_placement: str = "released"
     weight_normalization: str = "he"
 
     def setup(self):
@@ -94,6 +99,7 @@ class RE2(FeaturePairModel):
                 self.alignment,
                 self.fusion,
                 self.encoder_input,
+                self.dropout_placement,
                 **options,
                 name=f"blocks_{number}",
             )
@@ -106,7 +112,9 @@ class RE2(FeaturePairModel):
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layer: as `match` -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
         words = self.words(tokens, vectors)
-        embedded = self.dropout(words[0] if len(words) == 1 else jnp.concatenate(words, axis=-1), dropout_rate)
+        embedded = words[0] if len(words) == 1 else jnp.concatenate(words, axis=-1)
+        if self.dropout_placement == "released":
+            embedded = self.dropout(embedded, dropout_rate)
         output = (self._parallel if self.parallel_blocks else self._stacked)(embedded, sentences, dropout_rate)
         return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.training import schedule
+from jaxmatch.training import evaluation_times, schedule
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import evaluation_batch_size
-from jaxmatch.training.lockstep import Epoch, Lockstep
+from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.scorer import Scorer
 from jaxmatch.training.scores import HIGHER_IS_BETTER
@@ -55,8 +55,8 @@ class Cohort:
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
-      training: batch_size, epochs, evaluate_every_samples (0: after each epoch), patience_samples (0: never stop early),
-        selection (a dev score), maximum_buckets, best_on_test.
+      training: batch_size, patience_samples (0: never stop early), minimum_samples (nor before so many), selection (a dev score),
+        maximum_buckets, best_on_test, and those of training/evaluation_times.py.
       execution: evaluation_batch_size, checkpoint_seconds, restack.
       data: encoded data with the splits "train" and "dev".
       seeds: one a run.
@@ -187,7 +187,7 @@ class Cohort:
 
     def _train_epoch(self, state, best, checkpoints, listener, total) -> tuple[ReplicaState, jax.Array]:
         epoch = self.lockstep.epoch(self._epoch)
-        due = self._evaluation_steps(epoch)
+        due = evaluation_times.due(self._training, self._epoch, self.lockstep.pairs, epoch.samples)
         steps = len(epoch.sequence)
         look_every, looked_at, looked = 1, self._index, time.perf_counter()
         for index in range(self._index, steps):
@@ -220,17 +220,6 @@ class Cohort:
             looked_at, looked = self._index, time.perf_counter()
         self._epoch, self._index = self._epoch + 1, 0
         return state, best
-
-    def _evaluation_steps(self, epoch: Epoch) -> np.ndarray:
-        """Which steps of an epoch end with an evaluation, `<bool>[steps]`."""
-        every = self._training["evaluate_every_samples"]
-        due = np.zeros(len(epoch.samples), bool)
-        if every:
-            before = np.concatenate([[self._epoch * self.lockstep.pairs], epoch.samples[:-1]])
-            due = epoch.samples // every > before // every
-        if not every or self._epoch + 1 == self._training["epochs"]:
-            due[-1] = True
-        return due
 
     def _restack(self, state: ReplicaState) -> ReplicaState:
         """Shrinks the program when patience, or dropping runs, has emptied half of its slots.
@@ -300,8 +289,8 @@ class Cohort:
             "learning_rate": float(schedule.learning_rate(np.int32(samples), self.lockstep.settings(run))),
             "dev": dev,
         }
-        higher, patience = HIGHER_IS_BETTER[selection], self._training["patience_samples"]
-        return self._progress[run].note(entry, dev[selection], higher, patience)
+        patience, least = self._training["patience_samples"], self._training["minimum_samples"]
+        return self._progress[run].note(entry, dev[selection], HIGHER_IS_BETTER[selection], patience, least)
 
     def _update_active(self) -> None:
         self.lockstep.active = np.asarray([not progress.done for progress in self._progress])

@@ -52,14 +52,22 @@ class RunProgress:
             return "diverged"
         return "finished" if self.dropped_at is None else "dropped"
 
-    def note(self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int) -> bool:
-        """Adds an evaluation to the curve and says whether it is the best so far."""
+    def note(self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int, minimum_samples: int = 0) -> bool:
+        """Adds an evaluation to the curve and says whether it is the best so far.
+
+        Arguments:
+          entry: of the curve.
+          score: the one that selects, of this evaluation.
+          higher_is_better: of that score.
+          patience_samples: the run stops when so many pairs brought nothing better; 0: never.
+          minimum_samples: it does not stop before it has seen more than these.
+        """
         self.curve.append(dict(entry))
         better = _is_better(score, self.best_score, higher_is_better)
         if better:
             self.best_score, self.best_at, self.best = score, entry["samples"], dict(entry["dev"])
         elif patience_samples and entry["samples"] - self.best_at >= patience_samples:
-            self.stopped = True
+            self.stopped = entry["samples"] > minimum_samples
         return better
 
     def note_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:

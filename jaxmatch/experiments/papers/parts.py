@@ -25,7 +25,6 @@ class DataSet:
       config: stem of its file in configs/.
       main_table: the number of its table of results; "" for one that is not in the paper.
       scores: what a table shows, the score that chooses the checkpoint first.
-      pairs: of the full set, dev and test included, as the paper counts them; 0 where it does not.
       training_pairs: of the official training set; 0: not known.
     """
 
@@ -33,7 +32,6 @@ class DataSet:
     config: str
     main_table: str
     scores: tuple[str, ...] = ACCURACY
-    pairs: int = 0
     training_pairs: int = 0
 
 

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from jaxmatch.training.evaluation_times import count, due, first_epoch
+
+PAIRS, STEPS = 40, [10, 20, 30, 40]
+
+
+def times(**settings):
+    """The pairs seen at each evaluation of three epochs of 40 pairs in steps of ten."""
+    training = {
+        "epochs": 3, "evaluate_every_samples": 0, "evaluate_each_epoch": False, "late_from_samples": 0, "evaluate_every_samples_late": 0,
+    } | settings  # fmt: skip
+    found = []
+    for epoch in range(training["epochs"]):
+        samples = epoch * PAIRS + np.array(STEPS)
+        found += samples[due(training, epoch, PAIRS, samples)].tolist()
+    assert count(training, PAIRS, steps=12) >= len(found) > count(training, PAIRS, steps=12) - 4  # some coincide
+    if not training["evaluate_every_samples_late"]:
+        assert min(first_epoch(training, PAIRS), 3) == -(-found[0] // PAIRS)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [40, 80, 120]),
+        ({"evaluate_every_samples": 50}, [50, 100, 120]),
+        ({"evaluate_every_samples": 35}, [40, 70, 110, 120]),  # the step that reaches them
+        ({"evaluate_every_samples": 50, "evaluate_each_epoch": True}, [40, 50, 80, 100, 120]),
+        ({"evaluate_every_samples": 1000}, [120]),  # whatever else, the end
+        # As the released SNLI run: seldom first, then often.
+        (
+            {"evaluate_every_samples": 50, "evaluate_each_epoch": True, "late_from_samples": 70, "evaluate_every_samples_late": 10},
+            [40, 50, 80, 90, 100, 110, 120],
+        ),
+        ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
+        ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
+    ],
+)
+def test_a_run_is_scored_when_asked(settings, expected):
+    assert times(**settings) == expected
+
+
+def test_the_first_epoch_that_is_scored():
+    training = {"evaluate_every_samples": 100, "evaluate_each_epoch": False}
+    assert first_epoch(training, PAIRS) == 3
+    assert first_epoch(training | {"evaluate_each_epoch": True}, PAIRS) == 1
+    assert first_epoch(training | {"evaluate_every_samples": 0}, PAIRS) == 1
