@@ -1,6 +1,8 @@
 # make test    the whole test suite
 # make demo    a real sweep on an embedded data set, and its table
 # make bench   every benchmark that can run; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
+# make papers  the tables of the papers with ten seeds, one sweep after another, each in a folder of runs/; take it up again at any time;
+#              make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
 
@@ -9,7 +11,11 @@ PYTHON ?= python3
 PIP := -m pip --disable-pip-version-check --quiet --quiet
 INSTALLED := .venv/.jaxmatch-installed
 
-.PHONY: demo test bench lowest
+# Launcher and data set.
+PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
+	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
+
+.PHONY: demo test bench papers lowest
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -20,6 +26,13 @@ bench: $(INSTALLED)
 
 demo: $(INSTALLED)
 	.venv/bin/jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
+
+# A sweep whose data is missing says so (status 2) and the next one begins; anything else ends it.
+papers: $(INSTALLED)
+	@failed=; for each in $(PAPERS); do \
+		.venv/bin/jaxmatch sweep "sweeps/$${each%/*}.py" --dataset "$${each#*/}" --seeds 10 --workdir "runs/$$each" $(ARGUMENTS); \
+		case $$? in 0) ;; 2) failed="$$failed $$each";; *) exit 1;; esac; \
+	done; [ -z "$$failed" ] || { echo "not trained:$$failed" >&2; exit 1; }
 
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8

@@ -1,5 +1,8 @@
 """The paper's rows: what they train, what was printed of them, and that the launchers hold both together."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,15 @@ PAPER_SWEEPS = (
 
 def resolved(sweep, dataset, **arguments):
     return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset}, **arguments)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_what_make_papers_trains_is_there():
+    told = subprocess.run(["make", "--dry-run", "papers"], cwd=SWEEPS.parent, capture_output=True, text=True, check=True).stdout
+    asked = re.search(r"for each in ([^;]+);", told).group(1).split()
+    assert len(asked) == len(set(asked)) == 17
+    for sweep, dataset in (each.split("/") for each in asked):
+        assert resolved(sweep, dataset).config.data.name == dataset
 
 
 @pytest.mark.parametrize("dataset", re2.DATA_SETS)
