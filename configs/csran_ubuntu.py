@@ -2,8 +2,8 @@
 
     jaxmatch train configs/csran_ubuntu.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ubuntu
 
-What the paper does not say for this data set is as on SNLI, and the learning rate does not decay. Contexts are cut after 200
-tokens, at their end; the released code keeps the last 40. Of each word it is given the vector and the characters. Run time and
+What the paper does not say for this data set is as on SNLI, and the learning rate does not decay. Of a text the last 200
+tokens are kept, with the turn that is to be answered; the released code keeps 40. Of each word it is given the vector and the characters. Run time and
 score: not measured.
 """
 
@@ -27,6 +27,7 @@ def get_config() -> ConfigDict:
             "data.tokenizer": "whitespace",
             "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
             "data.maximum_length": 200,
+            "data.truncation_side": "left",
             "training.batch_size": 128,
             "training.epochs": 5,
             "training.evaluate_every_samples": 250_000,

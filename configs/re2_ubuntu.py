@@ -2,7 +2,7 @@
 
     jaxmatch train configs/re2_ubuntu.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ubuntu
 
-The text is tokenised already. Contexts are cut after 200 tokens, at their end. Run time and scores: not measured.
+The text is tokenised already. Of a text the last 200 tokens are kept, with the turn that is to be answered. Run time and scores: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -18,6 +18,7 @@ def get_config() -> ConfigDict:
             "data.name": "ubuntu",
             "data.tokenizer": "whitespace",
             "data.maximum_length": 200,
+            "data.truncation_side": "left",
             "training.epochs": 5,
             "training.evaluate_every_samples": 250_000,
             "training.patience_samples": 1_000_000,

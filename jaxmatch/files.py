@@ -8,7 +8,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 def _scratch_name(path: Path) -> Path:
@@ -36,20 +36,38 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
         raise OSError(code, error.strerror or str(error) or os.strerror(code), str(path)) from error
 
 
-def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
-    """Replaces `path` by `content` in one step: a reader sees the old file or the new one, never a part."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+@contextlib.contextmanager
+def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
+    """Yields a binary file to write; it becomes `target` when the block ends well, and vanishes when it does not.
+
+    What is there and is no plain file (a pipe, a terminal) is written at once.
+    """
+    path = Path(target).resolve()  # a link is followed, not replaced
+    if path.exists() and not path.is_file():
+        with naming(target), open(path, "wb") as file:
+            yield file
+        return
     scratch = _scratch_name(path)
     try:
-        with naming(path), open(scratch, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+        try:
+            file = open(scratch, "xb")
+        except OSError as error:  # nobody knows the scratch file
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        with naming(target), file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
         _flush_folder(path.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
+    """Replaces `path` by `content` in one step: a reader sees the old file or the new one, never a part."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open_atomically(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:

@@ -1,5 +1,6 @@
 """Text to arrays, and the cache."""
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -104,15 +105,15 @@ texts = st.lists(
 )
 
 
-@given(texts, texts, st.integers(0, 3))
+@given(texts, texts, st.integers(0, 3), st.sampled_from(["left", "right"]))
 @settings(max_examples=50, deadline=None)
-def test_corpus_keeps_every_text_and_counts_every_occurrence(first, second, limit):
+def test_corpus_keeps_every_text_and_counts_every_occurrence(first, second, limit, side):
     size = min(len(first), len(second))
     first, second = first[:size], second[:size]
     labels = ["0"] * size
     splits = {"dev": Split(second, first, labels), "train": Split(first, second, labels)}
     data = DataSet("x", "classification", ("0",), splits)
-    preprocessing = Preprocessing("whitespace", maximum_length=limit)
+    preprocessing = Preprocessing("whitespace", maximum_length=limit, truncation_side=side)
     corpus = Corpus(data, preprocessing)
     names = list(corpus.words)
     expected = {}
@@ -181,6 +182,12 @@ def test_every_setting_has_an_entry_of_its_own(own, tmp_path, change):
     assert_same(first, prepare(own, tmp_path / "cache"))
     if "maximum_length" in change:
         assert other.splits["train"].lengths_a.max() == 2
+        sides = [dataclasses.replace(changed, minimum_count=1, truncation_side=side) for side in ("left", "right")]
+        whole = dataclasses.replace(own, minimum_count=1)
+        left, right, whole = (prepare(one, tmp_path / "cache") for one in (*sides, whole))
+        assert len({left.fingerprint, right.fingerprint, whole.fingerprint}) == 3
+        assert words_of(left, "train", "a") == [words[-2:] for words in words_of(whole, "train", "a")]
+        assert words_of(right, "train", "a") == [words[:2] for words in words_of(whole, "train", "a")]
     if "minimum_count" in change:
         assert "end" in other.vocabulary.words
 

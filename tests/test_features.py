@@ -63,6 +63,7 @@ def test_tags_follow_the_tokens(tagger):
     assert names(text) == ["DT", "JJ", "NN", "PRP", "VBZ", "VBZ", "IN", "NNP"]
     assert names(text, remove_punctuation=False)[3] == ","
     assert names(text, maximum_length=2) == ["DT", "JJ"]
+    assert names(text, maximum_length=2, truncation_side="left") == names(text)[-2:]
     assert names("?!") == [None]  # nothing is left of it
 
 

@@ -61,6 +61,8 @@ def test_options():
     assert Preprocessing(lowercase=False).tokens(text) == ["The", "End"]
     assert Preprocessing(remove_punctuation=False).tokens(text) == ["the", "end", "..."]
     assert Preprocessing(maximum_length=1).tokens(text) == ["the"]
+    assert Preprocessing(maximum_length=1, truncation_side="left").tokens(text) == ["end"]
+    assert Preprocessing(truncation_side="left").tokens(text) == ["the", "end"]
     assert Preprocessing().tokens(" ?! ") == ["<unknown>"]
     assert Preprocessing().tokens("« € — ») §") == ["<unknown>"]
 
@@ -70,3 +72,5 @@ def test_wrong_options():
         Preprocessing("words")
     with pytest.raises(InputError, match="maximum length of -1"):
         Preprocessing(maximum_length=-1)
+    with pytest.raises(InputError, match="no side 'start' to cut; use one of right, left"):
+        Preprocessing(truncation_side="start")

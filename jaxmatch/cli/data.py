@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--keep-punctuation", action="store_true", help="keep tokens that are pure punctuation")
     check.add_argument("--minimum-count", type=int, default=5, metavar="N", help="words without a vector need N occurrences")
     check.add_argument("--maximum-length", type=int, default=0, metavar="N", help="cut texts to N tokens (0: no limit)")
+    check.add_argument("--truncation-side", default="right", metavar="SIDE", help="right (default): cut at the end of a text; or left")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -40,5 +41,6 @@ def run(arguments: argparse.Namespace) -> None:
         remove_punctuation=not arguments.keep_punctuation,
         minimum_count=arguments.minimum_count,
         maximum_length=arguments.maximum_length,
+        truncation_side=arguments.truncation_side,
     )
     print(check(settings))

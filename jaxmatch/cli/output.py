@@ -1,14 +1,11 @@
 """Output that may be long, is written piece by piece, and still appears whole or not at all."""
 
 import contextlib
-import os
-import secrets
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from jaxmatch.files import naming
+from jaxmatch.files import open_atomically
 
 
 class _Encoded:
@@ -27,24 +24,9 @@ class _Encoded:
 
 @contextlib.contextmanager
 def open_whole(target: str) -> Iterator[BinaryIO]:
-    """Yields a binary file to write; it becomes `target` when the block ends well, and vanishes when it does not.
-
-    `-` is standard output. That, and what is not a plain file (a pipe, a terminal), is written at once.
-    """
+    """As `jaxmatch.files.open_atomically`; `-` is standard output, which is written at once."""
     if target == "-":
         yield getattr(sys.stdout, "buffer", None) or _Encoded(sys.stdout)
         return
-    path = Path(target).resolve()  # a link is followed, not replaced
-    if path.exists() and not path.is_file():
-        with naming(target), open(path, "wb") as file:
-            yield file
-        return
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
-    try:
-        with naming(target), open(scratch, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with open_atomically(target) as file:
+        yield file

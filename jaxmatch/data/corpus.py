@@ -36,10 +36,14 @@ class Corpus:
         self.words: dict[str, int] = {}
         numbers, flat, lengths = _Numbers(self.words, preprocessing), array("i"), array("q")
         longest = preprocessing.maximum_length or None
+        from_its_end = bool(longest) and preprocessing.truncation_side == "left"
         for text in texts:
-            # Taken one by one: a word that stands only behind the longest length is none of this data.
-            kept = (number for piece in preprocessing.pieces(text) if (number := numbers[piece]) is not None)
+            # Taken one by one: a word that stands only where a text is cut off is none of this data.
+            pieces = preprocessing.pieces(text)
+            kept = (number for piece in (reversed(pieces) if from_its_end else pieces) if (number := numbers[piece]) is not None)
             found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
+            if from_its_end:
+                found.reverse()
             lengths.append(len(found))
             flat.extend(found)
         self.tokens = np.frombuffer(flat, np.int32) if flat else np.zeros(0, np.int32)

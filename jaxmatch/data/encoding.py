@@ -36,6 +36,7 @@ class DataSettings:
       remove_punctuation: whether tokens that are nothing but punctuation are dropped.
       minimum_count: a word without a vector is kept when it occurs this often.
       maximum_length: tokens kept of a text, 0 for all.
+      truncation_side: where a longer text loses tokens: "right" or "left".
       characters: how many numbers there are for the characters of words (see `character_table`); 0 leaves them out.
       tags: whether the part of speech of each token is told.
       exact_match: whether it is told which words the other sentence has, too.
@@ -50,6 +51,7 @@ class DataSettings:
     remove_punctuation: bool = True
     minimum_count: int = 5
     maximum_length: int = 0
+    truncation_side: str = "right"
     characters: int = 0
     tags: bool = False
     exact_match: bool = False
@@ -62,6 +64,7 @@ class DataSettings:
             lowercase=self.lowercase,
             remove_punctuation=self.remove_punctuation,
             maximum_length=self.maximum_length,
+            truncation_side=self.truncation_side,
         )
 
 
@@ -226,6 +229,8 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> str:
         "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
     }
+    if settings.truncation_side == "right":  # what data was before there was a choice keeps its fingerprint
+        del description["preprocessing"]["truncation_side"]
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
     if settings.exact_match:

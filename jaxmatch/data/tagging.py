@@ -77,7 +77,7 @@ def tags(text: str, preprocessing: Preprocessing) -> list[int]:
     pieces = preprocessing.pieces(text)
     tagged = _tagger().tag(pieces)
     kept = [_NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]
-    return kept[: preprocessing.maximum_length or None] or [NO_TAG]
+    return kept[preprocessing.window] or [NO_TAG]
 
 
 def tags_of(texts: Iterable[str], preprocessing: Preprocessing) -> np.ndarray:

@@ -103,6 +103,9 @@ def is_punctuation(token: str) -> bool:
     return all(unicodedata.category(character)[0] in "PS" for character in token)
 
 
+TRUNCATION_SIDES = ("right", "left")
+
+
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
     """How a text becomes tokens; a trained model carries it to read new text the same way.
@@ -112,28 +115,37 @@ class Preprocessing:
       lowercase: whether tokens are lower-cased.
       remove_punctuation: whether tokens that are nothing but punctuation are dropped.
       maximum_length: tokens kept of a text, 0 for all.
+      truncation_side: where a longer text loses tokens: "right", at its end, or "left".
 
     Raises:
-      InputError: no such tokeniser, or a negative length.
+      InputError: no such tokeniser or side, or a negative length.
     """
 
     tokenizer: str = "word"
     lowercase: bool = True
     remove_punctuation: bool = True
     maximum_length: int = 0
+    truncation_side: str = "right"
 
     def __post_init__(self):
         if self.tokenizer not in TOKENIZERS:
             raise InputError(f"there is no tokenizer {self.tokenizer!r}", remedy=f"use one of {', '.join(TOKENIZERS)}")
         if self.maximum_length < 0:
             raise InputError(f"a maximum length of {self.maximum_length} tokens", remedy="use 0 for no limit")
+        if self.truncation_side not in TRUNCATION_SIDES:
+            raise InputError(f"there is no side {self.truncation_side!r} to cut", remedy=f"use one of {', '.join(TRUNCATION_SIDES)}")
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a text; one '<unknown>' if nothing is left, so that no sentence is empty."""
         tokens = [token for piece in self.pieces(text) if (token := self.token(piece)) is not None]
-        if self.maximum_length:
-            tokens = tokens[: self.maximum_length]
-        return tokens or [UNKNOWN_WORD]
+        return tokens[self.window] or [UNKNOWN_WORD]
+
+    @property
+    def window(self) -> slice:
+        """Which of a text's tokens are kept."""
+        if not self.maximum_length:
+            return slice(None)
+        return slice(self.maximum_length) if self.truncation_side == "right" else slice(-self.maximum_length, None)
 
     def pieces(self, text: str) -> list[str]:
         """What the tokeniser makes of a text."""

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch import models
 from jaxmatch.data.dataset import TASKS
-from jaxmatch.data.tokens import TOKENIZERS
+from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
 from jaxmatch.errors import InputError
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
@@ -71,6 +71,7 @@ def default_config(model: str = "re2") -> ConfigDict:
     config.data.remove_punctuation = True
     config.data.minimum_count = 5  # a word without a vector is kept from this count on
     config.data.maximum_length = 0  # 0: no limit, as in the paper
+    config.data.truncation_side = "right"  # where longer texts lose tokens: at their end, or "left"
 
     config.training = ConfigDict()
     config.training.batch_size = 128
@@ -188,6 +189,7 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
 _CHOICES = {
     "data.tokenizer": tuple(TOKENIZERS),
     "data.task": ("", *TASKS),
+    "data.truncation_side": TRUNCATION_SIDES,
     "training.selection": tuple(HIGHER_IS_BETTER),
 }
 _AT_LEAST = {

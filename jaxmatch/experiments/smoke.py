@@ -33,6 +33,7 @@ _SETTINGS = {
     "data.remove_punctuation": True,
     "data.minimum_count": 5,
     "data.maximum_length": 0,
+    "data.truncation_side": "right",
     "training.batch_size": 512,
     "training.epochs": 1,
     "training.evaluate_every_samples": 0,
