@@ -37,6 +37,15 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _named(path: str | os.PathLike) -> Iterator[None]:
+    """Has an OSError name `path`, not the scratch file, of which nobody knows."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
 def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
     """Yields a binary file to write; it becomes `target` when the block ends well, and vanishes when it does not.
 
@@ -49,15 +58,14 @@ def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
         return
     scratch = _scratch_name(path)
     try:
-        try:
+        with _named(target):
             file = open(scratch, "xb")
-        except OSError as error:  # nobody knows the scratch file
-            raise OSError(error.errno, error.strerror, str(target)) from error
         with naming(target), file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(scratch, path)
+        with _named(target):
+            os.replace(scratch, path)
         _flush_folder(path.parent)
     finally:
         scratch.unlink(missing_ok=True)
@@ -75,6 +83,19 @@ def write_json(path: str | os.PathLike, value: Any) -> None:
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
+def read_json(path: str | os.PathLike) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: it is no JSON, or none that Python can hold.
+    """
+    try:
+        return json.loads(Path(path).read_bytes())
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+
+
 @contextlib.contextmanager
 def directory_atomically(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty folder that becomes `path` when the block ends well and vanishes when it does not.
@@ -84,7 +105,8 @@ def directory_atomically(path: str | os.PathLike) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = _scratch_name(path)
-    scratch.mkdir()
+    with _named(path):
+        scratch.mkdir()
     try:
         with naming(path):
             yield scratch

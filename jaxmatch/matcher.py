@@ -2,8 +2,9 @@
 
 import dataclasses
 import functools
+import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -89,7 +90,7 @@ class Matcher:
         """Numbers the model gives for a pair: one a label, or one for a regression."""
         return len(self.labels) or 1
 
-    def logits(self, pairs: Sequence[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
+    def logits(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
         """The model's raw outputs, in the order of the pairs.
 
         Pairs of like length are computed together, which pads less; the order of the answers is the order asked.
@@ -102,17 +103,19 @@ class Matcher:
           <float32>[pairs, outputs]
 
         Raises:
-          TypeError: an element is not a pair of two strings.
+          TypeError: an element is not a pair of two strings, or the batch size no whole number.
+          ValueError: the batch size is below 1.
         """
-        if batch_size is not None and batch_size < 1:
+        if batch_size is not None and operator.index(batch_size) < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+        pairs = list(pairs)
         encoded = self.encoded(pairs)
         result = np.zeros((len(pairs), self.outputs), np.float32)
         for rows in batches(*encoded.sides, batch_size):
             result[rows] = self.model.logits(*encoded.of(rows), encoded.words)
         return result
 
-    def predict(self, pairs: Sequence[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
+    def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
         """The answers for pairs of texts, in the order of the pairs; `batch_size` as in `logits`.
 
         Raises:
@@ -163,7 +166,8 @@ class Matcher:
 
         sides_a, sides_b = [], []
         for number, pair in enumerate(pairs):
-            if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            listed = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str)
+            if not listed or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise TypeError(f"element {number} is {pair!r}, not a pair of two strings")
             sides_a.append(ids_of(pair[0]))
             sides_b.append(ids_of(pair[1]))

@@ -117,7 +117,7 @@ def find(path: str | os.PathLike) -> Path:
     if runs:
         raise InputError(f"holds {len(runs)} runs", path=path, remedy=f"name one of them, such as {runs[0]}")
     if (path / "record.json").is_file():
-        raise InputError("the run left a record but no model", path=path, remedy="give a run that finished")
+        raise InputError("the run left a record but no model", path=path, remedy="give a run that finished; if this one did, remove its folder and run the sweep again")
     raise InputError("holds no model (no model.json)", path=path, remedy="give a run's folder: WORKDIR/runs/RUN")
 
 
@@ -164,8 +164,8 @@ def _check_task(task: str, labels: Sequence[str], folder: Path) -> None:
 def _description(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
     try:
-        description = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        description = files.read_json(path)
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot be read ({error})", path=path, remedy="copy the folder again") from error
     if not isinstance(description, dict) or not isinstance(description.get("format"), int):
         raise InputError("is not the description of a jaxmatch model", path=path)

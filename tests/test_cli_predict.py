@@ -73,7 +73,7 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 columns where the header names 2"),
+        ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 column where the header names 2"),
         ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the header names 2"),
         ("in.tsv", b"text_a\tlabel\na\tb\n", ":1: the header has no column text_b"),
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
@@ -111,8 +111,22 @@ def test_a_bad_line_late_in_a_pipe_leaves_no_half_file(run, tmp_path, monkeypatc
     with open(source) as stream:
         monkeypatch.setattr(sys, "stdin", stream)
         assert main(["predict", str(run), "--input", "-", "--output", str(target)]) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 columns")
+    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column ")
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+@pytest.mark.parametrize(("stream", "problem"), [("stdin", "standard input is closed"), ("stdout", "standard output is closed")])
+def test_a_closed_stream_is_one_line(run, tmp_path, monkeypatch, capsys, stream, problem):
+    source = write_tsv(tmp_path / "in.tsv", TEXTS)
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, stream, None)
+        ended = main(["predict", str(run), "--input", "-" if stream == "stdin" else str(source), "--output", "-"])
+    assert ended == 2 and capsys.readouterr().err.startswith(f"jaxmatch: {problem}; give --")
+
+
+def test_an_output_without_a_name_is_one_line(run, tmp_path, capsys):
+    assert main(["predict", str(run), "--input", str(write_tsv(tmp_path / "in.tsv", TEXTS)), "--output", ""]) == 2
+    assert capsys.readouterr().err.startswith("jaxmatch: the output has no name")
 
 
 def test_missing_input_and_missing_run_are_one_line(run, tmp_path, capsys):

@@ -282,6 +282,35 @@ def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(files, copy, dam
     assert "A small sweep" in launch.table(copy)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout": {"title": 3}}, {"layout": {"order": None}}, {"layout": {"order": {"seed": 3}}}, {"layout": {"original": 3}},
+        {"layout": {"columns": ["seed"]}}, {"layout": {"notes": [3]}}, {"places": {"variant": 1}}, {"places": {"overrides": 3}},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+def test_a_note_of_the_sweep_with_a_wrong_type_is_one_line(copy, change):
+    notes = json.loads((copy / "sweep.json").read_text())
+    notes["layout"] |= change.get("layout", {})
+    notes["places"] = {run: place | change.get("places", {}) for run, place in notes["places"].items()}
+    if change.get("places") == {"variant": 1}:
+        for place in notes["places"].values():
+            del place["overrides"]
+    (copy / "sweep.json").write_text(json.dumps(notes))
+    with pytest.raises(InputError, match="sweep.json: the file is damaged"):
+        launch.table(copy)
+
+
+@pytest.mark.slow
+def test_the_record_of_another_run_is_told(copy):
+    one, other = small_sweep.records(copy)
+    shutil.copy(copy / "runs" / one / "record.json", copy / "runs" / other / "record.json")
+    with pytest.raises(InputError, match=f"{other}/record.json: this is the record of the run {one}"):
+        launch.table(copy)
+
+
 def test_a_folder_without_a_sweep_has_no_table(tmp_path):
     with pytest.raises(InputError, match="no sweep was run in this folder"):
         launch.table(tmp_path)

@@ -95,10 +95,21 @@ def test_no_pairs_give_no_answers(model):
     assert model.logits([]).shape == (0, 3)
 
 
-@pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), ("a", b"b")])
+@pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), ("a", b"b"), None, 3, {"text_a": "a", "text_b": "b"}, {"a", "b"}])
 def test_what_is_not_a_pair_of_texts_is_refused_with_its_place(model, wrong):
     with pytest.raises(TypeError, match="element 1 "):
         model.predict([("a", "b"), wrong])
+
+
+def test_pairs_may_come_one_by_one(model):
+    np.testing.assert_array_equal(model.logits(pair for pair in PAIRS), model.logits(PAIRS))
+    assert model.predict(zip(*zip(*PAIRS, strict=True), strict=True)) == model.predict(np.array(PAIRS))
+
+
+@pytest.mark.parametrize(("wrong", "kind"), [(0, ValueError), (1.5, TypeError), ("3", TypeError)])
+def test_a_batch_size_is_a_whole_number(model, wrong, kind):
+    with pytest.raises(kind):
+        model.predict(PAIRS, batch_size=wrong)
 
 
 def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, model, tmp_path):

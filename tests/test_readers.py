@@ -114,6 +114,11 @@ def test_guessed_task_looks_for_a_group(tmp_path):
     assert own.guess_task(write(tmp_path, "b.tsv", "text_a\ttext_b\tlabel\n")) == "classification"
     assert own.guess_task(write(tmp_path, "a.jsonl", '{"group": 1}\nbroken')) == "ranking"
     assert own.guess_task(write(tmp_path, "b.jsonl", '{"label": 1}\n')) == "classification"
+    late = '{"text_a": "a", "text_b": "b", "label": 1}\n{"text_a": "a", "text_b": "b", "label": 0, "group": "q1"}\n'
+    path = write(tmp_path, "late.jsonl", late)
+    assert own.read(path, "classification").labels == ["1", "0"]  # asked for, and so the groups are ignored
+    with pytest.raises(InputError, match="late.jsonl:2: the pair has a 'group', the first pair"):
+        own.read(path, "classification", guessed=True)
 
 
 # --- the real files -----------------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
         ("[]", "not a record of format 1"),
         ('{"format": 99}', "not a record of format 1"),
         ("\ufffd", "cannot be read"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_damaged_record_is_one_line_with_its_path(tmp_path, text, problem):
@@ -103,6 +104,32 @@ def test_a_damaged_record_is_one_line_with_its_path(tmp_path, text, problem):
         read_record(file)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+DAMAGED_FIELDS = [
+    {"dev": 3}, {"status": "lost"}, {"curve": None}, {"curve": [{}]}, {"curve": [{"samples": 1, "dev": {}}]}, {"times": None},
+    {"times": {"train_seconds": "long"}}, {"versions": 3}, {"selected_at_samples": "abc"}, {"selected_on": "dev.luck"}, {"seed": "0"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGED_FIELDS, ids=json.dumps)
+def test_a_record_with_a_damaged_field_is_one_line_with_its_path(tmp_path, damage):
+    kept = next((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(json.loads(kept.read_text()) | damage))
+    with pytest.raises(InputError, match=next(iter(damage))) as caught:
+        read_record(file)
+    assert str(caught.value).startswith(f"{file}: ") and "remove the run's folder" in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["run", "seed", "status", "selected_on", "dev", "data", "curve", "times", "versions"])
+def test_a_record_without_a_field_is_one_line_with_its_path(tmp_path, field):
+    kept = next((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
+    record = json.loads(kept.read_text())
+    del record[field]
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=f"record.json: .* has no field '{field}'"):
+        read_record(tmp_path / "record.json")
 
 
 def test_bytes_that_are_no_text_are_a_damaged_record(tmp_path):

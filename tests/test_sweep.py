@@ -67,6 +67,19 @@ MISTAKES = {
     'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
     "table=None": "the table of the sweep is a NoneType: give a TableLayout",
     "config=ConfigDict()": "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()",
+    'table=TableLayout(title=3, rows=())': "title of a TableLayout is 3: make it a text",
+    'table=TableLayout("t", rows=(), columns=3)': "columns of a TableLayout is 3: make it a text",
+    'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout is 3: make it a dictionary",
+    'table=TableLayout("t", rows=(), order={"seed": 3})': "the order of seed in a table is 3: make it a tuple",
+    'table=TableLayout("t", rows=(), published=(3,))': "published of a table has 3: make it a Published",
+    'table=TableLayout("t", rows=(), notes=(3,))': "notes of a table has 3: make it a text",
+    'table=TableLayout("t", rows=(), published=(Published("P", {"dev.f1": 0.7}, "T"),))': "the published dev.f1 of P is 0.7: give it as a text",
+    "name=None": "the name of the sweep is None: give it a text",
+    'name=""': "the name of the sweep is '': give it a text",
+    "grid={3: (1,)}": "grid of the sweep has the key 3: make it a text",
+    "variants={3: {}}": "variants of the sweep has the key 3: make it a text",
+    'analyses={"inspect": {"pair": 3}}': "the pair of the analysis 'inspect' is 3: make it a pair of texts",
+    'analyses={"ensemble": {"split": 3}}': "the split of the analysis 'ensemble' is 3: make it a text",
     "config={}": "the config of the sweep is a dict: begin with default_config()",
     'table=TableLayout("t", rows=("model.blocks"))': "rows of a table is 'model.blocks': make it a tuple, with a comma",
     'table=TableLayout("t", rows=(), scores=("dev.accuracy"))': "scores of a table is 'dev.accuracy': make it a tuple",
@@ -80,13 +93,45 @@ def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
         "from ml_collections import ConfigDict\n"
         "from jaxmatch.experiments.configuration import default_config\n"
         "from jaxmatch.experiments.sweep import Sweep\n"
-        "from jaxmatch.experiments.tables import TableLayout\n\n"
+        "from jaxmatch.experiments.tables import Published, TableLayout\n\n"
         "def get_sweep():\n"
-        '    given = dict(config=default_config(), grid={}, seeds=(0,), table=TableLayout("t", rows=()))\n'
-        f'    return Sweep("mine", **{{**given, **dict({mistake})}})\n'
+        '    given = dict(name="mine", config=default_config(), grid={}, seeds=(0,), table=TableLayout("t", rows=()))\n'
+        f'    return Sweep(**{{**given, **dict({mistake})}})\n'
     )
     with pytest.raises(InputError, match=re.escape(f"{file}:8: the file fails with TypeError: {MISTAKES[mistake]}")):
         launch.resolve(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("get_sweep = 3", "get_sweep is 3: make it a function"),
+        ("import sys\nsys.exit(0)", "2: the file fails with SystemExit: 0"),
+        ("def get_sweep():\n    raise SystemExit(0)", "2: the file fails with SystemExit: 0"),
+        (
+            "from jaxmatch.experiments.configuration import default_config, with_overrides\n"
+            "def get_sweep():\n    with_overrides(default_config(), {'model.blok': 1})",
+            'there is no setting "config.model.blok"; did you mean',
+        ),
+    ],
+)
+def test_a_file_that_makes_no_sweep_is_named(tmp_path, text, problem):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        launch.resolve(file)
+    assert str(caught.value).startswith(f"{file}:") and problem in str(caught.value)
+
+
+def test_a_grid_axis_that_stands_in_place_of_a_variant_s_setting_is_noted():
+    planned = a_sweep({"model.blocks": (1, 3)}, variants={"plain": {}, "deep": {"model.blocks": 2}})
+    (note,) = launch.changed(planned).table.notes
+    assert note == "model.blocks is an axis of the grid, whose values stand in place of that of deep"
+
+
+def test_more_seeds_than_can_be_planned_are_refused():
+    with pytest.raises(InputError, match="seeds are more than can be planned"):
+        launch.changed(a_sweep(), seeds=10**20)
 
 
 def test_text_from_a_command_line_becomes_the_resolved_value():

@@ -171,10 +171,20 @@ def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, mon
 
 def test_a_damaged_cohort_is_named(workdir):
     (cohort,) = workdir.claim([(A, ("a0",))])
-    for text in ("{", "[]", '{"runs": []}', "\ufffd"):
+    wrong = ('{"signature": "s", "runs": "a0"}', '{"signature": 3, "runs": []}', '{"signature": "s", "runs": [1, [2]]}', "[" * 100_000)
+    for text in ("{", "[]", '{"runs": []}', "\ufffd", *wrong):
         (cohort.path / "cohort.json").write_text(text)
         with pytest.raises(InputError, match="cohort.json: the file is damaged"):
             workdir.cohorts()
+
+
+def test_a_cohort_of_which_only_its_mark_is_left_is_trained(workdir):
+    finished(workdir, (A, ("a0",)))
+    (cohort,) = workdir.cohorts()
+    (cohort.path / "cohort.json").unlink()
+    shutil.rmtree(workdir.path / "runs")
+    (again,) = workdir.claim([(A, ("a0",))])
+    assert again.path == cohort.path and not again.done
 
 
 def test_what_a_killed_process_left_of_a_run_is_cleared(workdir):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from jaxmatch.analysis.drawings import KINDS
 from jaxmatch.errors import InputError
-from jaxmatch.files import write_atomically, write_json
+from jaxmatch.files import read_json, write_atomically, write_json
 
 # No clock and no random names in the files.
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
@@ -75,8 +74,8 @@ def redraw(source: Path, folder: Path) -> list[Path]:
       InputError: the file cannot be read or holds something else, or matplotlib is not installed.
     """
     try:
-        data = json.loads(Path(source).read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        data = read_json(source)
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot be read ({error})", path=source, remedy="give a JSON file written beside a figure") from error
     if not isinstance(data, dict) or data.get("kind") not in list(KINDS):
         raise InputError("does not hold the values of a figure", path=source, remedy="give a JSON file written beside a figure")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.cli import splits
-from jaxmatch.cli.runs import FORMATS, tabulated_records_of
+from jaxmatch.cli.runs import FORMATS, records_of
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
     """The finished runs of each setting that has two or more, in the order of their seeds."""
     from jaxmatch.analysis.settings import by_setting
 
-    found = [members for members in by_setting(tabulated_records_of(directory)) if len(members) > 1]
+    found = [members for members in by_setting(records_of(directory)) if len(members) > 1]
     if not found:
         raise InputError("no setting has two finished runs", path=directory, remedy="train more seeds: --seeds N")
     return found

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         defined = {key: value if math.isfinite(value) else None for key, value in scores.items()}
         print(json.dumps({"run": str(arguments.run), "data": name, "pairs": len(split), "scores": defined}))
     else:
-        print(f"{name}: {len(split):,} pairs")
+        print(f"{name}: {len(split):,} pair{'s' * (len(split) != 1)}")
         width = max(map(len, scores))
         for key, value in scores.items():
             print(f"{key:<{width}}  {value:.4f}")

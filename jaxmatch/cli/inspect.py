@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxmatch.cli.runs import slug, tabulated_records_of
+from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
             raise InputError("a text of the pair is empty", remedy="give two texts")
         if not _is_unicode(one):
             raise InputError(f"{one!r} is not UTF-8", remedy="give the texts in UTF-8")
-    sweep = (folder / "runs").is_dir()
+    sweep = (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
     plain, parts = {}, []
     for name, run in _of_sweep(folder) if sweep else [("attention", folder)]:
         matcher = load(run)
@@ -81,7 +81,7 @@ def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
     """The finished runs, each with the name of its files."""
     from jaxmatch.analysis.settings import by_setting, setting_name
 
-    settings = by_setting(tabulated_records_of(folder))
+    settings = by_setting(records_of(folder))
     if not settings:
         raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")
     several = len(settings) > 1

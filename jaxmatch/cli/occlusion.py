@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.cli import splits
-from jaxmatch.cli.runs import FORMATS, slug, tabulated_records_of
+from jaxmatch.cli.runs import FORMATS, records_of, slug
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def show(
     from jaxmatch.analysis import figures
     from jaxmatch.experiments.tables.occlusions import occlusions
 
-    sweep = (folder / "runs").is_dir()
+    sweep = (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
     found = list((_of_sweep if sweep else _of_run)(folder, data_directory, split))
     plain = [plain for plain, _ in found]
     if format == "json":
@@ -76,7 +76,6 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
     """What was found, as plain values and as a table takes it."""
     from jaxmatch.analysis.occlusion import occlusion
     from jaxmatch.experiments.records import read_record
-    from jaxmatch.experiments.tables.fields import check_record
     from jaxmatch.experiments.tables.occlusions import Occluded
     from jaxmatch.matcher import load
 
@@ -84,8 +83,6 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
     found = occlusion(matcher, splits.official_split(matcher, split, data_directory))
     data = f"{matcher.config['data']['name']} {split}"
     records = (read_record(folder / "record.json"),) if (folder / "record.json").exists() else ()
-    for record in records:
-        check_record(record, 0)
     yield {**found.as_json(), "data": data, "run": folder.resolve().name}, Occluded(found, data, records)
 
 
@@ -97,7 +94,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
     from jaxmatch.matcher import load
 
     # In a sweep of several models, RE2 is the one that has such features; a sweep without any is told so by `occlusion`.
-    settings = by_setting(tabulated_records_of(folder))
+    settings = by_setting(records_of(folder))
     settings = [members for members in settings if _is_re2(members[0])] or settings
     if not settings:
         raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")

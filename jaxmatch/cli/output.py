@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
+from jaxmatch.errors import InputError
 from jaxmatch.files import open_atomically
 
 
@@ -25,7 +26,11 @@ class _Encoded:
 @contextlib.contextmanager
 def open_whole(target: str) -> Iterator[BinaryIO]:
     """As `jaxmatch.files.open_atomically`; `-` is standard output, which is written at once."""
+    if not str(target):
+        raise InputError("the output has no name", remedy='give a file, or "-" for standard output')
     if target == "-":
+        if sys.stdout is None:
+            raise InputError("standard output is closed", remedy="give --output a file")
         yield getattr(sys.stdout, "buffer", None) or _Encoded(sys.stdout)
         return
     with open_atomically(target) as file:

@@ -69,6 +69,8 @@ def _opened(path: Path):
 
 
 def _standard_input():
+    if sys.stdin is None:
+        raise InputError("standard input is closed", remedy="give --input a file, or a pipe")
     # A copy of the descriptor: leaving the `with` block must not close the process's own input.
     return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
 

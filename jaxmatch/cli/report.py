@@ -6,15 +6,22 @@ The page needs no other file and no network. Nothing is trained; a sweep that st
 import argparse
 from pathlib import Path
 
+from jaxmatch.cli.output import open_whole
+
 HELP = "write an HTML page about a sweep"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the page (default: DIR/report.html)")
+    parser.add_argument("--output", metavar="FILE", help='the page (default: DIR/report.html; "-": standard output)')
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments.report import write_report
+    from jaxmatch.experiments.report import report
 
-    print(write_report(arguments.directory, arguments.output))
+    page = report(arguments.directory).encode()
+    output = str(arguments.directory / "report.html") if arguments.output is None else arguments.output
+    with open_whole(output) as file:
+        file.write(page)
+    if output != "-":
+        print(output)

@@ -33,17 +33,3 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
     if not records:
         raise InputError("holds no runs of a sweep", path=directory, remedy="give the --workdir of a sweep")
     return records
-
-
-def tabulated_records_of(directory: Path) -> list[dict[str, Any]]:
-    """As `records_of`, checked for all that a table reads of them.
-
-    Raises:
-      InputError: there are none, or one is damaged or lacks a field.
-    """
-    from jaxmatch.experiments.tables.fields import check_record
-
-    records = records_of(directory)
-    for position, record in enumerate(records):
-        check_record(record, position)
-    return records

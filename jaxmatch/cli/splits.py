@@ -46,7 +46,9 @@ def official_split(matcher: Matcher, name: str, said_directory: str | None) -> S
     from jaxmatch.data import catalog
     from jaxmatch.experiments.preparation import data_directory
 
-    settings = matcher.config["data"]
+    settings = matcher.config.get("data")
+    if not isinstance(settings, dict) or not isinstance(settings.get("name"), str):
+        raise InputError("the model does not say what data it was trained on", remedy="give a file of your own with --input")
     directory = data_directory(settings["name"], said_directory, settings.get("directory"))
     if settings["name"] != catalog.OWN:
         return catalog.load_split(settings["name"], directory, name)

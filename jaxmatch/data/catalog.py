@@ -145,8 +145,9 @@ def load_split(name: str, directory: str | Path | None, split: str) -> Split:
 
 
 def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> DataSet:
+    guessed = not task
     task = task or own.guess_task(files["train"])
-    train = own.read(files["train"], task)
+    train = own.read(files["train"], task, guessed=guessed)
     labels: tuple[str, ...] = ()
     if task == "ranking":
         labels = own.RANKING_LABELS
@@ -160,7 +161,7 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> 
             )
     splits = {"train": train}
     for split in splits_there[1:]:
-        splits[split] = own.read(files[split], task, labels if task == "classification" else None)
+        splits[split] = own.read(files[split], task, labels if task == "classification" else None, guessed)
     return DataSet(OWN, task, labels, splits, tuple(files.values()))
 
 
@@ -192,7 +193,7 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
     if directory is None or directory == "":
         raise InputError(
             f"data set {name!r} is read from files",
-            remedy=f"give the directory that holds {folder}" if folder else "give the directory that holds them",
+            remedy=f"give the directory that holds {folder or 'them'} (--data-directory, or the variable JAXMATCH_DATA)",
         )
     directory = Path(directory)
     if not directory.is_dir():

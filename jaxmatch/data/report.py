@@ -62,7 +62,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     )
 
 
-def _percent(share: float) -> str:
+def _percent_covered(share: float) -> str:
     # Rounded down: 99.999% must not read as everything.
     return f"{np.floor(share * 1000) / 10:.1f}%"
 
@@ -105,12 +105,12 @@ def _labels(data: DataSet, problems: list[str]) -> str:
     for name, split in data.splits.items():
         counts = Counter(split.labels)
         total = max(1, len(split))
-        rows.append((name, *(f"{counts[label]:,} ({_percent(counts[label] / total)})" for label in data.labels)))
+        rows.append((name, *(f"{counts[label]:,} ({counts[label] / total:.1%})" for label in data.labels)))
         for label in data.labels:
             if len(split) and not counts[label]:
                 problems.append(f"{name} has no pair labelled {label!r}")
             elif data.task == "classification" and counts[label] / total >= _LOPSIDED:
-                problems.append(f"{name}: {_percent(counts[label] / total)} of the pairs are labelled {label!r}")
+                problems.append(f"{name}: {counts[label] / total:.1%} of the pairs are labelled {label!r}")
     return _table(("labels", *data.labels), rows)
 
 
@@ -168,9 +168,9 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     lines += [
         f"  vectors {report.name}: {report.lines:,} words of {report.dimensions} dimensions,"
         f" {_count(report.broken, 'broken line')}",
-        f"  vocabulary: {len(words) - 2:,} words, {_percent(shares['words_with_vector'])} of them with a vector",
-        f"  {_percent(shares['tokens_with_vector'])} of all tokens have a vector,"
-        f" {_percent(shares['tokens_in_vocabulary'])} are in the vocabulary",
+        f"  vocabulary: {len(words) - 2:,} words, {_percent_covered(shares['words_with_vector'])} of them with a vector",
+        f"  {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector,"
+        f" {_percent_covered(shares['tokens_in_vocabulary'])} are in the vocabulary",
     ]
     missing = sorted((word for word in known if word not in found), key=lambda word: (-counts[word], word))
     if missing:
@@ -181,7 +181,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
 
 def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: list[str]) -> None:
     if shares["tokens_with_vector"] < _LOW_COVERAGE:
-        problems.append(f"only {_percent(shares['tokens_with_vector'])} of all tokens have a vector")
+        problems.append(f"only {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector")
     if report.broken:
         shown = "; ".join(report.broken_examples)
         problems.append(f"vectors {report.name}: {_count(report.broken, 'broken line')} left out ({shown})")

@@ -129,7 +129,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _converted(key: str, value: Any, default: Any) -> Any:
     """`value`, which may be text from a command line, as the type that the field has."""
     problem = f'config.{key} = {value!r} is not {"a number" if isinstance(default, int | float) else "of the right type"}'
-    remedy = f"it is {default!r} by default"
+    remedy = f"give something like {default!r}"
     if isinstance(value, str) and not isinstance(default, str):
         try:
             value = ast.literal_eval(value.strip())
@@ -186,6 +186,7 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
     return changed.lock()
 
 
+MOST = 2**31 - 1  # what a number is held in on a device: samples, ids, sizes
 _CHOICES = {
     "data.tokenizer": tuple(TOKENIZERS),
     "data.task": ("", *TASKS),
@@ -243,6 +244,9 @@ def validate(config: ConfigDict) -> None:
     for key, value in flat.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"config.{key} = {value} is not a finite number", remedy="give one")
+    for key, value in flat.items():
+        if isinstance(value, int) and value > MOST:
+            raise InputError(f"config.{key} = {value} is too large", remedy=f"it is at most {MOST}")
     for key, least in _AT_LEAST.items():
         if key in flat and not flat[key] >= least:
             raise InputError(f"config.{key} = {flat[key]} is too small", remedy=f"it is at least {least}")
@@ -252,15 +256,20 @@ def validate(config: ConfigDict) -> None:
 
 
 @contextlib.contextmanager
-def mistakes_of(path: Path) -> Iterator[None]:
-    """Turns what a config or sweep file raises into one line that names the file and, where it is known, its line."""
+def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turns what a config or sweep file raises into one line that names the file and, where it is known, its line.
+
+    Where options of a command line go into it, what it says of its own accord is of them, not of the file.
+    """
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        if error.path is not None or options:
+            raise
+        raise InputError(error.problem, path=path, remedy=error.remedy) from error
     except SyntaxError as error:
         raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="mend the file") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that ends the program would end it without a word
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
         raise InputError(
@@ -278,6 +287,8 @@ def load_module(path: Path) -> ModuleType:
       InputError: there is no such file, or it fails while it runs.
     """
     path = Path(path)
+    if path.is_dir():
+        raise InputError("this is a folder", path=path, remedy="give a file of configs/ or sweeps/, or one of your own")
     if not path.is_file():
         raise InputError("there is no such file", path=path, remedy="give a file of configs/ or sweeps/, or one of your own")
     specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)
@@ -296,11 +307,14 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
       InputError: the function takes no such option, or it fails.
     """
     function = getattr(module, name)
-    known = inspect.signature(function).parameters
+    with mistakes_of(path):
+        if not callable(function):
+            raise TypeError(f"{name} is {function!r}: make it a function")
+        known = inspect.signature(function).parameters
     for option in options:
         if option not in known:
             raise InputError(f"this file has no option --{option}", path=path, remedy="leave it out")
-    with mistakes_of(path):
+    with mistakes_of(path, options):
         return function(**options)
 
 

@@ -25,6 +25,7 @@ from jaxmatch.experiments.tables import Published, Table, TableLayout, check_lay
 from jaxmatch.experiments.workdir import TIMING_FILE, Workdir
 from jaxmatch.training.scores import score_names
 
+MOST_SEEDS = 100_000
 FORMATS = ("markdown", "latex", "csv", "json")
 
 # What a table shows for the score that chose the checkpoint, where its layout names no scores.
@@ -268,8 +269,13 @@ def changed(
     # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a result.
     different = [f"{key}={now[key]}" for key in overrides if now[key] != known.get(key) and not key.startswith(NOT_IDENTITY)]
     notes = planned.table.notes + ((f"Settings changed from the sweep file's: {', '.join(different)}",) if different else ())
+    for key in grid:
+        if own := [name for name, settings in planned.variants.items() if key in settings]:
+            notes += (f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}",)
     layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores, notes=notes, published=published)
     if seeds is not None:
+        if seeds > MOST_SEEDS:
+            raise InputError(f"{seeds} seeds are more than can be planned", remedy=f"give up to {MOST_SEEDS}")
         first = tuple(planned.seeds)[:seeds]
         following = max(first, default=-1) + 1
         first += tuple(range(following, following + seeds - len(first)))

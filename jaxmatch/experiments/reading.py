@@ -1,17 +1,16 @@
 """What a sweep left in its folder, read back: the layout of its table, its runs, the records of those that ended."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.plan import Plan
-from jaxmatch.experiments.records import placed, read_record
+from jaxmatch.experiments.records import ANEW, placed, read_record
 from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.workdir import Workdir
-from jaxmatch.files import write_json
+from jaxmatch.files import read_json, write_json
 
 _NOTES = "sweep.json"
 
@@ -58,9 +57,14 @@ def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
 def name_of_sweep(directory: Path) -> str | None:
     """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are damaged."""
     try:
-        return json.loads((Path(directory) / _NOTES).read_text())["name"]
+        return read_json(Path(directory) / _NOTES)["name"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _place(place: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's place in the grid; nothing where an earlier version wrote none."""
+    return {"variant": str(place["variant"]), "overrides": dict(place["overrides"]), "seed": int(place["seed"])} if place else {}
 
 
 def read_sweep_folder(directory: Path) -> SweepFolder:
@@ -72,13 +76,13 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     directory = Path(directory)
     file = directory / _NOTES
     try:
-        notes = json.loads(file.read_text())
+        notes = read_json(file)
         layout = dict(notes["layout"])
         for rows in ("published", "ensembles"):
             layout[rows] = tuple(Published(**row) for row in layout.get(rows, ()))
         layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
         places = notes.get("places", {})
-        runs = {str(run): dict(places.get(run, {})) for run in notes["runs"]}
+        runs = {str(run): _place(places.get(run, {})) for run in notes["runs"]}
         name = str(notes.get("name", directory.name))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
     except FileNotFoundError:
@@ -89,6 +93,8 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     files = {run: folder.run_folder(run) / "record.json" for run in runs}
     records = {run: read_record(file) for run, file in files.items() if file.exists()}
     for run, record in records.items():
+        if record["run"] != run:
+            raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=ANEW)
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
     return SweepFolder(directory, name, layout, runs, records, analyses, str(notes.get("plan", "")))

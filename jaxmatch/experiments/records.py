@@ -1,7 +1,6 @@
 """What one run left behind."""
 
 import functools
-import json
 import os
 import platform
 import subprocess
@@ -17,12 +16,15 @@ from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.sweep import Run
+from jaxmatch.experiments.tables.fields import check_curve, check_record
 from jaxmatch.experiments.workdir import CohortFolder
+from jaxmatch.files import read_json
 from jaxmatch.models import count_parameters
 from jaxmatch.training.cohort import RunResult
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FORMAT = 1
+ANEW = "remove the run's folder and run the sweep again"
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
 
 
@@ -168,14 +170,21 @@ def read_record(path: Path) -> dict[str, Any]:
     """A record from its file.
 
     Raises:
-      InputError: the file is missing or is not a record.
+      InputError: the file is missing, is not a record, or lacks a field.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
     except FileNotFoundError:
         raise InputError("there is no record", path=path, remedy="give a run folder of a sweep") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"the record cannot be read ({error})", path=path, remedy="remove the run's folder and run again") from None
+        raise InputError(f"the record cannot be read ({error})", path=path, remedy=ANEW) from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise InputError(f"this is not a record of format {FORMAT}", path=path, remedy="remove it, or use the version that wrote it")
+    try:
+        check_record(record)
+        check_curve(record)
+    except InputError as error:
+        raise InputError(error.problem, path=path, remedy=ANEW) from None
+    if record["selected_on"].removeprefix("dev.") not in HIGHER_IS_BETTER:
+        raise InputError(f"field 'selected_on' is {record['selected_on']!r}, which is no score of dev", path=path, remedy=ANEW)
     return record

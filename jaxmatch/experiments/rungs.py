@@ -7,7 +7,6 @@ cohorts, and records), so launchers that are killed, or work side by side, come 
     WORKDIR/halving.json    the rule, what was decided at each rung, what it saved
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from jaxmatch.experiments.halving import Halving, ranking, settings_of, standing
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import read_record
 from jaxmatch.experiments.workdir import CohortFolder, Workdir
-from jaxmatch.files import write_json
+from jaxmatch.files import read_json, write_json
 
 
 def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
@@ -133,7 +132,7 @@ def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
 
 def _read(file) -> dict[str, Any] | None:
     try:
-        return json.loads(file.read_text())
+        return read_json(file)
     except FileNotFoundError:
         return None
     except ValueError as error:

@@ -90,7 +90,8 @@ class Sweep:
       seeds: every combination is trained with each.
       table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those that
         go with `training.selection`.
-      variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid.
+      variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid, which goes before
+        what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
     """
 
@@ -109,9 +110,13 @@ class Sweep:
             raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
         if not isinstance(self.table, TableLayout):
             raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"the name of the sweep is {self.name!r}: give it a text")
         for name in ("grid", "variants", "analyses"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(f"{name} of the sweep is {getattr(self, name)!r}: make it a dictionary")
+            if wrong := [key for key in getattr(self, name) if not isinstance(key, str)]:
+                raise TypeError(f"{name} of the sweep has the key {wrong[0]!r}: make it a text")
         for name, settings in self.variants.items():
             if not isinstance(settings, Mapping):
                 raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")
@@ -121,6 +126,11 @@ class Sweep:
             if not isinstance(options, Mapping) or set(options).difference(ANALYSES[name]):
                 known = ", ".join(ANALYSES[name])
                 raise TypeError(f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or nothing")
+            if not isinstance(options.get("split", ""), str):
+                raise TypeError(f"the split of the analysis {name!r} is {options['split']!r}: make it a text")
+            pair = options.get("pair", ("", ""))
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+                raise TypeError(f"the pair of the analysis {name!r} is {pair!r}: make it a pair of texts")
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 

@@ -10,7 +10,6 @@
 
 import dataclasses
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,8 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError
-from jaxmatch.files import write_atomically, write_json
-
+from jaxmatch.files import read_json, write_atomically, write_json
 
 # What a timing leaves, in a folder of its own.
 TIMING_FILE = "timing.json"
@@ -115,8 +113,11 @@ class Workdir:
         found = []
         for file in sorted((self.path / "cohorts").glob("*/cohort.json")):
             try:
-                notes = json.loads(file.read_text())
-                found.append(CohortFolder(file.parent, notes["signature"], tuple(notes["runs"])))
+                notes = read_json(file)
+                runs = tuple(notes["runs"])
+                if not all(isinstance(text, str) for text in (notes["signature"], *runs)) or isinstance(notes["runs"], str):
+                    raise TypeError("signature or runs are no texts")
+                found.append(CohortFolder(file.parent, notes["signature"], runs))
             except FileNotFoundError:  # another launcher has just abandoned it
                 continue
             except (ValueError, KeyError, TypeError) as error:
@@ -138,7 +139,7 @@ class Workdir:
     def _record(self, run: str) -> Mapping[str, Any] | None:
         """A run's record, or None without one; what is damaged is there, and whoever uses it says what is wrong with it."""
         try:
-            record = json.loads((self.run_folder(run) / "record.json").read_text())
+            record = read_json(self.run_folder(run) / "record.json")
         except FileNotFoundError:
             return None
         except (OSError, ValueError):
@@ -211,5 +212,6 @@ class Workdir:
     def _new_cohort(self, signature: str, runs: tuple[str, ...]) -> CohortFolder:
         name = hashlib.sha256("\n".join((signature, *runs)).encode()).hexdigest()[:12]
         path = self.path / "cohorts" / name
+        (path / "DONE").unlink(missing_ok=True)  # of a cohort of these runs whose notes and records are gone
         write_json(path / "cohort.json", {"signature": signature, "runs": runs})
         return CohortFolder(path, signature, runs)

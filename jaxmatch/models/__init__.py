@@ -43,6 +43,7 @@ _CHOICES = {
     "head": HIDDEN_LAYERS,
     "aligned_layers": ALIGNED_LAYERS,
 }
+_MOST_LAYERS = 1000  # beyond any model, and within what can be traced
 _COUNTS = {
     "blocks": 1,
     "encoder_layers": 1,
@@ -121,6 +122,8 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
         least = _COUNTS.get(field)
         if least is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number from {least} on")
+        if least is not None and field.endswith(("blocks", "_layers")) and value > _MOST_LAYERS:
+            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number up to {_MOST_LAYERS}")
     if "kernel_size" in fields:
         fields["kernel_size"] = _kernel_sizes(fields["kernel_size"], fields.get("hidden_size", model.hidden_size))
     return model(outputs=outputs, **fields)

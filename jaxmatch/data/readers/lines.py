@@ -61,6 +61,8 @@ def decode_lines(
                 raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
             raw = raw.removeprefix(codecs.BOM_UTF8)
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1 and raw.count(0) > len(raw) // 4:  # letters of UTF-16 without a byte-order mark
+            raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:

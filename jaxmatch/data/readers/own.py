@@ -33,7 +33,7 @@ def guess_task(path: Path) -> str:
     return "ranking" if "group" in names else "classification"
 
 
-def read(path: Path, task: str, labels: Sequence[str] | None = None) -> Split:
+def read(path: Path, task: str, labels: Sequence[str] | None = None, guessed: bool = False) -> Split:
     """Reads one file of the user's own data.
 
     Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelt
@@ -43,6 +43,7 @@ def read(path: Path, task: str, labels: Sequence[str] | None = None) -> Split:
       path: a `.tsv` or `.jsonl` file.
       task: 'classification', 'regression' or 'ranking'.
       labels: the label names that may occur in a classification; None allows all (the training file).
+      guessed: nobody said what the task is (`guess_task`): a classification is then refused groups.
 
     Raises:
       InputError: the file or a line of it is damaged.
@@ -54,7 +55,7 @@ def read(path: Path, task: str, labels: Sequence[str] | None = None) -> Split:
     elif labels is not None:
         remedy = "the labels are those of the training file"
     pairs = PairCollector(path, None if task == "regression" else labels, remedy)
-    rows = _read_json_lines(path, task) if path.suffix == ".jsonl" else _read_table(path, task)
+    rows = _read_json_lines(path, task, guessed) if path.suffix == ".jsonl" else _read_table(path, task)
     for line, text_a, text_b, label, group in rows:
         if task == "regression":
             label = number_of(label, path, line, what="label")
@@ -83,9 +84,15 @@ def _read_table(path: Path, task: str) -> Iterator[tuple[int, str, str, Any, str
         yield line, row[a_at], row[b_at], row[label_at], group
 
 
-def _read_json_lines(path: Path, task: str) -> Iterator[tuple[int, str, str, Any, str | None]]:
+def _read_json_lines(path: Path, task: str, guessed: bool) -> Iterator[tuple[int, str, str, Any, str | None]]:
     for line, record in read_objects(path):
         _refuse_misspelt(record, path, line)
+        if guessed and task == "classification" and "group" in record:
+            # A ranking whose first line lost its group would silently become a classification.
+            raise InputError(
+                "the pair has a 'group', the first pair of the training file has none", path=path, line=line,
+                remedy="give all pairs a group, or set the task to 'classification' to ignore them",
+            )  # fmt: skip
         text_a, text_b = text_of(record, "text_a", path, line), text_of(record, "text_b", path, line)
         # A missing label gets the message of a missing text; any type may follow.
         label = record["label"] if "label" in record else text_of(record, "label", path, line)

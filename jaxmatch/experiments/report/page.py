@@ -1,12 +1,12 @@
 """A whole page from its parts."""
 
-import json
 from collections.abc import Sequence
 from html import escape
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.reading import SweepFolder
 from jaxmatch.experiments.report import markup, sections
+from jaxmatch.files import read_json
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --faint: #d5d5d5; --own: #20639b; }
@@ -61,7 +61,7 @@ def _choice(folder: SweepFolder) -> str:
     if not file.exists():
         return ""
     try:
-        choice = json.loads(file.read_text())
+        choice = read_json(file)
         place = ", ".join([*([choice["variant"]] if choice["variant"] else []), *(f"{k} = {v}" for k, v in choice["overrides"].items())])
         text = f"Chosen by {choice['score']} ({choice['mean']:.4f}) among {choice['candidates']}: {place or 'the only setting'}."
     except (ValueError, KeyError, TypeError, AttributeError) as error:

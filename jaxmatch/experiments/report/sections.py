@@ -1,6 +1,5 @@
 """The parts of a report, each from what a sweep left in its folder to a piece of HTML."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from jaxmatch.experiments.reading import SweepFolder
 from jaxmatch.experiments.report import charts, markup
 from jaxmatch.experiments.tables import fields, numbers, sheets
 from jaxmatch.experiments.workdir import Workdir
+from jaxmatch.files import read_json
 
 NOTHING = "–"
 
@@ -133,7 +133,7 @@ def _halving(folder: SweepFolder) -> str:
     if not file.exists():
         return ""
     try:
-        notes = json.loads(file.read_text())
+        notes = read_json(file)
         if "decisions" not in notes:  # it has not come so far
             return ""
         rows = [(str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]]

@@ -37,6 +37,7 @@ _DATA_FIELDS: dict[str, tuple[type, ...]] = {
     "vectors": (str, type(None)),
 }
 _MISSING = object()
+_REMEDY = "delete the run's folder and run the sweep again"
 
 
 def _name(record: Mapping, position: int) -> str:
@@ -45,17 +46,16 @@ def _name(record: Mapping, position: int) -> str:
 
 
 def _check_fields(record: Mapping, fields: Mapping[str, tuple[type, ...]], name: str, prefix: str = "") -> None:
-    remedy = "delete the run's folder and run the sweep again"
     for field, kinds in fields.items():
         value = record.get(field, _MISSING)
         if value is _MISSING:
-            raise InputError(f"{name} has no field {prefix + field!r}", remedy=remedy)
+            raise InputError(f"{name} has no field {prefix + field!r}", remedy=_REMEDY)
         if not isinstance(value, kinds) or isinstance(value, bool):
             shown = json.dumps(value, default=str)[:60]
-            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=remedy)
+            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=_REMEDY)
 
 
-def check_record(record: Any, position: int) -> None:
+def check_record(record: Any, position: int = 0) -> None:
     """Refuses a record that a table could misread.
 
     Arguments:
@@ -85,6 +85,19 @@ def check_record(record: Any, position: int) -> None:
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 shown = json.dumps(value, default=str)[:60]
                 raise InputError(f"{name}: {part + '.' + score!r} is not a number: {shown}")
+
+
+def check_curve(record: Mapping) -> None:
+    """Refuses a record whose learning curve, times or versions cannot be shown.
+
+    Raises:
+      InputError: names the record and the field.
+    """
+    name = _name(record, 0)
+    _check_fields(record, {"curve": (list,), "times": (Mapping,), "versions": (Mapping,), "selected_at_samples": (int, type(None))}, name)
+    for entry in record["curve"]:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("dev"), Mapping) or not {"samples", "train_loss"} <= entry.keys():
+            raise InputError(f"{name}: field 'curve' is damaged", remedy=_REMEDY)
 
 
 def scores_of(record: Mapping, part: str, name: str = "") -> Mapping[str, Any]:

@@ -4,6 +4,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_KINDS = {str: "text", int: "number", Mapping: "dictionary"}
+
+
+def _check(part: Any, kinds: Mapping[str, Any]) -> None:
+    """Raises TypeError where a field is of another kind: a table is made when all is trained, and must not fail then."""
+    for name, kind in kinds.items():
+        if not isinstance(value := getattr(part, name), kind):
+            raise TypeError(f"{name} of a {type(part).__name__} is {value!r}: make it a {_KINDS[kind]}")
+
 
 @dataclasses.dataclass(frozen=True)
 class Published:
@@ -28,6 +37,12 @@ class Published:
     training_pairs: int = 0
     chosen_on_test: bool = False
     unlike: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        _check(self, {"label": str, "source": str, "scores": Mapping, "settings": Mapping, "training_pairs": int, "unlike": Mapping})
+        for score, text in self.scores.items():
+            if not isinstance(text, str):
+                raise TypeError(f"the published {score} of {self.label} is {text!r}: give it as a text")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +72,16 @@ class TableLayout:
     ensembles: tuple[Published, ...] = ()
 
     def __post_init__(self):
+        _check(self, {"title": str, "columns": str, "order": Mapping, "original": Mapping})
         for name in ("rows", "scores", "published", "notes", "ensembles"):
             if not isinstance(getattr(self, name), (tuple, list)):  # a lone text would be taken letter by letter
                 raise TypeError(f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry")
+            kind = Published if name in ("published", "ensembles") else str
+            if wrong := [entry for entry in getattr(self, name) if not isinstance(entry, kind)]:
+                raise TypeError(f"{name} of a table has {wrong[0]!r}: make it a {_KINDS.get(kind, kind.__name__)}")
+        for key, values in self.order.items():
+            if not isinstance(values, (tuple, list)):
+                raise TypeError(f"the order of {key} in a table is {values!r}: make it a tuple")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.tables.formats import Sheet, Text, latex, markdown
+from jaxmatch.files import read_json
 
 _DASH = "–"
 _FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
@@ -30,8 +31,8 @@ def read_times(file: Path) -> dict[str, Any]:
       InputError: it cannot be read or is no record of a timing.
     """
     try:
-        record = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        record = read_json(file)
+    except (OSError, ValueError) as error:
         raise InputError(f"the record cannot be read ({error})", path=file, remedy="time again") from None
     if not isinstance(record, dict) or (record.get("kind"), record.get("format")) != ("timing", 1):
         raise InputError("this is not the record of a timing, format 1", path=file, remedy="time again")
