@@ -156,11 +156,8 @@ def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
     for seed, scores in enumerate([(0.5, 0.7), (0.3, 0.7)]):
         run = tmp_path / "sweep" / "runs" / f"x-seed{seed}"
         run.mkdir(parents=True)
-        record = {
-            "format": 1, "run": run.name, "seed": seed, "status": "finished", "variant": "", "overrides": {"blocks": 2},
-            "selected_on": "dev.mrr",
-            "curve": [{"samples": 10 * step, "dev": {"mrr": score}} for step, score in enumerate(scores, start=1)],
-        }  # fmt: skip
+        curve = [{"samples": 10 * step, "train_loss": 1.0, "dev": {"mrr": score}} for step, score in enumerate(scores, start=1)]
+        record = small_records.record(run=run.name, seed=seed, overrides={"blocks": 2}, selected_on="dev.mrr", curve=curve)
         (run / "record.json").write_text(json.dumps(record))
     assert main(["figure", str(tmp_path / "sweep"), "--output", str(tmp_path / "drawn")]) == 0
     assert capsys.readouterr().out.split() == [f"{tmp_path}/drawn/curves.{ending}" for ending in ("json", "svg", "png")]
@@ -173,11 +170,10 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
     for depth, variant, accuracy in ((1, "CSRAN", 0.8), (2, "CSRAN", 0.9), (1, "stacked model", 0.7)):
         run = tmp_path / "depth" / "runs" / f"{variant[0]}{depth}-seed0"
         run.mkdir(parents=True)
-        record = {
-            "format": 1, "run": run.name, "seed": 0, "status": "finished", "variant": variant, "selected_on": "dev.accuracy",
-            "overrides": {"model.stacked_layers": depth}, "dev": {"accuracy": accuracy}, "test": {"accuracy": 0.5},
-            "data": {"name": "scitail"},
-        }  # fmt: skip
+        record = small_records.record(
+            run=run.name, seed=0, variant=variant, overrides={"model.stacked_layers": depth},
+            dev={"accuracy": accuracy}, test={"accuracy": 0.5},
+        )  # fmt: skip
         (run / "record.json").write_text(json.dumps(record))
     words = ["figure", str(tmp_path / "depth"), "--output", str(tmp_path)]
     assert main([*words, "--against", "stacked_layers"]) == 0
