@@ -232,3 +232,16 @@ def test_a_missing_file_and_one_of_another_kind_are_refused(tmp_path):
 
 def test_flatten_names_every_leaf_once():
     assert flatten(ConfigDict({"a": {"b": 1, "c": {"d": (2, 3)}}, "e": ""})) == {"a.b": 1, "a.c.d": (2, 3), "e": ""}
+
+
+@pytest.mark.parametrize("key", ["data.maximum_length", "training.epochs", "model.hidden_size", "optimizer.warmup_samples"])
+def test_numbers_that_no_device_counts_to_are_refused(key):
+    with pytest.raises(InputError, match=f"config.{key} = 2147483648 is too large; it is at most 2147483647"):
+        validate(with_overrides(default_config(), {key: 2**31}))
+    with pytest.raises(InputError, match=f"config.{key} = 1[0-9]+ is too large"):
+        validate(with_overrides(default_config(), {key: "1e99"}))
+
+
+def test_more_layers_than_can_be_traced_are_refused():
+    with pytest.raises(InputError, match="model.blocks is 1001; give a whole number up to 1000"):
+        validate(with_overrides(default_config(), {"model.blocks": 1001}))

@@ -153,8 +153,8 @@ def test_second_start_reads_nothing_again(own, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "read_word_vectors", unexpected)
     assert_same(first, prepare(own, tmp_path / "cache"))
     # Nor are unchanged files hashed again; only the entry's own are.
-    whole, hashed = cache._hash_file, []
-    monkeypatch.setattr(cache, "_hash_file", lambda path: hashed.append(path) or whole(path))
+    whole, hashed = cache.hash_file, []
+    monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or whole(path))
     prepare(own, tmp_path / "cache")
     assert hashed and all(first.fingerprint in str(path) for path in hashed)
 
@@ -290,7 +290,7 @@ def test_a_file_that_cannot_be_read_is_named_and_not_the_cache(own, tmp_path, mo
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(cache, "_hash_file", refused)
+    monkeypatch.setattr(cache, "hash_file", refused)
     with pytest.raises(InputError, match=r"it cannot be read \(Permission denied\); ask its owner for it") as caught:
         prepare(own, tmp_path / "cache")
     assert caught.value.path.parent.samefile(own.directory) or caught.value.path.samefile(own.vectors)

@@ -314,3 +314,19 @@ def test_the_record_of_another_run_is_told(copy):
 def test_a_folder_without_a_sweep_has_no_table(tmp_path):
     with pytest.raises(InputError, match="no sweep was run in this folder"):
         launch.table(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_split_whose_file_has_changed_since_is_told(files, copy, tmp_path, capsys):
+    run = next(run for run, record in small_sweep.records(copy).items() if record["status"] == "finished")
+    changed = shutil.copytree(files, tmp_path / "changed")
+    test = changed / "test.tsv"
+    words = ["evaluate", str(copy / "runs" / run), "--data-directory"]
+    assert main([*words, str(changed)]) == 0
+    same = capsys.readouterr()
+    header, *rows = test.read_text().splitlines()
+    test.write_text("\n".join([header, *rows[:-1]]) + "\n")
+    assert main([*words, str(changed)]) == 0
+    other = capsys.readouterr()
+    assert same.err == "" and other.err == f"note: {test} has changed since the run was trained\n"
+    assert same.out.splitlines()[0] != other.out.splitlines()[0]

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.input is not None:
         split, name = splits.own_file(matcher, arguments.input), str(arguments.input)
     else:
-        split = splits.official_split(matcher, arguments.split, arguments.data_directory)
+        split = splits.official_split(arguments.run, matcher, arguments.split, arguments.data_directory)
         name = f"{matcher.config['data']['name']} {arguments.split}"
     scores = score_split(matcher, split)
     if arguments.format == "json":

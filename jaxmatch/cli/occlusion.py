@@ -80,7 +80,7 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
     from jaxmatch.matcher import load
 
     matcher = load(folder)
-    found = occlusion(matcher, splits.official_split(matcher, split, data_directory))
+    found = occlusion(matcher, splits.official_split(folder, matcher, split, data_directory))
     data = f"{matcher.config['data']['name']} {split}"
     records = (read_record(folder / "record.json"),) if (folder / "record.json").exists() else ()
     yield {**found.as_json(), "data": data, "run": folder.resolve().name}, Occluded(found, data, records)
@@ -104,7 +104,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
         for one in folders:
             print(f"occlusion of {one.name}", file=sys.stderr)
             matcher = load(one)
-            pairs = pairs or splits.official_split(matcher, split, data_directory)
+            pairs = pairs or splits.official_split(one, matcher, split, data_directory)
             single.append(occlusion(matcher, pairs))
         found, seeds = over_seeds(single), [record["seed"] for record in members]
         data, setting = f"{matcher.config['data']['name']} {split}", setting_name(members[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +33,11 @@ def own_file(matcher: Matcher, path: Path) -> Split:
     return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None)
 
 
-def official_split(matcher: Matcher, name: str, said_directory: str | None) -> Split:
-    """One split of the data set that the model was trained on.
+def official_split(run: Path, matcher: Matcher, name: str, said_directory: str | None) -> Split:
+    """One split of the data set that the model was trained on; says so where its file has changed since.
 
     Arguments:
+      run: the folder of the model.
       matcher: the model.
       name: "train", "dev" or "test".
       said_directory: the folder with the data files, or None for the one it was trained from.
@@ -50,9 +52,27 @@ def official_split(matcher: Matcher, name: str, said_directory: str | None) -> S
     if not isinstance(settings, dict) or not isinstance(settings.get("name"), str):
         raise InputError("the model does not say what data it was trained on", remedy="give a file of your own with --input")
     directory = data_directory(settings["name"], said_directory, settings.get("directory"))
+    task = matcher.task if settings["name"] == catalog.OWN else ""
+    found = catalog.find_files(settings["name"], directory, task=task)
+    if name in found:
+        _note_change(run, name, found[name])
     if settings["name"] != catalog.OWN:
         return catalog.load_split(settings["name"], directory, name)
-    found = catalog.find_files(catalog.OWN, directory, task=matcher.task)
     if name not in found:
         raise catalog.missing_split(catalog.OWN, directory, name)
     return own_file(matcher, found[name])
+
+
+def _note_change(run: Path, split: str, file: Path) -> None:
+    """Says on standard error that a file is not the one that the run's record names; without a record, or in an old one, none is named."""
+    from jaxmatch.data.cache import hash_file
+    from jaxmatch.files import read_json
+
+    for record in (run / "record.json", run.parent / "record.json"):  # of a run's folder, or of the model's in it
+        try:
+            before = read_json(record)["data"]["files"][split]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if hash_file(file) != before:
+            print(f"note: {file} has changed since the run was trained", file=sys.stderr)
+        return

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
             matcher = load(arguments.trained)
         pairs = None
         if arguments.split != NO_SPLIT:
-            pairs = splits.official_split(matcher, arguments.split, arguments.data_directory)
+            pairs = splits.official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
         trained = timing.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
     record = timing.run(
         asked,

@@ -44,7 +44,7 @@ def file_digest(path: Path, cache_directory: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # never written, or damaged: hash again
     try:
-        digest = _hash_file(path)
+        digest = hash_file(path)
     except PermissionError as error:
         raise InputError(f"it cannot be read ({error.strerror})", path=path, remedy="ask its owner for it") from None
     files.write_json(note, {"state": state, "sha256": digest})
@@ -63,7 +63,7 @@ def store(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, A
         for name, array in arrays.items():
             np.save(scratch / f"{name}.npy", array, allow_pickle=False)
         files.write_json(scratch / "values.json", values)
-        digests = {path.name: _hash_file(path) for path in sorted(scratch.iterdir())}
+        digests = {path.name: hash_file(path) for path in sorted(scratch.iterdir())}
         files.write_json(scratch / "entry.json", {"format": _FORMAT, "sha256": digests})
 
 
@@ -78,7 +78,7 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         if entry["format"] != _FORMAT:
             raise DamagedEntry(f"{folder} has another format")
         for name, digest in entry["sha256"].items():
-            if _hash_file(folder / name) != digest:
+            if hash_file(folder / name) != digest:
                 raise DamagedEntry(f"{folder / name} has changed")
         arrays = {Path(name).stem: _map(folder / name) for name in entry["sha256"] if name.endswith(".npy")}
         return arrays, json.loads((folder / "values.json").read_bytes())
@@ -91,6 +91,6 @@ def _map(path: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r" if path.stat().st_size > 4096 else None, allow_pickle=False)
 
 
-def _hash_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -146,6 +146,7 @@ class EncodedData:
       report: plain values for records: `counts`, `dropped`, `coverage`, `vectors`, `broken_vector_lines`, ...
       fingerprint: a hash of everything the arrays were made from.
       characters: <uint16>[words, 16], the characters of each word (data/characters.py), or None.
+      files: 'train', 'dev', 'test' (and companions) -> SHA-256 of the file it was read from; nothing of embedded data.
     """
 
     name: str
@@ -158,6 +159,7 @@ class EncodedData:
     report: Mapping[str, Any]
     fingerprint: str
     characters: np.ndarray | None = None
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
@@ -175,7 +177,7 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     """
     cache_directory = Path(cache_directory)
     try:
-        fingerprint = _fingerprint(settings, cache_directory)
+        fingerprint, files = _fingerprint(settings, cache_directory)
         entry = cache_directory / "encoded" / fingerprint
         entry.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(entry.with_name(f"{fingerprint}.lock")):
@@ -190,7 +192,7 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             path=cache_directory,
             remedy="name another folder: --config.execution.cache_directory=FOLDER",
         ) from error
-    return _from_entry(settings, fingerprint, arrays, values)
+    return _from_entry(settings, fingerprint, files, arrays, values)
 
 
 def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
@@ -217,14 +219,16 @@ def _check_vectors_named(settings: DataSettings) -> None:
         )
 
 
-def _fingerprint(settings: DataSettings, cache_directory: Path) -> str:
+def _fingerprint(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
+    """The hash of all that the arrays are made from, and those of the data files."""
     _check_vectors_named(settings)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task)
+    digests = {key: cache.file_digest(path, cache_directory) for key, path in files.items()}
     description: dict[str, Any] = {
         "format": _FORMAT,
         "name": settings.name,
         "task": settings.task,
-        "files": {key: [path.name, cache.file_digest(path, cache_directory)] for key, path in files.items()},
+        "files": {key: [path.name, digests[key]] for key, path in files.items()},
         "preprocessing": dataclasses.asdict(settings.preprocessing),
         "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
@@ -243,7 +247,7 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> str:
             vectors.read_vectors(settings.vectors, ())  # raises the error that explains it
         digest = cache.file_digest(archive, cache_directory)
         description["vectors"] = [vectors.file_name(settings.vectors), member, digest]
-    return cache.content_hash(description)
+    return cache.content_hash(description), digests
 
 
 def _encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -319,7 +323,7 @@ def _report(
 
 
 def _from_entry(
-    settings: DataSettings, fingerprint: str, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]
+    settings: DataSettings, fingerprint: str, files: Mapping[str, str], arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]
 ) -> EncodedData:
     names = [field.name for field in dataclasses.fields(EncodedSplit)]
     # Made anew in less time than a file of it would take to be read and held to its hash.
@@ -337,4 +341,5 @@ def _from_entry(
         report=values["report"],
         fingerprint=fingerprint,
         characters=characters,
+        files=files,
     )

@@ -134,6 +134,7 @@ def make_record(
         "data": {
             "name": data.name,
             "fingerprint": data.fingerprint,
+            "files": dict(data.files),
             **{split: data.splits[split].pairs if split in data.splits else 0 for split in ("train", "dev", "test")},
             "about": {split: text for split, text in catalog.about(data.name).items() if split in data.splits},
             "dropped": data.report.get("dropped"),
