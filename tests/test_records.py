@@ -73,12 +73,13 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
 
     def about(name, *splits):
         there = {split: SimpleNamespace(pairs=1) for split in splits}
-        data = SimpleNamespace(name=name, fingerprint="f", splits=there, report={})
+        data = SimpleNamespace(name=name, fingerprint="f", splits=there, report={}, files={split: "sha" for split in splits})
         cohort = SimpleNamespace(name="c")
         times = {"seconds": {"train": 1.5}, "answered": {"pairs": 0, "seconds": 0.0}, "replicas": 1, "steps": {"lockstep": 3}}
         made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, **times, devices=jax.devices()[:1])
         assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
         assert (made["times"]["lockstep_steps"], made["status"], made["dropped"]) == (3, "finished", None)
+        assert made["data"]["files"] == dict.fromkeys(splits, "sha")
         return made["data"]["about"]
 
     assert about("sick", "train", "dev", "test") == about("own", "train", "dev") == about("rte", "train", "dev") == {}
