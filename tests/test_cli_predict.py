@@ -87,6 +87,7 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: text_b is 3, not a text"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "b", "x": NaN}\n', ":1: not valid JSON"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "\\ud800"}\n', ":1: an escape \\uD800 to \\uDFFF without"),
+        ("in.jsonl", b'{"text_a": "a", "text_b": "b", "text_a": "c"}\n', ":1: not valid JSON (the key 'text_a' stands in it twice)"),
         ("in.jsonl", b"[" * 200_000 + b"\n", ":1: the JSON is nested too deeply"),
     ],
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.readers.lines import decode_lines, shown
+from jaxmatch.data.readers.lines import decode_lines, object_of, shown
 from jaxmatch.errors import InputError
 
 TEXTS = ("text_a", "text_b")
@@ -78,16 +78,11 @@ def _table_rows(
 
 
 def _object(line: str, name: Path | str, number: int) -> dict[str, Any]:
+    value = object_of(line, name, number)
     try:
-        value = json.loads(line)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # what could not be written again is refused
+        json.dumps(value, allow_nan=False)  # what could not be written again is refused
     except RecursionError:
         raise InputError("the JSON is nested too deeply", path=name, line=number) from None
-    except UnicodeEncodeError:
-        raise InputError("an escape \\uD800 to \\uDFFF without its other half", path=name, line=number) from None
     except ValueError as error:
-        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        raise InputError(f"not valid JSON ({detail})", path=name, line=number) from None
-    if not isinstance(value, dict):
-        raise InputError(f"the line is not a JSON object but {shown(value)}", path=name, line=number)
+        raise InputError(f"not valid JSON ({error})", path=name, line=number) from None
     return value

@@ -157,28 +157,45 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number, object) of a file with one JSON object a line.
 
     Raises:
-      InputError: a line that is not a JSON object or holds half a surrogate pair, or as in `read_lines`.
+      InputError: as in `object_of` and in `read_lines`.
     """
     for number, line in read_lines(path):
+        yield number, object_of(line, path, number)
+
+
+def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
+    """The JSON object in a line.
+
+    Raises:
+      InputError: it is not a JSON object, names a key twice, or holds half a surrogate pair; names `path` and line `number`.
+    """
+    try:
+        value = json.loads(line, object_pairs_hook=_with_keys_once)
+    except RecursionError:
+        raise InputError("the JSON is nested too deeply", path=path, line=number) from None
+    except ValueError as error:
+        # A number of thousands of digits raises a plain ValueError, which has no `msg`.
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        raise InputError(f"not valid JSON ({detail})", path=path, line=number) from None
+    if not isinstance(value, dict):
+        raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number)
+    if "\\u" in line:
+        # An escape can spell half a surrogate pair, which no file could hold again.
         try:
-            value = json.loads(line)
-        except RecursionError:
-            raise InputError("the JSON is nested too deeply", path=path, line=number) from None
-        except ValueError as error:
-            # A number of thousands of digits raises a plain ValueError, which has no `msg`.
-            detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-            raise InputError(f"not valid JSON ({detail})", path=path, line=number) from None
-        if not isinstance(value, dict):
-            raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number)
-        if "\\u" in line:
-            # An escape can spell half a surrogate pair, which no file could hold again.
-            try:
-                json.dumps(value, ensure_ascii=False).encode()
-            except UnicodeEncodeError:
-                raise InputError(
-                    "an escape \\uD800 to \\uDFFF without its other half", path=path, line=number
-                ) from None
-        yield number, value
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError("an escape \\uD800 to \\uDFFF without its other half", path=path, line=number) from None
+    return value
+
+
+def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; of a key that comes twice Python would keep the last without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise ValueError(f"the key {shown(twice)} stands in it twice")
+    return found
 
 
 def text_of(record: dict[str, Any], key: str, path: Path, line: int) -> str:
