@@ -75,6 +75,7 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
     [
         ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 column where the header names 2"),
         ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the header names 2"),
+        ("in.tsv", b"text_a\ttext_b\ra\tb\r", ":1: its lines end in carriage returns alone; save it with line feeds"),
         ("in.tsv", b"text_a\tlabel\na\tb\n", ":1: the header has no column text_b"),
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
         ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),

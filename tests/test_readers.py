@@ -97,6 +97,21 @@ def test_own_ranking_regression_and_classification_of_the_same_file(tmp_path):
     assert classes.labels == ["1", "0"] and classes.groups is None
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("text_a\ttext_b\tlabel\ra\tb\tx\r".encode(), "its lines end in carriage returns alone; save it with line feeds"),
+        ("text_a\ttext_b\tlabel\na\tb\tx\n".encode("utf-16-le"), "the file is UTF-16; save it as UTF-8"),
+        ("text_a\ttext_b\tlabel\na\tb\tx\n".encode("utf-16-be"), "the file is UTF-16; save it as UTF-8"),
+    ],
+)
+def test_line_ends_and_encodings_of_elsewhere_are_named(tmp_path, content, problem):
+    path = tmp_path / "a.tsv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"a.tsv:1: {problem}"):
+        own.read(path, "classification")
+
+
 def test_own_columns_in_any_order_among_others(tmp_path):
     path = write(tmp_path, "train.tsv", "id\tlabel\ttext_b\ttext_a\n7\t yes \tb\ta\n8\tno\td\tc\n")
     assert columns(own.read(path, "classification")) == [("a", "b", "yes"), ("c", "d", "no")]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.readers.lines import decode_lines, object_of, shown
+from jaxmatch.data.readers.lines import decode_lines, object_of, refuse_carriage_returns, shown
 from jaxmatch.errors import InputError
 
 TEXTS = ("text_a", "text_b")
@@ -61,6 +61,7 @@ def _table_rows(
     columns = [column.strip() for column in header.split("\t")]
     missing = [key for key in TEXTS if key not in columns]
     if missing:
+        refuse_carriage_returns(header, name)
         raise InputError(
             f"the header has no column {missing[0]}", path=name, line=1,
             remedy="the first line must name text_a and text_b, separated by tabs",

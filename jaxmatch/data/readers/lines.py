@@ -131,6 +131,7 @@ def read_table(
             raise InputError(f"the header names column {shown(name)} twice", path=path, line=1)
     missing = [name for name in required if name not in names]
     if missing:
+        refuse_carriage_returns(first[1], path)
         raise InputError(
             f"the header has no column {_names(missing)}; it has {_names(names)}",
             path=path,
@@ -151,6 +152,16 @@ def read_table(
             yield number, columns
 
     return names, rows()
+
+
+def refuse_carriage_returns(header: str, path: Path | str) -> None:
+    """Says of a file whose header is not one what is wrong, if it is the line ends of an old Mac.
+
+    Raises:
+      InputError: the header holds carriage returns.
+    """
+    if "\r" in header:
+        raise InputError("its lines end in carriage returns alone", path=path, line=1, remedy="save it with line feeds")
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
