@@ -7,8 +7,9 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.plan import Plan
-from jaxmatch.experiments.records import ANEW, placed, read_record
+from jaxmatch.experiments.records import placed, read_record
 from jaxmatch.experiments.tables import Published, TableLayout
+from jaxmatch.experiments.tables.fields import ANEW
 from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import read_json, write_json
 

@@ -16,7 +16,7 @@ from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.sweep import Run
-from jaxmatch.experiments.tables.fields import check_curve, check_record
+from jaxmatch.experiments.tables.fields import ANEW, check_curve, check_record
 from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.files import read_json
 from jaxmatch.models import count_parameters
@@ -24,7 +24,6 @@ from jaxmatch.training.cohort import RunResult
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FORMAT = 1
-ANEW = "remove the run's folder and run the sweep again"
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
 
 

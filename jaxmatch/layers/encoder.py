@@ -16,7 +16,7 @@ class ConvolutionalEncoder(nn.Module):
       features: number of outputs, shared evenly among the kernel sizes.
       layers: number of convolutions on top of each other.
       kernel_sizes: widths of the convolutions of a layer, side by side; odd.
-      dropout_placement: a key of layers/dropout.py's `PLACEMENTS`.
+      dropout_placement: one of layers/dropout.py's `PLACEMENTS`.
       weight_normalization, precision: as in layers/convolution.py.
     """
 

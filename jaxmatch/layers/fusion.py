@@ -16,7 +16,7 @@ class FullFusion(nn.Module):
 
     Arguments:
       features: the model's hidden size.
-      dropout_placement: a key of layers/dropout.py's `PLACEMENTS`.
+      dropout_placement: one of layers/dropout.py's `PLACEMENTS`.
       weight_normalization, precision: as in layers/dense.py.
     """
 

@@ -37,7 +37,7 @@ _DATA_FIELDS: dict[str, tuple[type, ...]] = {
     "vectors": (str, type(None)),
 }
 _MISSING = object()
-_REMEDY = "delete the run's folder and run the sweep again"
+ANEW = "remove the run's folder and run the sweep again"
 
 
 def _name(record: Mapping, position: int) -> str:
@@ -49,10 +49,10 @@ def _check_fields(record: Mapping, fields: Mapping[str, tuple[type, ...]], name:
     for field, kinds in fields.items():
         value = record.get(field, _MISSING)
         if value is _MISSING:
-            raise InputError(f"{name} has no field {prefix + field!r}", remedy=_REMEDY)
+            raise InputError(f"{name} has no field {prefix + field!r}", remedy=ANEW)
         if not isinstance(value, kinds) or isinstance(value, bool):
             shown = json.dumps(value, default=str)[:60]
-            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=_REMEDY)
+            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=ANEW)
 
 
 def check_record(record: Any, position: int = 0) -> None:
@@ -97,7 +97,7 @@ def check_curve(record: Mapping) -> None:
     _check_fields(record, {"curve": (list,), "times": (Mapping,), "versions": (Mapping,), "selected_at_samples": (int, type(None))}, name)
     for entry in record["curve"]:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("dev"), Mapping) or not {"samples", "train_loss"} <= entry.keys():
-            raise InputError(f"{name}: field 'curve' is damaged", remedy=_REMEDY)
+            raise InputError(f"{name}: field 'curve' is damaged", remedy=ANEW)
 
 
 def scores_of(record: Mapping, part: str, name: str = "") -> Mapping[str, Any]:
