@@ -62,7 +62,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         data = pairs_of(LENGTH, 2 * BATCH, WORDS, DIMENSIONS, CLASSES, features)
         steps = Steps(config, data, replicas=1, length=LENGTH)
         training[name], answering[name] = steps.seconds, _answering(steps, data)
-        rows.append({"model": name, "parameters": steps.state.parameters.size})
+        rows.append({"model": name, "parameters": steps.lockstep.programs.flat.count})
     steps, answers = (timing.in_turn(candidates, settings.rounds) for candidates in (training, answering))
     for row in rows:
         row["step"] = timing.spread([1e3 * one for one in steps[row["model"]]])

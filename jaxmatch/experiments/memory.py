@@ -40,7 +40,7 @@ def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 def parameter_count(module: Any, dimensions: int) -> int:
     """How many numbers a model over `dimensions`-dimensional word vectors trains."""
-    return _state(module, dimensions)[0].parameters.size
+    return flattening(module, dimensions).count
 
 
 @functools.lru_cache(maxsize=256)

@@ -40,5 +40,8 @@ class Dropout(nn.Module):
         dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
         extents = sizes(parts)
         levels = random_levels(self.make_rng("dropout"), (*parts[0].shape[:-1], sum(extents)))
-        kept, scale = levels >= dropped_levels.astype(jnp.uint16), _LEVELS / (_LEVELS - dropped_levels)
-        return tuple(jnp.where(own, part * scale, 0.0) for own, part in zip(split(kept, extents), parts, strict=True))
+        least, scale = dropped_levels.astype(jnp.uint16), _LEVELS / (_LEVELS - dropped_levels)
+        # Compared part by part: cut from one comparison, XLA's CPU compiler reads the rate anew for each number and does not vectorise.
+        return tuple(
+            jnp.where(own >= least, part * scale, 0.0) for own, part in zip(split(levels, extents), parts, strict=True)
+        )

@@ -215,7 +215,7 @@ class Lstm(nn.Module):
         input_kernel = self.param("input_kernel", of_inputs, (inputs, directions, _GATES, features), jnp.float32)
         kernel = self.param("recurrent_kernel", of_states, (directions, features, _GATES, features), jnp.float32)
         bias = self.param("bias", start_of_bias, (directions, _GATES, features), jnp.float32)
-        input_kernels = [input_kernel[:, direction].reshape(inputs, -1) for direction in range(directions)]
+        input_kernels = [one.reshape(inputs, -1) for one in split(input_kernel, [1] * directions, axis=1)]
         return input_kernels, kernel.reshape(directions, features, -1), bias.reshape(directions, -1)
 
     @nn.compact

@@ -326,7 +326,12 @@ class Cohort:
             return state, best
         arrays, notes = restored
         self._epoch, self._index = notes["epoch"], notes["index"]
-        state, best = arrays["state"], arrays["best"]
+        # Older versions kept parameters and moments without the zeros behind them.
+        flat = self.lockstep.programs.flat
+        state, best = jax.tree.map(
+            lambda leaf: flat.lengthened(leaf) if leaf.ndim > 1 and leaf.shape[-1] == flat.count else leaf,
+            (arrays["state"], arrays["best"]),
+        )
         slots = np.asarray(notes["slots"])
         if notes.get("devices", self.lockstep.device_count) == self.lockstep.device_count:
             self.lockstep.slots = slots
