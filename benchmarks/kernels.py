@@ -21,14 +21,12 @@ from pathlib import Path
 
 import jax
 
-from benchmarks.memory_worker import pairs_of
+from benchmarks.items.models import random_pairs
 from benchmarks.steps import Steps
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.models import build
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-WORDS, DIMENSIONS, CLASSES = 10_000, 300, 3
 # Of the compiled program, as the compiler names its files and the profiler what it sees of products.
 PROGRAM = "train_step"
 PRODUCTS = ("dot", "ynn_fusion")
@@ -112,9 +110,7 @@ def main() -> None:
         parser.error(f"this is about a CPU, and JAX_PLATFORMS is {jax.config.jax_platforms}")
     overrides = {"training.batch_size": arguments.batch, **dotted["config"]}
     config = with_overrides(load_config(CONFIGS / f"{arguments.config}.py"), overrides)
-    module = build(config.model.to_dict(), outputs=CLASSES)
-    features = module.takes_characters or bool(module.token_features)
-    data = pairs_of(arguments.length, 2 * arguments.batch, WORDS, DIMENSIONS, CLASSES, features)
+    data = random_pairs(config, arguments.length)
     with tempfile.TemporaryDirectory() as scratch:
         # Read when the first program is compiled. What comes out of a cache is not compiled, and leaves no files.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={scratch}"
@@ -123,7 +119,7 @@ def main() -> None:
         events = _traced(Steps(config, data, replicas=1, length=arguments.length), arguments.steps, Path(scratch) / "trace")
         texts = [path.read_text() for path in Path(scratch).glob(f"*{PROGRAM}*.ir-with-opt.ll")]
     found, products = kernels(vectorised(texts), events, arguments.steps)
-    print(f"{arguments.config}, batch {arguments.batch}, {arguments.length} tokens, jax {jax.__version__}")
+    print(f"{arguments.config}, batch {config.training.batch_size}, {arguments.length} tokens, jax {jax.__version__}")
     print("\n".join(report(found, products, arguments.rows)))
 
 

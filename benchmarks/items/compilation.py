@@ -35,7 +35,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         row = {"model": name, "seconds": seconds, "planned": needs.of(REPLICAS) / REPLICAS / 2**20}
         held = compiled_bytes(executable)
         if held is not None:
-            best = 4 * memory.parameter_count(module, DIMENSIONS)  # which a cohort keeps beside
+            best = needs.parameters  # which a cohort keeps beside
             row["memory"] = (held / REPLICAS + best) / 2**20
         row["goal"] = GOAL if jax.default_backend() == "cpu" else ""
         rows.append(row)

@@ -52,14 +52,19 @@ def config_of(settings: Settings, name: str, changes: dict[str, Any]) -> ConfigD
     return settings.config(name, **{"training__batch_size": BATCH, **changes})
 
 
+def random_pairs(config: ConfigDict, length: int) -> EncodedData:
+    """Twice as many random pairs as a batch has, with what the config's model takes of a word besides its vector."""
+    module = build(config.model.to_dict(), outputs=CLASSES)
+    features = module.takes_characters or bool(module.token_features)
+    return pairs_of(length, 2 * config.training.batch_size, WORDS, DIMENSIONS, CLASSES, features)
+
+
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for every model; training steps of all are timed in turn, and then answers of all."""
     rows, training, answering = [], {}, {}
     for name, config_name, changes in models_of(settings):
         config = config_of(settings, config_name, changes)
-        module = build(config.model.to_dict(), outputs=CLASSES)
-        features = module.takes_characters or bool(module.token_features)
-        data = pairs_of(LENGTH, 2 * BATCH, WORDS, DIMENSIONS, CLASSES, features)
+        data = random_pairs(config, LENGTH)
         steps = Steps(config, data, replicas=1, length=LENGTH)
         training[name], answering[name] = steps.seconds, _answering(steps, data)
         rows.append({"model": name, "parameters": steps.lockstep.programs.flat.count})

@@ -115,7 +115,7 @@ class Needs:
 
     Attributes:
       step: bytes that a step of one replica, or its answer in an evaluation, holds beside its state, at the largest shape.
-      parameters: bytes of one replica's parameters.
+      parameters: bytes of one replica's parameters, with the zeros behind them (training/step.py).
       most: how many are computed side by side (training/replicas.py).
     """
 
@@ -156,7 +156,7 @@ def needs(
     most = most_at_once(max(batch for batch, _ in shapes), platform)
     if most is None:  # where replicas take turns, an evaluation holds the answers of few
         step = max([step, *(answer_bytes(module, task, dimensions, *shape) for shape in answered)])
-    return Needs(step, 4 * parameter_count(module, dimensions), most)
+    return Needs(step, 4 * flattening(module, dimensions).length, most)
 
 
 def shared_bytes(data: EncodedData) -> int:
