@@ -1,18 +1,100 @@
-"""Writes that either happen whole or not at all."""
+"""Writes that either happen whole or not at all.
+
+What is being written has a scratch name, `.NAME.PID.HEX.partial`, and its writer holds a lock on it (flock(2), which the system
+frees when a process ends, however it ends). `remove_abandoned` removes those that nobody holds.
+"""
 
 import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked, so nothing counts as abandoned
+    fcntl = None
+
+_SCRATCH = re.compile(r"\..*\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
+# A file name holds up to 255 bytes; a scratch name needs 30 of them for itself.
+_MOST_BYTES = 200
+
 
 def _scratch_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    name = os.fsencode(path.name)[:_MOST_BYTES].decode(errors="ignore")
+    return path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+
+
+def _hold(scratch: Path) -> int | None:
+    """Locks a new scratch file or folder: the descriptor to close in the end, or None where the system has no locks.
+
+    Raises:
+      FileNotFoundError: `remove_abandoned` was quicker.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(scratch, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.stat(scratch)  # whoever removes it, does so under the lock
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextlib.contextmanager
+def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any]) -> Iterator[tuple[Path, Any]]:
+    """Yields a scratch path for `path` and what `make` made there; it is locked until the block ends."""
+    while True:
+        scratch = _scratch_name(path)
+        with _named(target):
+            made = make(scratch)
+        try:
+            descriptor = _hold(scratch)
+            break
+        except FileNotFoundError:
+            if made is not None:
+                made.close()
+    try:
+        yield scratch, made
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def remove_abandoned(folder: str | os.PathLike) -> None:
+    """Removes the scratch files and folders in a folder whose writers are gone, on this machine or on another.
+
+    Those of a live process stay, and so does everything where the file system has no locks. A folder that is missing has none.
+    """
+    if fcntl is None:
+        return
+    try:
+        names = [name for name in os.listdir(folder) if _SCRATCH.fullmatch(name)]
+    except OSError:
+        return
+    for name in names:
+        path = Path(folder) / name
+        # A live writer holds the lock; one that is done has renamed what it wrote.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                kind = os.fstat(descriptor).st_mode
+                if stat.S_ISDIR(kind):
+                    shutil.rmtree(path, ignore_errors=True)
+                elif stat.S_ISREG(kind):
+                    os.unlink(path)
+            finally:
+                os.close(descriptor)
 
 
 def _flush_folder(folder: Path) -> None:
@@ -37,38 +119,68 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _named(path: str | os.PathLike) -> Iterator[None]:
-    """Has an OSError name `path`, not the scratch file, of which nobody knows."""
+def _named(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[None]:
+    """Has an OSError name `path`, not the scratch file, of which nobody knows.
+
+    Arguments:
+      path: what is being written.
+      scratch: a folder: only errors of what is in it, and those without a name, are renamed.
+    """
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        place = str(path)
+        if scratch is not None and error.filename is not None:
+            name = os.fsdecode(error.filename)
+            if not name.startswith(str(scratch)):
+                raise
+            place += name.removeprefix(str(scratch))
+        code = error.errno or errno.EIO
+        # NumPy does not tell why a write stopped half-way.
+        raise OSError(code, error.strerror or f"not all of it could be written ({error})", place) from error
+
+
+def _keep_owner_and_mode(descriptor: int, path: Path) -> None:
+    """Gives a scratch file the mode and, as far as allowed, the owner of the file that it will replace."""
+    try:
+        old, new = os.stat(path), os.fstat(descriptor)
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(OSError, AttributeError):  # Windows has neither
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+    with contextlib.suppress(OSError, AttributeError):
+        os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 @contextlib.contextmanager
 def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
     """Yields a binary file to write; it becomes `target` when the block ends well, and vanishes when it does not.
 
-    What is there and is no plain file (a pipe, a terminal) is written at once.
+    The mode of a file that is replaced is kept. What is there and is no plain file (a pipe, a terminal) is written at once.
+
+    Raises:
+      OSError: it cannot be written; the error names `target`.
     """
-    path = Path(target).resolve()  # a link is followed, not replaced
+    path = Path(os.path.realpath(target))  # a link is followed, not replaced
+    if path.is_symlink():  # what realpath could not follow
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(target))
     if path.exists() and not path.is_file():
         with naming(target), open(path, "wb") as file:
             yield file
         return
-    scratch = _scratch_name(path)
-    try:
-        with _named(target):
-            file = open(scratch, "xb")
-        with naming(target), file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with _named(target):
-            os.replace(scratch, path)
-        _flush_folder(path.parent)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with _scratch(path, target, lambda scratch: open(scratch, "xb")) as (scratch, file):
+        try:
+            with naming(target), file:
+                _keep_owner_and_mode(file.fileno(), path)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            with _named(target):
+                os.replace(scratch, path)
+            _flush_folder(path.parent)
+        finally:
+            scratch.unlink(missing_ok=True)
 
 
 def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
@@ -97,31 +209,38 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 @contextlib.contextmanager
-def directory_atomically(path: str | os.PathLike) -> Iterator[Path]:
-    """Yields an empty folder that becomes `path` when the block ends well and vanishes when it does not.
+def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
+    """Yields an empty folder that becomes `target` when the block ends well and vanishes when it does not.
 
-    A folder that is already at `path` is replaced.
+    A folder that is already there is replaced.
+
+    Raises:
+      OSError: it cannot be written, a link leads nowhere, or what is there is no folder; the error names `target`.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(target))
+    if Path(target).is_symlink():
+        os.stat(target)  # raises for one that leads nowhere
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = _scratch_name(path)
-    with _named(path):
-        scratch.mkdir()
-    try:
-        with naming(path):
-            yield scratch
-        for file in scratch.rglob("*"):
-            if file.is_file():
-                with open(file, "rb") as opened:
-                    os.fsync(opened.fileno())
-        if path.exists():
-            # A folder cannot be renamed over a full one; the old one steps aside first.
-            old = _scratch_name(path)
-            os.replace(path, old)
-            os.replace(scratch, path)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(scratch, path)
-        _flush_folder(path.parent)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with _scratch(path, target, Path.mkdir) as (scratch, _):
+        try:
+            with _named(target, scratch):
+                yield scratch
+                for file in scratch.rglob("*"):
+                    if file.is_file():
+                        with open(file, "rb") as opened:
+                            os.fsync(opened.fileno())
+            with _named(target):
+                if path.exists():
+                    # A folder cannot be renamed over a full one; the old one steps aside first.
+                    old = _scratch_name(path)
+                    shutil.copymode(path, scratch)
+                    os.replace(path, old)
+                    os.replace(scratch, path)
+                    shutil.rmtree(old, ignore_errors=True)
+                else:
+                    os.replace(scratch, path)
+            _flush_folder(path.parent)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)

@@ -1,11 +1,18 @@
 """Files appear whole or not at all, and what stood in their place stays what it was."""
 
+import errno
 import os
+import resource
+import signal
+import subprocess
+import sys
 import threading
 
+import numpy as np
 import pytest
 
-from jaxmatch.files import open_atomically, write_atomically
+from jaxmatch import files
+from jaxmatch.files import directory_atomically, open_atomically, remove_abandoned, write_atomically
 
 
 def test_a_file_is_replaced_when_the_block_ends_well(tmp_path):
@@ -50,3 +57,136 @@ def test_what_cannot_be_written_is_named(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, open_atomically(tmp_path / "missing" / "one.txt"):
         pass
     assert caught.value.filename == str(tmp_path / "missing" / "one.txt")
+
+
+def test_a_loop_of_links_is_one_error_and_stays(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for write in (open_atomically, directory_atomically):
+        with pytest.raises(OSError) as caught, write(tmp_path / "a"):
+            pass
+        assert (caught.value.errno, caught.value.filename) == (errno.ELOOP, str(tmp_path / "a"))
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["n" * 244 + "m", "é" * 120 + ".json"])
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path, name):
+    write_atomically(tmp_path / name, "all of it")
+    with directory_atomically(tmp_path / name[::-1]) as folder:
+        assert len(os.fsencode(folder.name)) <= 255
+    assert sorted(os.listdir(tmp_path)) == sorted([name, name[::-1]])
+
+
+def test_the_mode_of_a_replaced_file_is_kept_and_a_new_one_follows_the_umask(tmp_path):
+    path, folder = tmp_path / "secret", tmp_path / "folder"
+    path.touch(0o600)
+    folder.mkdir(0o700)
+    with open_atomically(path) as file:
+        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600  # from the first byte on
+        file.write(b"new")
+    with directory_atomically(folder):
+        pass
+    umask = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "new", "")
+    finally:
+        os.umask(umask)
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("secret", "folder", "new")}
+    assert modes == {"secret": 0o600, "folder": 0o700, "new": 0o640}
+
+
+@pytest.mark.parametrize("write", [
+    lambda path: write_atomically(path / "it", b"x" * 100_000),
+    lambda path: _save_array(path / "it"),
+])  # fmt: skip
+def test_a_limit_of_file_size_names_the_target(tmp_path, write):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            write(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename.startswith(str(tmp_path / "it"))
+    assert caught.value.errno and caught.value.strerror
+    assert os.listdir(tmp_path) == []
+
+
+def _save_array(path):
+    with directory_atomically(path) as folder:
+        np.save(folder / "array.npy", np.zeros(100_000))
+
+
+def test_an_error_in_a_folder_names_the_folder_that_was_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, directory_atomically(tmp_path / "it") as folder:
+        (folder / "missing" / "file").touch()
+    assert caught.value.filename == str(tmp_path / "it" / "missing" / "file")
+    with pytest.raises(FileNotFoundError) as caught, directory_atomically(tmp_path / "it"):
+        open(tmp_path / "other")
+    assert caught.value.filename == str(tmp_path / "other")
+
+
+def test_a_folder_takes_no_file_s_place_and_follows_links(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError), directory_atomically(tmp_path / "file"):
+        pass
+    (tmp_path / "nowhere").symlink_to("missing")
+    with pytest.raises(FileNotFoundError), directory_atomically(tmp_path / "nowhere"):
+        pass
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "one").touch()
+    (tmp_path / "link").symlink_to("old")
+    with directory_atomically(tmp_path / "link") as folder:
+        (folder / "two").touch()
+    assert os.listdir(tmp_path / "old") == ["two"] and (tmp_path / "link").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "nowhere", "old"]
+
+
+WRITER = """
+import sys, time
+from jaxmatch.files import directory_atomically, open_atomically
+with open_atomically(sys.argv[1] + "/file") as file, directory_atomically(sys.argv[1] + "/folder") as folder:
+    (folder / "part").touch()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        assert all(writer.stdout.readline() == b"writing\n" for writer in writers)
+        (tmp_path / ".notes.partial").touch()
+        (tmp_path / ".link.1.ab.partial").symlink_to(".notes.partial")
+        with open_atomically(tmp_path / "own"), directory_atomically(tmp_path / "own folder"):
+            remove_abandoned(tmp_path)
+            assert len(os.listdir(tmp_path)) == 8
+        writers[0].send_signal(signal.SIGKILL)
+        writers[0].wait()
+        remove_abandoned(tmp_path)
+        left = {name for name in os.listdir(tmp_path) if f".{writers[0].pid}." in name}
+        assert not left and len([name for name in os.listdir(tmp_path) if f".{writers[1].pid}." in name]) == 2
+        assert (tmp_path / ".notes.partial").exists() and (tmp_path / ".link.1.ab.partial").is_symlink()
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    remove_abandoned(tmp_path / "missing")
+
+
+def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
+    hold, removed = files._hold, []
+
+    def hold_too_late(scratch):
+        if len(removed) < 2:
+            removed.append(scratch)
+            remove_abandoned(tmp_path)
+        return hold(scratch)
+
+    monkeypatch.setattr(files, "_hold", hold_too_late)
+    write_atomically(tmp_path / "file", "all of it")
+    removed.clear()
+    with directory_atomically(tmp_path / "folder") as folder:
+        (folder / "part").touch()
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+    assert (tmp_path / "file").read_text() == "all of it" and os.listdir(tmp_path / "folder") == ["part"]
