@@ -1,0 +1,26 @@
+"""Faults of what is planned: grids, cohorts, memory, halving, tuning; and of the programs that answer."""
+
+_PLAN, _MEMORY, _SWEEP = (f"jaxmatch/experiments/{name}.py" for name in ("plan", "memory", "sweep"))
+_HALVING, _TUNING = "jaxmatch/experiments/halving.py", "jaxmatch/experiments/tuning.py"
+_WORDS = "jaxmatch/models/word_products.py"
+
+MUTANTS = [
+    (_PLAN, "if name in names:", "if False:", ["tests/test_sweep.py", "tests/test_launch_refusals.py"]),
+    (_PLAN, "range(0, len(runs), fit)", "range(0, len(runs), len(runs))", ["tests/test_sweep.py", "tests/test_memory.py"]),
+    (_PLAN, "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_sweep.py", "tests/test_memory.py"]),
+    (_PLAN, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_sweep.py", "tests/test_memory.py", "tests/test_evaluation_times.py"]),
+    (_MEMORY, "COPIES_OF_PARAMETERS = 4", "COPIES_OF_PARAMETERS = 3", ["tests/test_memory.py"]),
+    (_MEMORY, "if len(line) != 3 or", "if len(line) != 2 or", ["tests/test_memory.py"]),
+    (_SWEEP, "f\"{_hash({'settings': self._said(), 'data': fingerprint})}-seed{self.seed}\"", "f\"{_hash({'settings': self._said()})}-seed{self.seed}\"",
+     ["tests/test_sweep.py"]),
+    (_SWEEP, "{**settings, **place}", "{**place, **settings}", ["tests/test_sweep.py", "tests/test_tuning.py"]),
+    (_SWEEP, "if len(set(self.seeds)) < len(self.seeds):", "if False:", ["tests/test_sweep.py"]),
+    (_HALVING, "sign = -1 if HIGHER_IS_BETTER[score] else 1", "sign = 1 if HIGHER_IS_BETTER[score] else -1", ["tests/test_halving.py"]),
+    (_HALVING, "if entry[\"samples\"] <= samples]", "]", ["tests/test_halving.py"]),
+    (_HALVING, "if diverged_at is not None and diverged_at < samples:", "if False:", ["tests/test_halving.py"]),
+    (_TUNING, "each[0] if HIGHER_IS_BETTER[name] else -each[0]", "each[0]", ["tests/test_tuning.py"]),
+    (_TUNING, "first = max(choice.seeds) + 1", "first = min(choice.seeds)", ["tests/test_tuning.py"]),
+    (_WORDS, "known[:, columns] - found if product.vectors.less else found", "found", ["tests/test_word_products.py"]),
+    (_WORDS, "return [self.products[0].vectors.mix, *own] if tokens < dimensions else []",
+     "return [self.products[0].vectors.mix, *own]", ["tests/test_word_products.py"]),
+]

@@ -1,0 +1,3 @@
+"""Faults of training."""
+
+MUTANTS = []

@@ -1,0 +1,46 @@
+"""The tables of faults fit the code, and the command that applies them tells a caught fault from one that survives."""
+
+from pathlib import Path
+
+import pytest
+from mutants import Mutant, all_mutants
+from mutants.__main__ import verdict
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_fault_fits_its_file_and_names_tests_that_exist():
+    mutants = all_mutants()
+    assert len(mutants) >= 75
+    assert len(set(mutants)) == len(mutants)
+    for mutant in mutants:
+        compile(mutant.applied(ROOT), mutant.file, "exec")
+        assert mutant.before != mutant.after and mutant.tests
+        for test in mutant.tests:
+            file, _, name = test.partition("::")
+            name = name.partition("[")[0]
+            assert (ROOT / file).is_file(), test
+            assert not name or f"def {name}(" in (ROOT / file).read_text(), test
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("a + b", "a - b", "caught"),
+        ("a * b", "a / b", "survived"),
+        ("return a + b", "return (", "not run (pytest's exit status 2)"),
+    ],
+)
+def test_a_fault_is_caught_survives_or_breaks_the_tests(tmp_path, before, after, said):
+    module = tmp_path / "sums.py"
+    module.write_text("def plus(a, b):\n    return a + b\n\n\ndef times(a, b):\n    return a * b\n")
+    (tmp_path / "test_sums.py").write_text("import sums\n\n\ndef test_plus():\n    assert sums.plus(1, 2) == 3\n")
+    original = module.read_text()
+    assert verdict(tmp_path, Mutant("sums.py", before, after, ("test_sums.py",))) == said
+    assert module.read_text() == original
+
+
+def test_a_fault_that_does_not_fit_is_an_error(tmp_path):
+    (tmp_path / "sums.py").write_text("a + b + a + b")
+    with pytest.raises(ValueError, match="occurs 2 times"):
+        Mutant("sums.py", "a + b", "a - b", ("test_sums.py",)).applied(tmp_path)
