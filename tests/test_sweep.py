@@ -50,6 +50,12 @@ def test_every_variant_meets_the_whole_grid():
     assert all(list(run.overrides) == ["model.blocks"] for run in runs)
 
 
+def test_a_grid_goes_before_what_a_variant_sets():
+    runs = a_sweep({"model.blocks": (1, 2)}, variants={"deep": {"model.blocks": 5}}).runs()
+    assert [run.config.model.blocks for run in runs] == [1, 2]
+    assert [run.overrides for run in runs] == [{"model.blocks": 1}, {"model.blocks": 2}]
+
+
 def test_values_may_come_as_a_range_or_an_array():
     swept = a_sweep({"model.blocks": range(1, 3), "optimizer.learning_rate": np.array([0.5, 0.25])}, seeds=range(2))
     assert (swept.grid, swept.seeds) == ({"model.blocks": (1, 2), "optimizer.learning_rate": (0.5, 0.25)}, (0, 1))
