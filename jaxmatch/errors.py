@@ -2,12 +2,14 @@
 
 import os
 
+from jaxmatch.printable import printable
+
 
 class InputError(ValueError):
     """What the user gave cannot be used: a file, a line of it, a setting, a name.
 
     Its text is one line that says which file, which line, what is wrong and what to do, so that a program
-    can print it without a traceback and exit with status 2.
+    can print it without a traceback and exit with status 2. Control characters in it are escaped.
 
     Arguments:
       problem: what is wrong.
@@ -25,6 +27,6 @@ class InputError(ValueError):
         remedy: str | None = None,
     ):
         self.problem, self.path, self.line, self.remedy = problem, path, line, remedy
-        place = "" if path is None else f"{os.fspath(path)}: " if line is None else f"{os.fspath(path)}:{line}: "
-        text = f"{place}{problem}" + (f"; {remedy}" if remedy else "")
-        super().__init__(" ".join(text.split()))
+        place = "" if path is None else f"{printable(os.fspath(path))}: " if line is None else f"{printable(os.fspath(path))}:{line}: "
+        text = f"{problem}" + (f"; {remedy}" if remedy else "")
+        super().__init__(place + printable(" ".join(text.split())))

@@ -17,6 +17,8 @@ from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.main import SUBCOMMANDS, main
 from jaxmatch.errors import InputError
 
+RESULTS = Path(__file__).parent.parent / "results"
+
 
 @pytest.fixture
 def launch(monkeypatch):
@@ -171,6 +173,14 @@ def _raising(error):
         (BrokenPipeError(), 141, ""),
         (OSError(28, "No space left", "a.json"), 2, "jaxmatch: a.json: No space left; make room, and give the same command again\n"),
         (OSError(28, "No space left"), 2, "jaxmatch: No space left; make room, and give the same command again\n"),
+        (
+            OSError(122, "Disk quota exceeded", "a.json"), 2,
+            "jaxmatch: a.json: Disk quota exceeded; make room, or have the quota raised, and give the same command again\n",
+        ),
+        (
+            OSError(27, "File too large", b"a\x1b.json"), 2,
+            "jaxmatch: a\\x1b.json: File too large; raise the limit of a file's size (ulimit -f), and give the same command again\n",
+        ),
         (MemoryError(), 2, "jaxmatch: the memory of this machine does not suffice; free some, or give it less at once\n"),
         (
             RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 2,
@@ -251,14 +261,58 @@ def test_data_check_knows_a_misspelt_name(capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
-def test_output_that_cannot_be_written_is_one_line():
+@pytest.mark.parametrize("words", [["table", RESULTS / "quickstart"], ["report", RESULTS / "quickstart", "--output", "-"], ["--help"], ["--version"]])
+def test_output_that_cannot_be_written_is_one_line(words):
     with open("/dev/full", "wb") as full:
         ended = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "jaxmatch", "table", str(Path(__file__).parent.parent / "results" / "quickstart")],
+            [sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)],
             stdout=full,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)},
             text=True,
         )
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert ended.stderr.startswith("jaxmatch: ") and "make room" in ended.stderr
+    assert ended.stderr.startswith("jaxmatch: standard output: ") and "make room" in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_a_failing_command_does_not_complain_of_its_output_too():
+    code = (
+        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from jaxmatch.experiments import launch\n"
+        "def table(*_): print('a line'); raise InputError('it fails')\n"
+        "launch.table = table; sys.exit(main(['table', 'out']))"
+    )
+    package = str(Path(jaxmatch.__file__).parent.parent)
+    with open("/dev/full", "wb") as full:
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        ended = subprocess.run([sys.executable, "-c", code], cwd=package, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (2, "jaxmatch: it fails\n")
+
+
+def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys):
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdout", None)
+        assert main(["sweep", "a.py"]) == 2
+    assert capsys.readouterr().err == "jaxmatch: standard output is closed; give it a file or a pipe; /dev/null will do\n"
+    assert not launch.calls
+
+
+def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
+    resource = pytest.importorskip("resource")
+    done = _command(
+        "report", RESULTS / "quickstart", "--output", tmp_path / "page.html", text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ") and "raise the limit of a file's size" in done.stderr
+    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_words_of_a_wrong_command_line_are_escaped(launch, capsys):
+    for words in (["train", "a.py", "--x\x1b[2J\n\u202e"], ["table", "a", "--format", "\x1b]0;\x07"], ["\x9b"], ["train", "--config.\x1b.=1"]):
+        try:
+            assert main(words) == 2
+        except SystemExit as end:
+            assert end.code == 2
+        err = capsys.readouterr().err
+        assert not set(err) & set("\x1b\x07\x9b\u202e") and "\\x" in err

@@ -15,6 +15,7 @@ from typing import Any
 from jaxmatch.analysis.drawings import KINDS
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_atomically, write_json
+from jaxmatch.plain_file import check_plain_file
 
 # No clock and no random names in the files.
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
@@ -73,6 +74,7 @@ def redraw(source: Path, folder: Path) -> list[Path]:
     Raises:
       InputError: the file cannot be read or holds something else, or matplotlib is not installed.
     """
+    check_plain_file(source, "give a JSON file written beside a figure")
     try:
         data = read_json(source)
     except (OSError, ValueError) as error:

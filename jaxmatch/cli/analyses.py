@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from jaxmatch.cli import ensemble, inspect, occlusion
+from jaxmatch.cli.output import show
 
 
 def run(workdir: Path, data_directory: str | None) -> None:
@@ -21,9 +22,9 @@ def run(workdir: Path, data_directory: str | None) -> None:
         return
     figures = workdir / "figures"
     for name, options in read_sweep_folder(workdir).analyses.items():
-        print()
+        show("")
         if name == "ensemble":
-            print(ensemble.text(workdir, data_directory, **options), end="")
+            show(ensemble.text(workdir, data_directory, **options), end="")
         elif name == "occlusion":
             occlusion.show(workdir, data_directory, figures, **options)
         else:

@@ -5,6 +5,8 @@
 
 import argparse
 
+from jaxmatch.cli.output import show
+
 HELP = "report what is in a data set, and what is wrong with it"
 
 
@@ -43,4 +45,4 @@ def run(arguments: argparse.Namespace) -> None:
         maximum_length=arguments.maximum_length,
         truncation_side=arguments.truncation_side,
     )
-    print(check(settings))
+    show(check(settings))

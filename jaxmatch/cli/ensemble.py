@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.cli import splits
+from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import FORMATS, records_of
 from jaxmatch.errors import InputError
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    print(text(arguments.directory, arguments.data_directory, arguments.split, arguments.format), end="")
+    show(text(arguments.directory, arguments.data_directory, arguments.split, arguments.format), end="")
 
 
 def text(directory: Path, data_directory: str | None, split: str = "test", format: str = "markdown") -> str:

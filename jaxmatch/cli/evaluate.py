@@ -8,11 +8,12 @@ lines with these keys.
 """
 
 import argparse
-import json
 import math
 from pathlib import Path
 
 from jaxmatch.cli import splits
+from jaxmatch.cli.output import show
+from jaxmatch.printable import printable, printable_json
 
 HELP = "score a run on dev, test or a file"
 
@@ -39,9 +40,9 @@ def run(arguments: argparse.Namespace) -> None:
     scores = score_split(matcher, split)
     if arguments.format == "json":
         defined = {key: value if math.isfinite(value) else None for key, value in scores.items()}
-        print(json.dumps({"run": str(arguments.run), "data": name, "pairs": len(split), "scores": defined}))
+        show(printable_json({"run": str(arguments.run), "data": name, "pairs": len(split), "scores": defined}))
     else:
-        print(f"{name}: {len(split):,} pair{'s' * (len(split) != 1)}")
+        show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
         width = max(map(len, scores))
         for key, value in scores.items():
-            print(f"{key:<{width}}  {value:.4f}")
+            show(f"{key:<{width}}  {value:.4f}")

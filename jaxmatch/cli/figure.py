@@ -14,7 +14,9 @@ share one figure. Of a timing's folder: parameters and times.
 import argparse
 from pathlib import Path
 
+from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
+from jaxmatch.printable import printable
 
 HELP = "draw curves of a sweep, or a figure again from its values"
 
@@ -50,4 +52,4 @@ def run(arguments: argparse.Namespace) -> None:
         written = figures.write(curves(records_of(source)), arguments.output, "curves")
     else:
         written = figures.redraw(source, arguments.output)
-    print("\n".join(map(str, written)))
+    show("\n".join(printable(str(file)) for file in written))

@@ -11,13 +11,14 @@ attention-SEED.json and so on, with the setting in front of the seed where there
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxmatch.cli.output import show as show_text
 from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
+from jaxmatch.printable import printable, printable_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,9 +70,9 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
         plain[name] = found.as_json() | ({"run": run.name} if sweep else {})
         parts.append("\n".join([f"run:    {run.name}"] * sweep + list(_lines(found))))
     if format == "json":
-        print(json.dumps(list(plain.values()) if sweep else plain["attention"], ensure_ascii=False))
+        show_text(printable_json(list(plain.values()) if sweep else plain["attention"]))
     else:
-        print("\n\n".join(parts))
+        show_text("\n\n".join(parts))
     # Last, for it needs matplotlib, and what was found is not to be lost without it.
     for name, values in plain.items() if output is not None else ():
         figures.write(values, output, name)
@@ -102,11 +103,11 @@ def _is_unicode(text: str) -> bool:
 
 
 def _lines(pair: PairAttention) -> Iterator[str]:
-    yield f"first:  {pair.text_a}"
-    yield f"second: {pair.text_b}"
+    yield f"first:  {printable(pair.text_a)}"
+    yield f"second: {printable(pair.text_b)}"
     if pair.prediction.score is None:
-        shares = ", ".join(f"{label} {share:.3f}" for label, share in pair.prediction.probabilities.items())
-        yield f"answer: {pair.prediction.label} ({shares})"
+        shares = ", ".join(f"{printable(label)} {share:.3f}" for label, share in pair.prediction.probabilities.items())
+        yield f"answer: {printable(pair.prediction.label)} ({shares})"
     else:
         yield f"answer: {pair.prediction.score:.4f}"
     for block in pair.blocks:
@@ -119,6 +120,7 @@ def _lines(pair: PairAttention) -> Iterator[str]:
 
 def _looks(tokens: Sequence[str], others: Sequence[str], weights: np.ndarray) -> Iterator[str]:
     """For each token the tokens of the other sentence that it looks at most."""
+    tokens, others = [printable(token) for token in tokens], [printable(token) for token in others]
     width = max(map(len, tokens))
     for token, row in zip(tokens, weights, strict=True):
         most = sorted(range(len(others)), key=lambda other: -row[other])[:NAMED]

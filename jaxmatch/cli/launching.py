@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
 
 INTERRUPTED = "interrupted; the same command goes on where it stopped"
@@ -72,4 +73,4 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
         smoke=arguments.smoke,
     )
     if text:
-        print(text)
+        show(text)

@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from jaxmatch.cli.main import main
+from jaxmatch.printable import printable
 
 
 def register(shell: Any) -> None:
@@ -29,7 +30,7 @@ def run(line: str) -> None:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"jaxmatch: {error}: {line}") from None
+        raise UsageError(printable(f"jaxmatch: {error}: {line}")) from None
     try:
         status = main(words)
     except SystemExit as end:  # argparse ends so, after --help too

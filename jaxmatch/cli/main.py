@@ -1,18 +1,23 @@
 """The `jaxmatch` command: finds the subcommand, and turns errors that are the user's to mend into one line."""
 
 import argparse
+import contextlib
 import errno
 import io
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import IO, Any
 
 from jaxmatch import __version__
 from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune
 from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.cli.output import OUTPUT
 from jaxmatch.errors import InputError
+from jaxmatch.files import naming
 from jaxmatch.huge_pages import start_again_with_huge_pages
+from jaxmatch.printable import printable
 
 # What a shell reports for a program that an interrupt or a closed pipe ended.
 INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
@@ -33,6 +38,13 @@ SUBCOMMANDS = {
     "data": data,
 }
 
+# What a write found no room in -> what to do.
+_NO_ROOM = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room, or have the quota raised",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+}
+
 # What JAX's errors that are the user's to mend have in common -> what is said instead.
 _OF_THE_DEVICE = {
     "RESOURCE_EXHAUSTED": "the memory of the device does not suffice; free some, or give it less at once",
@@ -40,8 +52,23 @@ _OF_THE_DEVICE = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors escape control characters of the words it names, and whose help fails where it cannot be written."""
+
+    def error(self, message: str) -> Any:
+        super().error(printable(" ".join(message.split())))
+
+    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+        if message and file is not None and file is sys.stdout:  # of other files argparse itself writes, and says nothing if it cannot
+            with naming(OUTPUT):
+                file.write(message)
+                file.flush()
+        else:
+            super()._print_message(message, file)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
         allow_abbrev=False,
@@ -59,15 +86,31 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _say(text: str) -> None:
-    print(f"jaxmatch: {text}", file=sys.stderr)
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # where standard error is full or closed, nobody can be told
+        sys.stderr.write(f"jaxmatch: {printable(text)}\n")
+        sys.stderr.flush()
 
 
 def _close_quietly() -> None:
-    """Whoever read our output has gone; what Python would still flush at exit must not complain."""
-    try:
+    """Nothing can be written to standard output any more; what Python would still flush at exit must not complain."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # not a real file: then there is nothing that could complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # not a real file: then there is nothing that could complain
-        pass
+
+
+def _flush_quietly() -> None:
+    """Writes what is still to be written to standard output; where that is impossible, nothing more is tried."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        _close_quietly()
+
+
+def _of_the_system(error: OSError) -> str:
+    """An error of the operating system in one line."""
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    remedy = _NO_ROOM.get(error.errno)
+    return f"{place}{error.strerror or error}" + (f"; {remedy}, and give the same command again" if remedy else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,8 +135,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kind, names = next((kind, names) for kind, names in dotted.items() if names)
             parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
         parsed.dotted, parsed.command_line = dotted, shlex.join(["jaxmatch", *words])
+        if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
+            raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
         module.run(parsed)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            with naming(OUTPUT):
+                sys.stdout.flush()
         return 0
     except InputError as error:
         _say(str(error))
@@ -116,14 +163,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno is None:  # not of the system
             raise
-        place = "" if error.filename is None else f"{error.filename}: "
-        try:
-            sys.stdout.flush()
-        except OSError:  # it is standard output that cannot be written
-            _close_quietly()
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        _say(f"{place}{error.strerror or error}{'; make room, and give the same command again' * full}")
+        _say(_of_the_system(error))
         return WRONG_INPUT
+    finally:
+        _flush_quietly()  # of a command that failed, too: else Python itself complains at exit
 
 
 def command() -> int:

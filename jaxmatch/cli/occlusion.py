@@ -13,15 +13,16 @@ trains what the figure needs and does all of this.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.cli import splits
+from jaxmatch.cli.output import note
+from jaxmatch.cli.output import show as show_text
 from jaxmatch.cli.runs import FORMATS, records_of, slug
 from jaxmatch.errors import InputError
+from jaxmatch.printable import printable_json
 
 if TYPE_CHECKING:
     from jaxmatch.experiments.tables.occlusions import Occluded
@@ -63,9 +64,9 @@ def show(
     found = list((_of_sweep if sweep else _of_run)(folder, data_directory, split))
     plain = [plain for plain, _ in found]
     if format == "json":
-        print(json.dumps(plain if sweep else plain[0]))
+        show_text(printable_json(plain if sweep else plain[0]))
     else:
-        print(occlusions([occluded for _, occluded in found], format), end="")
+        show_text(occlusions([occluded for _, occluded in found], format), end="")
     # Last, for it needs matplotlib, and what was found is not to be lost without it.
     for number, values in enumerate(plain if output is not None else [], start=1):
         name = "occlusion" if len(found) == 1 else f"occlusion-{number}-{slug(values['setting'])}"
@@ -102,7 +103,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
         folders = [folder / "runs" / record["run"] for record in members]
         pairs, single = None, []
         for one in folders:
-            print(f"occlusion of {one.name}", file=sys.stderr)
+            note(f"occlusion of {one.name}")
             matcher = load(one)
             pairs = pairs or splits.official_split(one, matcher, split, data_directory)
             single.append(occlusion(matcher, pairs))

@@ -6,7 +6,7 @@ The page needs no other file and no network. Nothing is trained; a sweep that st
 import argparse
 from pathlib import Path
 
-from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.output import open_whole, show
 
 HELP = "write an HTML page about a sweep"
 
@@ -24,4 +24,4 @@ def run(arguments: argparse.Namespace) -> None:
     with open_whole(output) as file:
         file.write(page)
     if output != "-":
-        print(output)
+        show(output)

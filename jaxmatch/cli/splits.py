@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ def own_file(matcher: Matcher, path: Path) -> Split:
       InputError: the file cannot be used.
     """
     from jaxmatch.data.readers import own
+    from jaxmatch.plain_file import check_plain_file
 
+    check_plain_file(path, "give a .tsv or .jsonl file")
     if path.suffix not in own.SUFFIXES:
         raise InputError("is neither .tsv nor .jsonl", path=path, remedy="give it the name ending of its layout")
     return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None)
@@ -67,12 +69,14 @@ def _note_change(run: Path, split: str, file: Path) -> None:
     """Says on standard error that a file is not the one that the run's record names; without a record, or in an old one, none is named."""
     from jaxmatch.data.cache import hash_file
     from jaxmatch.files import read_json
+    from jaxmatch.plain_file import check_plain_file
 
     for record in (run / "record.json", run.parent / "record.json"):  # of a run's folder, or of the model's in it
         try:
+            check_plain_file(record, "")
             before = read_json(record)["data"]["files"][split]
         except (OSError, ValueError, KeyError, TypeError):
             continue
         if hash_file(file) != before:
-            print(f"note: {file} has changed since the run was trained", file=sys.stderr)
+            note(f"note: {file} has changed since the run was trained")
         return

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import FORMATS
 
 HELP = "print the table of finished runs"
@@ -20,6 +21,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     file = arguments.directory / TIMING_FILE
     if file.is_file():
-        print(times(read_times(file), arguments.format))
+        show(times(read_times(file), arguments.format))
     else:
-        print(launch.table(arguments.directory, arguments.format))
+        show(launch.table(arguments.directory, arguments.format))

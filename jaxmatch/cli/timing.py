@@ -10,10 +10,10 @@ table again and jaxmatch figure WORKDIR draws parameters and times. Let nothing 
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 from jaxmatch.cli import launching, splits
+from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 
 HELP = "time how fast models answer on the CPU"
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
     asked = timing.resolve(arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke)
     if arguments.dry_run:
-        print(timing.plan_text(asked, arguments.split))
+        show(timing.plan_text(asked, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
     timing.check_folder(workdir, asked)
@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> None:
         split=arguments.split,
         trained=trained,
         command=arguments.command_line,
-        say=lambda name: print(f"timing {name}", file=sys.stderr),
+        say=lambda name: note(f"timing {name}"),
     )
     try:
         timing.write(record, workdir)
     finally:  # what took minutes is shown even where it cannot be kept
-        print(times(record, "markdown"))
+        show(times(record, "markdown"))

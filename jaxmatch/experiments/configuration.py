@@ -19,6 +19,7 @@ from jaxmatch import models
 from jaxmatch.data.dataset import TASKS
 from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
 from jaxmatch.errors import InputError
+from jaxmatch.plain_file import check_plain_file
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 SECTIONS = ("model", "data", "training", "optimizer", "execution")
@@ -186,6 +187,7 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
     return changed.lock()
 
 
+MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles as a whole
 MOST = 2**31 - 1  # what a number is held in on a device: samples, ids, sizes
 _CHOICES = {
     "data.tokenizer": tuple(TOKENIZERS),
@@ -284,13 +286,12 @@ def load_module(path: Path) -> ModuleType:
     """Runs a config or sweep file and returns it as a module.
 
     Raises:
-      InputError: there is no such file, or it fails while it runs.
+      InputError: there is no such file, it is no plain file or has more than 1 MiB, or it fails while it runs.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise InputError("this is a folder", path=path, remedy="give a file of configs/ or sweeps/, or one of your own")
-    if not path.is_file():
-        raise InputError("there is no such file", path=path, remedy="give a file of configs/ or sweeps/, or one of your own")
+    path, remedy = Path(path), "give a file of configs/ or sweeps/, or one of your own"
+    check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
+    if not path.exists():
+        raise InputError("there is no such file", path=path, remedy=remedy)
     specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)
     if specification is None or specification.loader is None:
         raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")

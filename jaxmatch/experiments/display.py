@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.sweep import Run
 from jaxmatch.experiments.workdir import CohortFolder
+from jaxmatch.printable import printable
 from jaxmatch.training.progress import Listener
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
@@ -115,6 +116,10 @@ class Display(Listener):
         self._done_work = self._cohort_work = self._here_work = self._reached = 0.0
         self._label, self._said_waiting, self._again = "", False, False
 
+    def show(self, text: str) -> None:
+        """Prints lines; control characters in them, of labels or file names, are escaped."""
+        (self._bar.console if self._bar else self.console).print(printable(text, keep="\n"), markup=False)
+
     def begin(self, plan: Plan, finished: set[str], note: str = "", share: float = 1.0) -> None:
         """Shows the plan.
 
@@ -124,13 +129,13 @@ class Display(Listener):
           note: a line to add.
           share: of the work that is expected to be done.
         """
-        self.console.print("\n".join([plan_text(plan, finished), *([note] if note else [])]), markup=False)
+        self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
         self._plan, self._numbers, self._paused = plan, {}, set()
         missing = [cohort for name, (_, cohort) in plan.runs.items() if name not in finished]
         if not missing:
             return
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
@@ -160,7 +165,7 @@ class Display(Listener):
         self._reached = done / total
         if not self._bar:
             return
-        self._bar.update(self._task, completed=self._done_work, description=self._label)
+        self._bar.update(self._task, completed=self._done_work, description=printable(self._label))
         now = time.monotonic()
         if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
             to_go = max(0.0, self._total_work - self._done_work)
@@ -238,4 +243,4 @@ class Display(Listener):
             self._bar = None
 
     def _say(self, line: str) -> None:
-        (self._bar.console if self._bar else self.console).print(line, markup=False)
+        self.show(printable(line))

@@ -94,7 +94,7 @@ def show_plan(
     lines = [plan_text(plan, finished)]
     if halve:
         lines.append(halve(plan).text(sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)))
-    display.console.print("\n".join(lines), markup=False)
+    display.show("\n".join(lines))
 
 
 def run(

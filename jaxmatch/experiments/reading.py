@@ -12,6 +12,7 @@ from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.tables.fields import ANEW
 from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import read_json, write_json
+from jaxmatch.plain_file import check_plain_file
 
 _NOTES = "sweep.json"
 
@@ -57,9 +58,11 @@ def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
 
 def name_of_sweep(directory: Path) -> str | None:
     """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are damaged."""
+    file = Path(directory) / _NOTES
     try:
-        return read_json(Path(directory) / _NOTES)["name"]
-    except (OSError, ValueError, KeyError, TypeError):
+        check_plain_file(file, "")
+        return read_json(file)["name"]
+    except (OSError, ValueError, KeyError, TypeError):  # an InputError is a ValueError
         return None
 
 
@@ -76,6 +79,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     """
     directory = Path(directory)
     file = directory / _NOTES
+    check_plain_file(file, "run the sweep again to renew it")
     try:
         notes = read_json(file)
         layout = dict(notes["layout"])

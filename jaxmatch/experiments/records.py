@@ -20,6 +20,7 @@ from jaxmatch.experiments.tables.fields import ANEW, check_curve, check_record
 from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.files import read_json
 from jaxmatch.models import count_parameters
+from jaxmatch.plain_file import check_plain_file
 from jaxmatch.training.cohort import RunResult
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
@@ -172,6 +173,7 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises:
       InputError: the file is missing, is not a record, or lacks a field.
     """
+    check_plain_file(path, ANEW)
     try:
         record = read_json(path)
     except FileNotFoundError:

@@ -4,7 +4,8 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from jaxmatch.experiments.report.markup import escape
 
 WIDTH, HEIGHT = 340, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 34

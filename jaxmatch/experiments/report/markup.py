@@ -1,9 +1,15 @@
 """Pieces of HTML. Every function takes plain text and escapes it."""
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from jaxmatch.experiments.tables.formats import Sheet, Text
+from jaxmatch.printable import printable
+
+
+def escape(text: str) -> str:
+    """Text as HTML, in an element or an attribute; of control characters, line ends alone stay."""
+    return html.escape(printable(text, keep="\n"))
 
 
 def element(tag: str, text: str, **attributes: str) -> str:

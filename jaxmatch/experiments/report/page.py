@@ -1,12 +1,12 @@
 """A whole page from its parts."""
 
 from collections.abc import Sequence
-from html import escape
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.reading import SweepFolder
 from jaxmatch.experiments.report import markup, sections
 from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --faint: #d5d5d5; --own: #20639b; }
@@ -51,7 +51,7 @@ def page(folders: Sequence[SweepFolder]) -> str:
         if number == 0:
             parts.append(_choice(folder))
         parts += [markup.element("h2", heading) + part(folder) for heading, part in _PARTS]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{markup.escape(title)}</title>'
     return f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head>\n<body>\n{chr(10).join(parts)}\n</body></html>\n'
 
 
@@ -60,6 +60,7 @@ def _choice(folder: SweepFolder) -> str:
     file = folder.path / "choice.json"
     if not file.exists():
         return ""
+    check_plain_file(file, "run the tuning again to renew it")
     try:
         choice = read_json(file)
         place = ", ".join([*([choice["variant"]] if choice["variant"] else []), *(f"{k} = {v}" for k, v in choice["overrides"].items())])

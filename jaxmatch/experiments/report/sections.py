@@ -12,6 +12,7 @@ from jaxmatch.experiments.report import charts, markup
 from jaxmatch.experiments.tables import fields, numbers, sheets
 from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
 
 NOTHING = "–"
 
@@ -132,6 +133,7 @@ def _halving(folder: SweepFolder) -> str:
     file = folder.path / "halving.json"
     if not file.exists():
         return ""
+    check_plain_file(file, "run the tuning again to renew it")
     try:
         notes = read_json(file)
         if "decisions" not in notes:  # it has not come so far

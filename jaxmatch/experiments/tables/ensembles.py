@@ -1,9 +1,6 @@
 """The table of ensembles: the runs of each setting alone, by majority vote, and by averaged probability."""
 
-import csv
 import dataclasses
-import io
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -14,6 +11,8 @@ from jaxmatch.analysis.settings import setting_name
 from jaxmatch.experiments.tables import captions, formats, numbers
 from jaxmatch.experiments.tables.formats import Sheet, Text
 from jaxmatch.experiments.tables.parts import Published
+from jaxmatch.experiments.tables.spreadsheet import csv_text
+from jaxmatch.printable import printable_json
 
 _DASH = "–"
 
@@ -49,7 +48,7 @@ def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format:
       notes: of the sweep.
     """
     if format == "json":
-        return json.dumps([_as_json(one) for one in found]) + "\n"
+        return printable_json([_as_json(one) for one in found]) + "\n"
     if format == "csv":
         return _as_csv(found)
     return {"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(found, published, notes))
@@ -147,18 +146,16 @@ def _as_csv(found: Sequence[Ensemble]) -> str:
     def plain(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
+    rows: list[tuple[Any, ...]] = [
         ("setting", "parameters", "runs", "data", "pairs", "score", "alone.mean", "alone.std", "majority_vote", "averaged_probability")
-    )
+    ]
     for one in found:
         for name in one.scores.average:
             alone = [scores[name] for scores in one.scores.single]
             vote = None if one.scores.vote is None else one.scores.vote[name]
             values = map(plain, (statistics.fmean(alone), statistics.stdev(alone), vote, one.scores.average[name]))
             data = f"{one.members[0]['data']['name']} {one.split}"
-            writer.writerow(
+            rows.append(
                 (setting_name(one.members[0]), one.parameters, len(one.members), data, one.pairs, f"{one.split}.{name}", *values)
             )
-    return text.getvalue()
+    return csv_text(rows)

@@ -1,8 +1,6 @@
 """A table for machines: CSV and JSON, numbers unrounded."""
 
-import csv
 import dataclasses
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -11,6 +9,8 @@ from typing import Any
 from jaxmatch.analysis import significance
 from jaxmatch.experiments.tables import comparisons, fields
 from jaxmatch.experiments.tables.parts import Cell, Content, Published
+from jaxmatch.experiments.tables.spreadsheet import csv_text
+from jaxmatch.printable import printable_json
 
 _RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
 _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
@@ -25,8 +25,6 @@ def as_csv(table: Content) -> str:
     cell's settings: its number, as a share like ours, and what the interval says about it; other published rows are left out.
     What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]
     names += ["difference", "p_value"] if table.layout.original else []
@@ -34,9 +32,7 @@ def as_csv(table: Content) -> str:
     names += ["published", "verdict"] if beside else []
     any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
     statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
-    writer.writerow(
-        [*keys, "parameters", *statuses, *(f"{score}.{name}" for score in table.layout.scores for name in names)]
-    )
+    rows = [[*keys, "parameters", *statuses, *(f"{score}.{name}" for score in table.layout.scores for name in names)]]
     for place, settings, cell in comparisons.cells(table):
         sizes = dict.fromkeys(record["parameters"] for record in cell.records)
         counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
@@ -46,8 +42,8 @@ def as_csv(table: Content) -> str:
             flat = told | told.get("difference", {}) | (told["interval"] or {})
             flat |= {"published": told.get("published", {}).get("value"), "verdict": told.get("published", {}).get("verdict")}
             numbers += [flat.get(name) for name in names]
-        writer.writerow([*settings.values(), *counts, *numbers])
-    return text.getvalue()
+        rows.append([*settings.values(), *counts, *numbers])
+    return csv_text(rows)
 
 
 def as_json(table: Content) -> str:
@@ -70,7 +66,7 @@ def as_json(table: Content) -> str:
         ],
         "published": [dataclasses.asdict(published) for published in table.layout.published],
     }
-    return json.dumps(_without_nan(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return printable_json(_without_nan(content), indent=1, allow_nan=False) + "\n"
 
 
 def _score_as_json(

@@ -36,6 +36,16 @@ _DATA_FIELDS: dict[str, tuple[type, ...]] = {
     "test": (int, type(None)),
     "vectors": (str, type(None)),
 }
+# What a learning curve and a line a run need besides.
+_CURVE_FIELDS: dict[str, tuple[type, ...]] = {
+    "curve": (list,),
+    "times": (Mapping,),
+    "versions": (Mapping,),
+    "selected_at_samples": (int, type(None)),
+    "diverged_at_samples": (int, type(None)),
+    "cohort": (str,),
+}
+_NUMBER = (int, float, type(None))
 _MISSING = object()
 ANEW = "remove the run's folder and run the sweep again"
 
@@ -94,10 +104,12 @@ def check_curve(record: Mapping) -> None:
       InputError: names the record and the field.
     """
     name = _name(record, 0)
-    _check_fields(record, {"curve": (list,), "times": (Mapping,), "versions": (Mapping,), "selected_at_samples": (int, type(None))}, name)
-    for entry in record["curve"]:
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("dev"), Mapping) or not {"samples", "train_loss"} <= entry.keys():
-            raise InputError(f"{name}: field 'curve' is damaged", remedy=ANEW)
+    _check_fields(record, _CURVE_FIELDS, name)
+    for place, entry in enumerate(record["curve"], start=1):
+        if not isinstance(entry, Mapping):
+            raise InputError(f"{name}: field 'curve' is damaged: point {place} is no JSON object", remedy=ANEW)
+        _check_fields(entry, {"samples": (int,), "train_loss": _NUMBER, "dev": (Mapping,)}, name, f"curve.{place}.")
+        _check_fields(entry["dev"], dict.fromkeys(entry["dev"], _NUMBER), name, f"curve.{place}.dev.")
 
 
 def scores_of(record: Mapping, part: str, name: str = "") -> Mapping[str, Any]:

@@ -3,6 +3,8 @@
 import dataclasses
 import re
 
+from jaxmatch.printable import printable
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -36,7 +38,10 @@ _LATEX = {
     "“": "``",
     "”": "''",
 }
-_MARKDOWN = re.compile(r"([\\|*`<\[\]])|(?<![^\W_])(_)|(_)(?![^\W_])")
+# Marks of Markdown, an entity such as "&lt;", and underscores at the edge of a word.
+_MARKDOWN = re.compile(r"([\\|*`~<\[\]]|&(?=#?\w+;))|(?<![^\W_])(_)|(_)(?![^\W_])")
+# What would make a heading, a quotation or a list of a line that begins with it.
+_BLOCK = re.compile(r"[#>+-]|\d+(?=[.)])")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,13 +82,21 @@ class Sheet:
 
 def escape_markdown(text: str) -> str:
     """Text that Markdown prints as it is; an underscore inside a word needs no escape and gets none."""
-    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split()))
+    return _MARKDOWN.sub(r"\\\g<0>", printable(" ".join(text.split())))
+
+
+def _begun_plainly(line: str) -> str:
+    """An escaped line of Markdown whose first sign is no mark of a block."""
+    found = _BLOCK.match(line)
+    if not found:
+        return line
+    return f"{found[0]}\\{line[found.end() :]}" if found[0].isdigit() else f"\\{line}"
 
 
 def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is."""
     # Hyphens side by side would become a dash, apostrophes or commas a quotation mark.
-    words = re.split("(?<=[-–—])(?=[-–—])|(?<=['”])(?=['”])|(?<=,)(?=,)", " ".join(text.split()))
+    words = re.split("(?<=[-–—])(?=[-–—])|(?<=['”])(?=['”])|(?<=,)(?=,)", printable(" ".join(text.split())))
     return "{}".join("".join(_LATEX.get(character, character) for character in word) for word in words)
 
 
@@ -117,7 +130,7 @@ def markdown(sheet: Sheet) -> str:
     blocks = [" ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])]
     blocks.append("\n".join([padded(lines[0]), padded(rule), *map(padded, lines[1:])]))
     if sheet.notes:
-        blocks.append("\n".join(f"- {escape_markdown(note)}" for note in sheet.notes))
+        blocks.append("\n".join(f"- {_begun_plainly(escape_markdown(note))}" for note in sheet.notes))
     return "\n\n".join(blocks) + "\n"
 
 

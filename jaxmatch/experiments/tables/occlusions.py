@@ -1,8 +1,6 @@
 """The table of an occlusion: what a trained RE2 loses without one feature of one block, class by class."""
 
-import csv
 import dataclasses
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 from jaxmatch.analysis.occlusion import FEATURES, Occlusion
 from jaxmatch.experiments.tables import captions, formats
 from jaxmatch.experiments.tables.formats import Sheet, Text
+from jaxmatch.experiments.tables.spreadsheet import csv_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,14 +84,14 @@ def _as_csv(found: Sequence[Occluded]) -> str:
     def plain(values: np.ndarray | None, label: int) -> float | None:
         return None if values is None or not math.isfinite(values[label]) else float(values[label])
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("setting", "runs", "data", "block", "masked", "class", "pairs", "accuracy", "accuracy.std", "change", "change.std"))
+    rows: list[tuple[Any, ...]] = [
+        ("setting", "runs", "data", "block", "masked", "class", "pairs", "accuracy", "accuracy.std", "change", "change.std")
+    ]
     for one in found:
         for block, feature, change, spread in one.lines():
             for number, (label, pairs) in enumerate(zip(one.mean.labels, one.mean.pairs.tolist(), strict=True)):
                 of_class = plain(one.mean.accuracy, number), plain(one.accuracy_deviation, number)
                 of_change = plain(change, number), plain(spread, number)
                 start = one.setting, len(one.records), one.data, block, feature, label, pairs
-                writer.writerow((*start, *of_class, *of_change))
-    return text.getvalue()
+                rows.append((*start, *of_class, *of_change))
+    return csv_text(rows)

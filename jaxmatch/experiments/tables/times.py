@@ -1,8 +1,5 @@
 """The table of a timing: a pure function of its record (experiments/timing.py)."""
 
-import csv
-import io
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +7,10 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.tables.formats import Sheet, Text, latex, markdown
+from jaxmatch.experiments.tables.spreadsheet import csv_text
 from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
+from jaxmatch.printable import printable_json
 
 _DASH = "–"
 _FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
@@ -20,7 +20,7 @@ _ROW_FIELDS = {"rows": ("model", "parameters", "batch_seconds", "split"), "publi
 def times(record: Mapping[str, Any], format: str) -> str:
     """The table as "markdown", "latex", "csv" or "json"."""
     if format == "json":
-        return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        return printable_json(record, indent=1) + "\n"
     return as_csv(record) if format == "csv" else {"markdown": markdown, "latex": latex}[format](sheet(record))
 
 
@@ -30,6 +30,7 @@ def read_times(file: Path) -> dict[str, Any]:
     Raises:
       InputError: it cannot be read or is no record of a timing.
     """
+    check_plain_file(file, "time again")
     try:
         record = read_json(file)
     except (OSError, ValueError) as error:
@@ -40,13 +41,24 @@ def read_times(file: Path) -> dict[str, Any]:
     missing += [
         f"{field} of {part}"
         for part, fields in _ROW_FIELDS.items()
-        for row in record.get(part, ())
+        for row in _rows_of(record, part, file)
         for field in fields
         if field not in row
     ]
     if missing:
         raise InputError(f"the record lacks {missing[0]}", path=file, remedy="time again")
+    try:
+        markdown(sheet(record)), as_csv(record)
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy="time again") from None
     return record
+
+
+def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[str, Any]]:
+    rows = record.get(part, [])
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise InputError(f"{part} of the record is damaged", path=file, remedy="time again")
+    return rows
 
 
 def sheet(record: Mapping[str, Any]) -> Sheet:
@@ -75,20 +87,19 @@ def sheet(record: Mapping[str, Any]) -> Sheet:
 
 def as_csv(record: Mapping[str, Any]) -> str:
     """One line a model that was measured: numbers unrounded, published ones as they were printed."""
-    text, published = io.StringIO(), {row["model"]: row for row in record["published"]}
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
+    published = {row["model"]: row for row in record["published"]}
+    rows: list[tuple[Any, ...]] = [
         ("model", "parameters", "batch_seconds.mean", "batch_seconds.std", "batches", "split", "pairs", "pairs_per_second.mean",
          "pairs_per_second.std", "published.parameters", "published.batch_seconds", "published.source")
-    )  # fmt: skip
+    ]  # fmt: skip
     for row in record["rows"]:
         split, printed = row["split"], published.get(row["model"], {})
         told = (split["data"], split["pairs"], *_spread(_rates(split))) if split else (None,) * 4
-        writer.writerow(
+        rows.append(
             (row["model"], row["parameters"], *_spread(row["batch_seconds"]), len(row["batch_seconds"]), *told,
              *(printed.get(key) for key in ("parameters", "seconds", "source")))
         )  # fmt: skip
-    return text.getvalue()
+    return csv_text(rows)
 
 
 def _line(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any] | None) -> tuple[Text, ...]:

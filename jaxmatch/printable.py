@@ -1,0 +1,41 @@
+"""Text that is safe to print: what a terminal would obey, or draw out of order, is shown as an escape."""
+
+import json
+import re
+from typing import Any
+
+# C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""`text` with its control characters written as `\n`, `\x1b` or `\u202e`; all other characters stay.
+
+    A byte of a file name that is not UTF-8 reaches Python as a surrogate; it is written as that byte.
+
+    Arguments:
+      keep: control characters that stay, such as "\n".
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return _NAMED.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def printable_json(value: Any, **options: Any) -> str:
+    """`value` as JSON, which any program reads back as it was, and which is safe to print.
+
+    Arguments:
+      value: what JSON can hold.
+      options: as `json.dumps` takes them.
+
+    Raises:
+      TypeError, ValueError: as `json.dumps`.
+    """
+    text = json.dumps(value, ensure_ascii=False, **options)
+    return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)

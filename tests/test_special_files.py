@@ -1,0 +1,95 @@
+"""A pipe, a device or a folder in place of a file is refused in one line, and is never waited for."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.tables.times import read_times
+from jaxmatch.plain_file import check_plain_file
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def _pipe(path: Path) -> Path:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+def _refused(capsys, words, place, problem):
+    assert main([str(word) for word in words]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"jaxmatch: {place}: {problem}") and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize("command", ["sweep", "train", "tune", "timing"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_file_that_is_launched(tmp_path, capsys, command, kind):
+    path = {"pipe": lambda: _pipe(tmp_path / "x.py"), "device": lambda: Path("/dev/zero"), "folder": lambda: tmp_path}[kind]()
+    _refused(capsys, [command, path], path, f"this is a {kind}, not a file; give a file of configs/")
+
+
+def test_a_file_to_be_scored(run, tmp_path, capsys):
+    path = _pipe(tmp_path / "in.tsv")
+    _refused(capsys, ["evaluate", run, "--input", path], path, "this is a pipe, not a file; give a .tsv or .jsonl file")
+
+
+def test_records_notes_and_the_values_of_figures(tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    shutil.copytree(RESULTS / "quickstart", folder)
+    file = _pipe(next((folder / "runs").glob("*/record.json")))
+    for command in (["table", folder], ["report", folder], ["figure", folder, "--output", tmp_path]):
+        _refused(capsys, command, file, "this is a pipe, not a file")
+    notes = _pipe(folder / "sweep.json")
+    _refused(capsys, ["table", folder], notes, "this is a pipe, not a file")
+    values = _pipe(tmp_path / "curves.json")
+    _refused(capsys, ["figure", values, "--output", tmp_path], values, "this is a pipe, not a file")
+    with pytest.raises(InputError, match="this is a pipe"):
+        read_times(_pipe(tmp_path / "timing.json"))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"x = 1\0\n", "null bytes"),
+        (b"# -*- coding: utf-8 -*-\nx = '\xff'\n", "codec can't decode"),
+        (b"\xff\xfea\0", ""),
+        (b"(" * 100_000, ""),
+        (b"x = " + b"-" * 100_000 + b"1", ""),
+        (b"#" * (2**20 + 1), "the file has 1,048,577 bytes, more than 1,048,576"),
+    ],
+)
+@pytest.mark.parametrize("command", ["sweep", "train"])
+def test_a_file_that_is_no_python(tmp_path, capsys, content, problem, command):
+    file = tmp_path / "a.py"
+    file.write_bytes(content)
+    assert main([command, str(file)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"jaxmatch: {file}:") and problem in err and err.count("\n") == 1
+
+
+def test_a_link_counts_as_what_it_leads_to(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("/dev/null")
+    with pytest.raises(InputError, match="this is a device, not a file; give a file"):
+        check_plain_file(link, "give a file")
+    check_plain_file(tmp_path / "none", "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("batch_seconds", None), ("batch_seconds", []), ("batch_seconds", ["x"]), ("parameters", "many"), ("split", {"data": 1}), ("model", {})],
+)
+def test_a_damaged_timing_is_named(tmp_path, field, value):
+    record = json.loads((RESULTS / "re2_timing" / "timing.json").read_text())
+    record["rows"][0][field] = value
+    file = tmp_path / "timing.json"
+    file.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="damaged .* time again") as caught:
+        read_times(file)
+    assert caught.value.path == file

@@ -1,0 +1,41 @@
+"""No cell of a CSV file is computed by the spreadsheet that opens it, and no number becomes a text."""
+
+import csv
+import io
+
+import pytest
+from small_records import record
+
+from jaxmatch.experiments.tables import TableLayout, make_table
+from jaxmatch.experiments.tables.spreadsheet import csv_text
+
+
+def _cell(value):
+    ((read,),) = csv.reader(io.StringIO(csv_text([[value]])))
+    return read
+
+
+@pytest.mark.parametrize("value", ["=1+1", "+a", "-a", "@SUM(A1)", "  =1", "-1+1", "＝1", '=cmd|"/c calc"!A0', "-inf", "-", "+1 -1"])
+def test_what_would_be_computed_is_text(value):
+    assert _cell(value) == "'" + value
+
+
+@pytest.mark.parametrize(("value", "shown"), [("\t=1", r"'\t=1"), ("\r=1", r"'\r=1"), ("\n@", r"'\n@"), ("a\x1b", r"a\x1b")])
+def test_control_characters_are_escaped(value, shown):
+    assert _cell(value) == shown
+
+
+@pytest.mark.parametrize("value", [-1, -1.5, "-1.5", "+2", "-1e-05", 0, True, "a=b", "a-b", "", "–", "a,b", 'a"b', [1, -2]])
+def test_everything_else_stays(value):
+    assert _cell(value) == str(value)
+
+
+def test_nothing_is_an_empty_cell():
+    assert csv_text([[None, 1], ["a", None]]) == ",1\na,\n"
+
+
+def test_a_table_of_a_sweep_quotes_settings_and_keeps_negative_numbers():
+    runs = [record(variant="=HYPERLINK(1)", dev={"accuracy": 0.5, "mrr": -0.25})]
+    table = make_table(runs, TableLayout("t", ("variant",), scores=("dev.mrr",)))
+    (line,) = csv.DictReader(io.StringIO(table.csv()))
+    assert line["variant"] == "'=HYPERLINK(1)" and line["dev.mrr.mean"] == "-0.25"
