@@ -27,6 +27,6 @@ class InputError(ValueError):
         remedy: str | None = None,
     ):
         self.problem, self.path, self.line, self.remedy = problem, path, line, remedy
-        place = "" if path is None else f"{printable(os.fspath(path))}: " if line is None else f"{printable(os.fspath(path))}:{line}: "
+        place = "" if path is None else printable(os.fspath(path)) + (": " if line is None else f":{line}: ")
         text = f"{problem}" + (f"; {remedy}" if remedy else "")
         super().__init__(place + printable(" ".join(text.split())))

@@ -261,7 +261,9 @@ def test_data_check_knows_a_misspelt_name(capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
-@pytest.mark.parametrize("words", [["table", RESULTS / "quickstart"], ["report", RESULTS / "quickstart", "--output", "-"], ["--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "words", [["table", RESULTS / "quickstart"], ["report", RESULTS / "quickstart", "--output", "-"], ["--help"], ["--version"]]
+)
 def test_output_that_cannot_be_written_is_one_line(words):
     with open("/dev/full", "wb") as full:
         ended = subprocess.run(
@@ -309,7 +311,8 @@ def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
 
 
 def test_words_of_a_wrong_command_line_are_escaped(launch, capsys):
-    for words in (["train", "a.py", "--x\x1b[2J\n\u202e"], ["table", "a", "--format", "\x1b]0;\x07"], ["\x9b"], ["train", "--config.\x1b.=1"]):
+    option, choice, command, setting = "--x\x1b[2J\n\u202e", "\x1b]0;\x07", "\x9b", "--config.\x1b.=1"
+    for words in (["train", "a.py", option], ["table", "a", "--format", choice], [command], ["train", setting]):
         try:
             assert main(words) == 2
         except SystemExit as end:

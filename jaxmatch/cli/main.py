@@ -59,7 +59,7 @@ class _Parser(argparse.ArgumentParser):
         super().error(printable(" ".join(message.split())))
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:
-        if message and file is not None and file is sys.stdout:  # of other files argparse itself writes, and says nothing if it cannot
+        if message and file is not None and file is sys.stdout:  # argparse would say nothing where it cannot write
             with naming(OUTPUT):
                 file.write(message)
                 file.flush()
