@@ -105,6 +105,7 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings, or the batch size no whole number.
           ValueError: the batch size is below 1.
+          InputError: an answer is not a finite number.
         """
         if batch_size is not None and operator.index(batch_size) < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
@@ -113,6 +114,11 @@ class Matcher:
         result = np.zeros((len(pairs), self.outputs), np.float32)
         for rows in batches(*encoded.sides, batch_size):
             result[rows] = self.model.logits(*encoded.of(rows), encoded.words)
+        wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
+        if wrong.size:
+            raise InputError(
+                f"the model's answer to pair {wrong[0]} is no finite number", remedy="its weights are too large; train it again"
+            )
         return result
 
     def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
@@ -253,18 +259,14 @@ def load(path: str | os.PathLike) -> Matcher:
     """
     devices_there_are()
     stored = model_folder.read(path)
-    try:
-        preprocessing = Preprocessing(**stored.preprocessing)
-    except TypeError as error:
-        raise InputError(f"preprocessing that this version does not know ({error})", path=stored.folder) from error
     module = stored.module
     if "tags" in module.token_features:
         tagging.check_installed()
-    characters = character_table(stored.words, module.known_characters) if module.takes_characters else None
+    characters = character_table(stored.vocabulary.words, module.known_characters) if module.takes_characters else None
     return Matcher(
         BoundModel(module, stored.parameters, stored.vectors, characters),
-        vocabulary=Vocabulary(stored.words),
-        preprocessing=preprocessing,
+        vocabulary=stored.vocabulary,
+        preprocessing=stored.preprocessing,
         labels=stored.labels,
         task=stored.task,
         config=stored.config,

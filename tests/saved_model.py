@@ -1,11 +1,14 @@
 """A small saved model with random weights, for the tests of what happens around a model."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import jax
 import numpy as np
+import safetensors.numpy
 
-from jaxmatch import matcher, models
+from jaxmatch import matcher, model_folder, models
 
 WORDS = ("<padding>", "<unknown>", "a", "b", "c", "d", "e", "no", "new york", '"', "\u2028", "é")
 SETTINGS = {
@@ -56,6 +59,28 @@ def save(run: Path, **changed) -> Path:
     """Writes a run's folder with a model in it, and gives it back."""
     matcher.save(run / "model", **arguments(**changed))
     return run
+
+
+def edit(model: Path, /, **changed) -> None:
+    """Rewrites parts of a model folder's model.json, and all checksums, as somebody would who wants it to be believed."""
+    path = model / "model.json"
+    description = {**json.loads(path.read_text()), **changed}
+    if isinstance(description.get("sha256"), dict):
+        for name in description["sha256"].keys() - {"model.json"}:
+            if (model / name).is_file():
+                description["sha256"][name] = hashlib.sha256((model / name).read_bytes()).hexdigest()
+        if description["format"] != 1:
+            description["sha256"]["model.json"] = model_folder._digest_of_description(description)
+    path.write_text(json.dumps(description))
+
+
+def to_first_format(model: Path, write=np.savez) -> Path:
+    """Turns a model folder into one of format 1, whose arrays `write` of NumPy packs."""
+    arrays = safetensors.numpy.load_file(model / "parameters.safetensors")
+    (model / "parameters.safetensors").unlink()
+    write(model / "parameters.npz", **arrays)
+    edit(model, format=1, sha256=dict.fromkeys(("parameters.npz", "vocabulary.txt", "vectors.npy")))
+    return model
 
 
 def write_tsv(path: Path, rows, header: str = "text_a\ttext_b") -> Path:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
+import safetensors.numpy
 from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 
@@ -186,7 +186,7 @@ def lasting(workdir: Path) -> dict[str, tuple[Mapping[str, Any], Mapping[str, by
         kept = {name: value for name, value in record.items() if name not in ("times", "commit")}
         parameters = {}
         if (workdir / "runs" / run / "model").exists():
-            with np.load(workdir / "runs" / run / "model" / "parameters.npz", allow_pickle=False) as arrays:
-                parameters = {name: arrays[name].tobytes() for name in arrays.files}
+            arrays = safetensors.numpy.load_file(workdir / "runs" / run / "model" / "parameters.safetensors")
+            parameters = {name: array.tobytes() for name, array in arrays.items()}
         found[run] = (kept, parameters)
     return found

@@ -123,7 +123,7 @@ def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, m
     np.testing.assert_array_equal(np.array(json.loads(done.stdout), np.float32), model.logits(PAIRS[:1]))
 
 
-@pytest.mark.parametrize("name", ["parameters.npz", "vocabulary.txt", "vectors.npy"])
+@pytest.mark.parametrize("name", ["parameters.safetensors", "vocabulary.txt", "vectors.npy"])
 def test_one_changed_byte_is_noticed(own_run, name):
     path = own_run / "model" / name
     content = bytearray(path.read_bytes())
@@ -136,15 +136,10 @@ def test_one_changed_byte_is_noticed(own_run, name):
         jaxmatch.load(own_run)
 
 
-def _edit(folder, **changed):
-    path = folder / "model" / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"format": 2}, "has format 2, and this version reads up to 1"),
+        ({"format": 3}, "has format 3, and this version reads up to 2"),
         ({"format": "x"}, "is not the description of a jaxmatch model"),
         ({"labels": "abc"}, "'labels' is not a list"),
         ({"labels": ["x", "x", "y"]}, "do not fit the task"),
@@ -153,11 +148,11 @@ def _edit(folder, **changed):
         ({"model": {**saved_model.SETTINGS, "blocks": 2}}, "blocks_1/.* has shape none"),
         ({"model": {**saved_model.SETTINGS, "alignment": "identity"}}, "alignment/.*, and the model needs none"),
         ({"model": {**saved_model.SETTINGS, "name": "other"}}, "no model 'other'"),
-        ({"preprocessing": {"stemmer": True}}, "preprocessing that this version does not know"),
+        ({"preprocessing": {"stemmer": True}}, "preprocessing has 'stemmer': True, which this version does not know"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused_in_one_line(own_run, changed, message):
-    _edit(own_run, **changed)
+    saved_model.edit(own_run / "model", **changed)
     with pytest.raises(InputError, match=message) as caught:
         jaxmatch.load(own_run)
     assert "\n" not in str(caught.value)
@@ -181,13 +176,14 @@ class _Payload:
 @pytest.mark.parametrize("name", ["parameters.npz", "vectors.npy"])
 def test_loading_executes_nothing(own_run, tmp_path, name):
     """Even with right checksums, an array that hides a pickle is refused before it is unpickled."""
-    path, trap = own_run / "model" / name, tmp_path / "executed"
+    model, trap = own_run / "model", tmp_path / "executed"
+    saved_model.to_first_format(model)
+    path = model / name
     array = np.empty(1, object)
     array[0] = _Payload(trap)
     with open(path, "wb") as file:
         np.savez(file, array) if name.endswith("npz") else np.save(file, array, allow_pickle=True)
-    digests = json.loads((own_run / "model" / "model.json").read_text())["sha256"]
-    _edit(own_run, sha256={**digests, name: model_folder._digest(path)})
+    saved_model.edit(model)
     with pytest.raises(InputError, match=name):
         jaxmatch.load(own_run)
     assert not trap.exists()

@@ -6,6 +6,7 @@ vectors as an argument and never holds it, so that a thousand runs share one.
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,8 @@ _CHOICES = {
     "head": HIDDEN_LAYERS,
     "aligned_layers": ALIGNED_LAYERS,
 }
-_MOST_LAYERS = 1000  # beyond any model, and within what can be traced
+# Beyond any model, and within what can be traced.
+_MOST_LAYERS, _MOST_NUMBERS, _MOST_WIDTH = 1000, 1 << 21, 999
 _COUNTS = {
     "blocks": 1,
     "encoder_layers": 1,
@@ -69,7 +71,7 @@ def _nearest(name: object, known) -> str:
 
 def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
     sizes = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if not sizes or any(not isinstance(size, int) or isinstance(size, bool) or size < 1 or size % 2 == 0 for size in sizes):
+    if not sizes or any(not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= _MOST_WIDTH or size % 2 == 0 for size in sizes):
         raise InputError(f"model.kernel_size is {value!r}", remedy="give one odd number or several, like 3 or (1, 3)")
     if hidden_size % len(sizes):
         raise InputError(
@@ -108,7 +110,7 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
     """
     fields = dict(settings)
     name = fields.pop("name", "re2")
-    if name not in MODELS:
+    if not isinstance(name, str) or name not in MODELS:
         raise InputError(f"there is no model {name!r}", remedy=_nearest(name, MODELS))
     model = MODELS[name]
     known = _settings(model)
@@ -117,16 +119,29 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
             raise InputError(f"model {name!r} has no setting {field!r}", remedy=_nearest(field, known))
         if isinstance(known[field], bool) and not isinstance(value, bool):
             raise InputError(f"model.{field} is {value!r}", remedy="give True or False")
-        if field in _CHOICES and value not in _CHOICES[field]:
+        if isinstance(known[field], float) and not (type(value) in (int, float) and math.isfinite(value)):
+            raise InputError(f"model.{field} is {value!r}", remedy="give a finite number")
+        if field in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[field]):
             raise InputError(f"model.{field} is {value!r}", remedy=_nearest(value, _CHOICES[field]))
         least = _COUNTS.get(field)
         if least is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number from {least} on")
-        if least is not None and field.endswith(("blocks", "_layers")) and value > _MOST_LAYERS:
-            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number up to {_MOST_LAYERS}")
+        most = _MOST_LAYERS if field.endswith(("blocks", "_layers")) else _MOST_NUMBERS
+        if least is not None and value > most:
+            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number up to {most}")
     if "kernel_size" in fields:
         fields["kernel_size"] = _kernel_sizes(fields["kernel_size"], fields.get("hidden_size", model.hidden_size))
-    return model(outputs=outputs, **fields)
+    module = model(outputs=outputs, **fields)
+    if least_layers(module) > _MOST_LAYERS:
+        raise InputError(f"the model has more than {_MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes")
+    return module
+
+
+def least_layers(module: nn.Module) -> int:
+    """How many layers a model has at least, each of which has parameters of its own; nothing is traced for it."""
+    if isinstance(module, RE2):
+        return module.blocks * module.encoder_layers * len(module.kernel_size)
+    return sum(getattr(module, field) for field in _COUNTS if field.endswith("_layers") and hasattr(module, field))
 
 
 def count_parameters(params: Any) -> int:

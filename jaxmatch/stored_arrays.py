@@ -1,0 +1,127 @@
+"""Arrays of float32 in files that nobody vouches for: names, types, shapes and sizes are checked before numbers are read.
+
+First ask for the shapes, which reads no more than headers, then for the arrays, if the shapes are those that are wanted: a packed
+array may take a thousand times the memory of its file. Nothing is executed. A file that is not as it should be raises ValueError.
+"""
+
+import io
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+Shape = tuple[int, ...]
+
+# The header that numpy.save writes for an array of numbers.
+_NPY_MAGIC = b"\x93NUMPY\x01\x00"
+_NPY_HEADER = re.compile(
+    r"\{'descr': '([^']{1,9})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,18}, )*\d{1,18}|\d{1,18},|)\), \} *\n"
+)
+_MOST_OF_NAMES = 1 << 24  # bytes that the names and shapes of all arrays take, more than any model's
+_BROKEN_ARCHIVE = (
+    OSError, ValueError, KeyError, IndexError, EOFError, NotImplementedError, RuntimeError, MemoryError,
+    struct.error, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
+)  # fmt: skip
+
+
+def npy_shape(file: BinaryIO, size: int, name: str = "it") -> Shape:
+    """The shape of the array in an .npy file of `size` bytes; `name` is what an error calls it."""
+    return _npy_header(file, size, name)[0]
+
+
+def read_npy(content: bytes, name: str = "it") -> np.ndarray:
+    """The array in the bytes of an .npy file, whose memory it shares."""
+    shape, order, start = _npy_header(io.BytesIO(content), len(content), name)
+    return np.frombuffer(content, "<f4", offset=start).reshape(shape, order=order)
+
+
+def _npy_header(file: BinaryIO, size: int, name: str) -> tuple[Shape, str, int]:
+    """Shape, order ('C' or 'F'), and where the numbers begin."""
+    if file.read(8) != _NPY_MAGIC:
+        raise ValueError(f"{name} is no array that NumPy wrote")
+    length = int.from_bytes(file.read(2), "little")
+    found = _NPY_HEADER.fullmatch(file.read(length).decode("latin-1"))
+    if not found:
+        raise ValueError(f"{name} is no array of numbers that NumPy wrote")
+    _check_type(found[1], "<f4", name)
+    shape, start = tuple(int(extent) for extent in re.findall(r"\d+", found[3])), 10 + length
+    if start + 4 * math.prod(shape) != size:
+        raise ValueError(f"{name} has shape {shape}, which does not fit {size} bytes")
+    return shape, "F" if found[2] == "True" else "C", start
+
+
+def _check_type(found: str, wanted: str, name: str) -> None:
+    if found != wanted:
+        raise ValueError(f"{name} holds numbers of type {found}, and a model's are float32")
+
+
+def safetensors_shapes(path: Path) -> dict[str, Shape]:
+    """name -> shape of the arrays in a safetensors file."""
+    with open(path, "rb") as file:
+        if int.from_bytes(file.read(8), "little") > _MOST_OF_NAMES:
+            raise ValueError("it is no safetensors file")
+    shapes = {}
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            for name in list(file.keys()):
+                stored = file.get_slice(name)
+                _check_type(stored.get_dtype(), "F32", name)
+                shapes[name] = tuple(stored.get_shape())
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"it is no safetensors file: {error}") from error
+    return shapes
+
+
+def read_safetensors(content: bytes) -> dict[str, np.ndarray]:
+    """name -> array of the bytes of a safetensors file."""
+    try:
+        return safetensors.numpy.load(content)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"it is no safetensors file: {error}") from error
+
+
+def npz_shapes(path: Path) -> dict[str, Shape]:
+    """name -> shape of the arrays in an .npz file."""
+    with open(path, "rb") as file:
+        return _of_members(file, lambda archive, member, name: npy_shape(archive.open(member), member.file_size, name))
+
+
+def read_npz(content: bytes) -> dict[str, np.ndarray]:
+    """name -> array of the bytes of an .npz file."""
+    return _of_members(io.BytesIO(content), lambda archive, member, name: read_npy(archive.read(member), name))
+
+
+def _of_members(file: BinaryIO, of: Callable[[zipfile.ZipFile, zipfile.ZipInfo, str], Any]) -> dict[str, Any]:
+    """name -> what `of` makes of the archive, an array's member and its name."""
+    found = {}
+    try:
+        _check_directory(file)
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
+                if name in found or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"{name} stands there twice, or is packed as NumPy packs no array")
+                found[name] = of(archive, member, name)
+    except _BROKEN_ARCHIVE as error:
+        raise ValueError(f"it is no archive of arrays: {error}") from error
+    return found
+
+
+def _check_directory(file: BinaryIO) -> None:
+    """Has the list of members, which `zipfile` reads at once, be of bearable size; NumPy ends an archive without a comment."""
+    file.seek(0, io.SEEK_END)
+    size = file.tell()
+    file.seek(max(size - 42, 0))
+    end = file.read(42)
+    bytes_of_list = int.from_bytes(end[-10:-6], "little")
+    if end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7" or bytes_of_list > _MOST_OF_NAMES:
+        raise ValueError("it has no list of members, or an endless one")
+    file.seek(0)

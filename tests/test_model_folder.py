@@ -1,0 +1,309 @@
+"""A model folder whose files lie, with checksums that fit: it is refused in one line that names the file, quickly and in little memory."""
+
+import json
+import os
+import shutil
+import time
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import saved_model
+
+import jaxmatch
+from jaxmatch.errors import InputError
+
+PAIRS = [("a b c", "no d"), ("e d c b a", "new york")]
+PARAMETERS = "parameters.safetensors"
+BIAS = "prediction/output/bias"
+CHARACTERS = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4}
+
+
+@pytest.fixture
+def model(run, tmp_path):
+    """A model folder that a test may damage."""
+    return shutil.copytree(run / "model", tmp_path / "model")
+
+
+def refused(model, match):
+    """Sees that a folder is refused in one short line, in less than five seconds and 50 MB."""
+    began = time.monotonic()
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=match) as caught:
+            jaxmatch.load(model)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert str(model) in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 1000
+    assert most < 50e6 and time.monotonic() - began < 5
+
+
+def change_arrays(model, **arrays):
+    """Puts arrays in place of others, under checksums that fit."""
+    path = model / PARAMETERS
+    path.write_bytes(safetensors.numpy.save({**safetensors.numpy.load_file(path), **arrays}))
+    saved_model.edit(model)
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_a_folder_of_the_first_format_answers_the_same(run, model, write):
+    saved_model.to_first_format(model, write)
+    np.testing.assert_array_equal(jaxmatch.load(model).logits(PAIRS), jaxmatch.load(run).logits(PAIRS))
+
+
+def test_arrays_in_fortran_order_answer_the_same(run, model):
+    saved_model.to_first_format(model, lambda path, **arrays: np.savez(path, **{name: np.asfortranarray(array) if array.ndim else array for name, array in arrays.items()}))
+    np.save(model / "vectors.npy", np.asfortranarray(saved_model.vectors()))
+    saved_model.edit(model)
+    np.testing.assert_array_equal(jaxmatch.load(model).logits(PAIRS), jaxmatch.load(run).logits(PAIRS))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(model, value):
+    before = (model / PARAMETERS).read_bytes()
+    change_arrays(model, **{BIAS: np.array([0, value, 1], np.float32)})
+    refused(model, f"{PARAMETERS}: {BIAS} holds NaN or infinity")
+    (model / PARAMETERS).write_bytes(before)
+    vectors = saved_model.vectors()
+    vectors[5, 2] = value
+    np.save(model / "vectors.npy", vectors)
+    saved_model.edit(model)
+    refused(model, "vectors.npy: the table holds NaN or infinity")
+
+
+def test_an_answer_that_is_not_finite_is_not_given(model):
+    change_arrays(model, **{BIAS: np.array([0, 0, 3e38], np.float32), "prediction/output/gain": np.full(3, 3e38, np.float32)})
+    with pytest.raises(InputError, match="the model's answer to pair 0 is no finite number"):
+        jaxmatch.load(model).predict(PAIRS)
+
+
+@pytest.mark.parametrize("kind", ["int32", "float64", "float16", "complex64", "uint8"])
+def test_weights_of_another_type_are_refused(model, kind):
+    if kind != "complex64":
+        change_arrays(model, **{BIAS: np.zeros(3, kind)})
+        refused(model, f"{PARAMETERS}: is damaged: {BIAS} holds numbers of type ")
+        change_arrays(model, **{BIAS: np.zeros(3, np.float32)})
+    saved_model.to_first_format(model, lambda path, **arrays: np.savez(path, **{**arrays, BIAS: np.zeros(3, kind)}))
+    refused(model, rf"parameters.npz: is damaged: .*{BIAS} holds numbers of type .{np.dtype(kind).str[1:]}")
+    np.save(model / "vectors.npy", saved_model.vectors().astype(kind))
+    saved_model.edit(model)
+    refused(model, "vectors.npy: is damaged: it holds numbers of type ")
+
+
+@pytest.mark.parametrize("value", [np.array(["a", "b", "c"]), np.zeros(3, [("x", "f4")]), np.array([b"a"]), np.zeros(3, bool)], ids=str)
+def test_what_is_no_number_is_refused(model, value):
+    np.save(model / "vectors.npy", value)
+    saved_model.edit(model)
+    refused(model, "vectors.npy: is damaged")
+    np.save(model / "vectors.npy", saved_model.vectors())
+    saved_model.to_first_format(model, lambda path, **arrays: np.savez(path, **{**arrays, BIAS: value}))
+    refused(model, "parameters.npz: is damaged: ")
+
+
+def header(shape: str) -> bytes:
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize("shape", ["(12, 24000000000)", "(275000000000,)", "(12, 6, )", "(-12, 6)", "(" * 9000, "()", "(12, 5)", "(12, 7)"])
+def test_a_declared_shape_is_held_to_the_size_of_the_file(model, shape):
+    (model / "vectors.npy").write_bytes(header(shape) + saved_model.vectors().tobytes())
+    saved_model.edit(model)
+    refused(model, "vectors.npy: is damaged")
+
+
+def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
+    """3 MB that hold 3 GB."""
+    saved_model.to_first_format(model)
+    with zipfile.ZipFile(model / "parameters.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open(f"{BIAS}.npy", "w", force_zip64=True) as file:
+            file.write(header("(50000000,)"))
+            for _ in range(200):
+                file.write(bytes(1_000_000))
+    saved_model.edit(model)
+    refused(model, "parameters.npz: ")
+
+
+def test_a_broken_archive_is_refused(model):
+    saved_model.to_first_format(model, np.savez_compressed)
+    path = model / "parameters.npz"
+    content = path.read_bytes()
+    for damaged in (content[:-1], content + b"x", content[:100], b"", b"PK\5\6" + bytes(18), content[:-10] + b"\xff\xff\xff\x7f" + content[-6:]):
+        path.write_bytes(damaged)
+        saved_model.edit(model)
+        refused(model, "parameters.npz: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8, (2**40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]", b"\2" + bytes(7) + b"{}"])
+def test_a_broken_safetensors_file_is_refused(model, content):
+    (model / PARAMETERS).write_bytes(content)
+    saved_model.edit(model)
+    refused(model, f"{PARAMETERS}: ")
+
+
+NAMES = [PARAMETERS, "vocabulary.txt", "vectors.npy", "model.json"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "loop", "nowhere"])
+def test_what_is_no_regular_file_is_not_opened(model, name, kind):
+    path = model / name
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"device": "/dev/zero", "loop": path, "nowhere": "absent"}[kind])
+    refused(model, "no model.json" if name == "model.json" else f"{name}: cannot be read")
+
+
+def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
+    for name in NAMES:
+        os.rename(model / name, tmp_path / name)
+        (model / name).symlink_to(tmp_path / name)
+    assert jaxmatch.load(model).labels == saved_model.LABELS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_without_end_is_refused(model, name):
+    os.truncate(model / name, 10**12)  # of holes, which take no room
+    refused(model, f"{name}: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("<unknown>", "<padding>", *saved_model.WORDS[2:]), "begins with <padding> and <unknown>"),
+        (("x", *saved_model.WORDS[1:]), "begins with <padding> and <unknown>"),
+        ((*saved_model.WORDS[:-1], "a"), "holds a word twice"),
+        (saved_model.WORDS[:-1], "do not fit 11 words"),
+    ],
+)
+def test_a_vocabulary_that_is_none_is_refused(model, words, message):
+    (model / "vocabulary.txt").write_text("".join(f"{word}\n" if word.isprintable() and word != '"' else f"{json.dumps(word)}\n" for word in words))
+    saved_model.edit(model)
+    refused(model, message)
+
+
+def test_a_vocabulary_that_ends_within_a_line_is_refused(model):
+    path = model / "vocabulary.txt"
+    path.write_bytes(path.read_bytes()[:-1])
+    saved_model.edit(model)
+    refused(model, "vocabulary.txt:12: ends within a line")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hidden_size": 10**30},
+        {"hidden_size": 1 << 21},
+        {"blocks": 1000},
+        {"encoder_layers": 1000},
+        {"blocks": 1000, "encoder_layers": 1000},
+        {"kernel_size": 10**9 + 1},
+        {"kernel_size": [1] * 4},
+        {"kernel_size": [[3]]},
+        {"fusion": ["full"]},
+        {"fusion": {}},
+        {"name": ["re2"]},
+        {"name": "csran", "stacked_layers": 1000},
+        {"name": "esan", "alignment_layers": 600, "encoder_layers": 600},
+        {"blocks": True},
+        {"blocks": 1.0},
+        {"hidden_size": None},
+        {"characters": "bilstm", "character_features": 5},
+        {"characters": "cnn", "known_characters": 100},
+        {"tags": 1},
+        {"parent": None},
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit_are_refused_at_once(model, changed):
+    settings = {"name": changed["name"]} if "name" in changed else saved_model.SETTINGS
+    saved_model.edit(model, model={**settings, **changed})
+    refused(model, "model.json")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True])
+def test_a_number_among_the_settings_is_a_finite_one(model, value):
+    saved_model.edit(model, model={"name": "esan", "forget_bias": value})
+    refused(model, "model.json: model.forget_bias is .*; give a finite number")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tokenizer": "stemmer"},
+        {"tokenizer": ["word"]},
+        {"lowercase": "no"},
+        {"lowercase": 1},
+        {"maximum_length": True},
+        {"maximum_length": 1.5},
+        {"maximum_length": -1},
+        {"truncation_side": "top"},
+    ],
+    ids=str,
+)
+def test_preprocessing_that_cannot_be_is_refused(model, changed):
+    saved_model.edit(model, preprocessing={**saved_model.PREPROCESSING, **changed})
+    refused(model, "model.json: ")
+
+
+@pytest.mark.parametrize("labels", [["x", 1, "y"], ["x", "", "y"], ["x", "y\n", "z"], ["x", "a\rb", "z"], [["x"], {}, None], ["x", "\ud800", "z"]], ids=ascii)
+def test_labels_are_lines_of_text(model, labels):
+    saved_model.edit(model, labels=labels)
+    refused(model, "model.json: .* is no label")
+
+
+def test_a_ranking_has_two_labels(model):
+    saved_model.edit(model, task="ranking")
+    refused(model, "model.json: labels .* do not fit the task ranking")
+
+
+@pytest.mark.parametrize("value", [None, [], 3, -1, 1.5, True, "x", {"a": 1}, [[[]]]], ids=str)
+@pytest.mark.parametrize("key", ["format", "jaxmatch", "task", "labels", "model", "preprocessing", "config", "sha256"])
+def test_any_value_anywhere_is_refused_or_without_a_meaning(model, key, value):
+    saved_model.edit(model, **{key: value})
+    try:
+        jaxmatch.load(model)
+    except InputError as error:
+        assert "model.json" in str(error) and "\n" not in str(error)
+    else:
+        assert (key, value) in [("jaxmatch", "x"), ("config", {"a": 1})]
+
+
+@pytest.mark.parametrize("data", [3, [], {"name": 3}, {"directory": 3}, {"minimum_count": "x"}], ids=str)
+def test_what_is_used_of_a_config_is_of_its_type(model, data):
+    saved_model.edit(model, config={"data": data})
+    refused(model, "model.json: 'config' does not say")
+
+
+def test_a_description_is_held_to_its_own_checksum(model):
+    path = model / "model.json"
+    for before, after in (("entailment", "entailmend"), ('"lowercase": true', '"lowercase": false'), ('"maximum_length": 0', '"maximum_length": 8')):
+        content = path.read_text()
+        assert content.count(before) == 1
+        path.write_text(content.replace(before, after))
+        refused(model, "model.json: is damaged: its checksum is not the one in it")
+        path.write_text(content)
+    jaxmatch.load(model)
+
+
+@pytest.mark.parametrize("deep", ["[" * 90000 + "]" * 90000, "[" * 900 + "]" * 900, '{"a":' * 700 + "1" + "}" * 700])
+@pytest.mark.parametrize("key", ["labels", "model", "sha256", "preprocessing"])
+def test_deep_nesting_is_refused(model, key, deep):
+    path = model / "model.json"
+    description = json.loads(path.read_text())
+    value = f'{{"name": {deep}}}' if isinstance(description[key], dict) else f"[{deep}]"
+    description[key] = "HERE"
+    path.write_text(json.dumps(description).replace('"HERE"', value))
+    refused(model, "model.json: ")
+
+
+def test_what_cannot_be_looked_into_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="cannot be read \\(File name too long\\)"):
+        jaxmatch.load(tmp_path / ("x" * 300))
