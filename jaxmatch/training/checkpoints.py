@@ -5,12 +5,15 @@ so a digest of the arrays goes in as well; a checkpoint that cannot be read, or 
 one before.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
 import logging
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,10 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 KEPT = 2
+
+# TensorStore's errors are plain ValueErrors.
+_SYSTEM_ERROR = re.compile(r"os_error_code='(\d+)'")
+_DAMAGE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
 def _digest(arrays: Any, notes: dict) -> str:
@@ -33,15 +40,47 @@ def _numbered(tree: Any) -> dict[str, np.ndarray]:
     return {f"{number:05d}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(tree))}
 
 
+def _system_error(error: Exception) -> int | None:
+    """The number of the system's error behind an error, if there is one."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = _SYSTEM_ERROR.search(str(error))
+    return int(found[1]) if found else None
+
+
 def _hindered(error: Exception) -> bool:
     """Whether an error says that nothing more could be read just then, rather than that a file is damaged."""
-    if isinstance(error, OSError):
-        return error.errno not in (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+    if _system_error(error) not in _DAMAGE:
+        return True
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps Orbax from logging the tracebacks of its threads: whatever went wrong is raised as well."""
+    logger = logging.getLogger("absl")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _remove_half_written(folder: Path) -> None:
+    """Removes what saves that were killed have left; whoever calls this is the only one that writes here."""
+    for half in folder.glob("*.orbax-checkpoint-tmp*"):
+        shutil.rmtree(half, ignore_errors=True)
+
+
+def _plain(checkpoint: Path) -> bool:
+    """Whether a checkpoint holds nothing but files and folders: to read a pipe would wait for ever."""
+    return checkpoint.is_dir() and all(path.is_file() or path.is_dir() for path in checkpoint.rglob("*"))
 
 
 class Checkpoints:
     """The checkpoints of one cohort, numbered upwards; the newest two are kept.
+
+    There is one writer at a time, which holds the cohort's lock. What a killed one has half written is removed.
 
     Arguments:
       folder: where they lie; made when the first is written.
@@ -49,12 +88,18 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._manager = ocp.CheckpointManager(
-            folder.absolute(),
-            options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False),
-            item_names=("arrays", "notes"),
-        )
         self._damaged: list[int] = []  # kept until another is about to be written: it may only have been out of reach
+        _remove_half_written(folder)
+        for odd in folder.glob("*"):
+            if odd.name.isdigit() and not _plain(odd):
+                logging.getLogger(__name__).warning("checkpoint %s holds what is no file: it is removed", odd.name)
+                shutil.rmtree(odd) if odd.is_dir() and not odd.is_symlink() else odd.unlink()
+        with _quiet():
+            self._manager = ocp.CheckpointManager(
+                folder.absolute(),
+                options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False),
+                item_names=("arrays", "notes"),
+            )
 
     def save(self, number: int, arrays: Any, notes: dict) -> None:
         """Writes a checkpoint.
@@ -63,6 +108,9 @@ class Checkpoints:
           number: larger than any before.
           arrays: a tree of arrays.
           notes: what JSON can hold.
+
+        Raises:
+          OSError: it cannot be written, for example on a full disk; what was half written is removed.
         """
         arrays = _numbered(arrays)
         notes = json.loads(json.dumps(notes))
@@ -73,25 +121,34 @@ class Checkpoints:
             self._manager.delete(old)
         self._damaged.clear()
         try:
-            self._manager.save(number, args=items, force=True)
+            with _quiet():
+                self._manager.save(number, args=items, force=True)
         except Exception as error:  # what it raises where the disk is full is not specified
             size = sum(array.nbytes for array in arrays.values())
-            if shutil.disk_usage(self._folder.absolute().parent).free >= size:
+            code = _system_error(error)
+            if code is None and shutil.disk_usage(self._folder.absolute().parent).free < size:
+                code = errno.ENOSPC
+            _remove_half_written(self._folder)
+            if code is None:
                 raise
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder)) from error
+            raise OSError(code, os.strerror(code), str(self._folder)) from error
 
     def restore(self, like: Any) -> tuple[Any, dict] | None:
         """The newest checkpoint that is whole, as (arrays, notes), or None.
 
         Arguments:
           like: a tree with the structure that was saved; its shapes do not matter.
+
+        Raises:
+          OSError: one cannot be read just now, which does not mean that it is damaged.
         """
         structure = jax.tree.structure(like)
         for number in sorted(self._manager.all_steps(), reverse=True):
             try:
-                items = self._manager.restore(
-                    number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), notes=ocp.args.JsonRestore())
-                )
+                with _quiet():
+                    items = self._manager.restore(
+                        number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), notes=ocp.args.JsonRestore())
+                    )
                 arrays, sealed = jax.tree.map(np.asarray, items.arrays), items.notes
                 if sealed["digest"] != _digest(arrays, sealed["notes"]):
                     problem = "its digest differs"
@@ -101,7 +158,10 @@ class Checkpoints:
                     return jax.tree.unflatten(structure, [arrays[name] for name in sorted(arrays)]), sealed["notes"]
             except Exception as error:  # what a damaged file raises is not specified
                 if _hindered(error):
-                    raise
+                    code = _system_error(error)
+                    if code is None or isinstance(error, OSError):
+                        raise
+                    raise OSError(code, os.strerror(code), str(self._folder / str(number))) from error
                 problem = f"{type(error).__name__}"
             logging.getLogger(__name__).warning("checkpoint %d is damaged (%s): using the one before", number, problem)
             self._damaged.append(number)
