@@ -1,5 +1,7 @@
 import errno
 import logging
+import os
+import resource
 import shutil
 
 import numpy as np
@@ -107,3 +109,47 @@ def test_a_full_disk_is_told(checkpoints, tmp_path, monkeypatch, free, raised):
         checkpoints.save(1, tree(1), {})
     if raised is OSError:
         assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "checkpoints"))
+
+
+def test_a_save_that_fails_is_one_error_and_leaves_nothing(checkpoints, tmp_path, capfd, caplog):
+    big = {"a": np.random.default_rng(0).normal(size=100_000).astype(np.float32)}
+    checkpoints.save(1, big, {"epoch": 1})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            checkpoints.save(2, big, {"epoch": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "checkpoints"))
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING] and capfd.readouterr().err == ""
+    assert os.listdir(tmp_path / "checkpoints") == ["1"]
+    assert checkpoints.restore(big)[1] == {"epoch": 1}
+
+
+def test_what_cannot_be_read_just_now_is_named(checkpoints, tmp_path, monkeypatch):
+    checkpoints.save(1, tree(1), {})
+
+    def hindered(*_, **__):
+        raise ValueError("PERMISSION_DENIED: Error opening: Permission denied [os_error_code='13']")
+
+    monkeypatch.setattr(checkpoints._manager, "restore", hindered)
+    with pytest.raises(PermissionError) as caught:
+        checkpoints.restore(tree(0))
+    assert caught.value.filename == str(tmp_path / "checkpoints" / "1")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_the_next_start_removes_what_was_half_written_and_what_would_hang(tmp_path):
+    first = Checkpoints(tmp_path / "checkpoints")
+    for number in (1, 2):
+        first.save(number, tree(number), {"epoch": number})
+    first.close()
+    (tmp_path / "checkpoints" / "3.orbax-checkpoint-tmp" / "arrays").mkdir(parents=True)
+    file = tmp_path / "checkpoints" / "2" / "notes" / "metadata"
+    file.unlink()
+    os.mkfifo(file)
+    again = Checkpoints(tmp_path / "checkpoints")
+    assert again.restore(tree(0))[1] == {"epoch": 1}
+    assert os.listdir(tmp_path / "checkpoints") == ["1"]
+    again.close()

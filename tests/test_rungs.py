@@ -12,6 +12,8 @@ import small_sweep
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import halving, launch, tuning
+from jaxmatch.experiments.execution import Cohort
+from jaxmatch.experiments.failures import FailedCohorts
 from jaxmatch.experiments.reading import read_sweep_folder
 from jaxmatch.experiments.tables import make_table
 from jaxmatch.experiments.workdir import Workdir
@@ -150,7 +152,7 @@ def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
     assert "8 runs planned, 2 finished, 2 diverged, 4 dropped by successive halving, 0 missing." in page
 
 
-class Stop(Exception):
+class Stop(BaseException):
     """Stands for a kill."""
 
 
@@ -220,11 +222,51 @@ def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
     assert (halved[2] / "sweep.json").read_text() == notes
 
 
+def test_a_cohort_that_fails_stops_the_decision_and_not_the_others(small_files, halved, tmp_path, monkeypatch):
+    real, calls = Cohort.train, []
+
+    def train(*arguments, **options):
+        calls.append(options["until"])
+        if len(calls) == 1:
+            raise RuntimeError("no")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(Cohort, "train", train)
+    with pytest.raises(FailedCohorts, match="RuntimeError: no; 4 of 8 runs are missing"):
+        run(small_files, tmp_path)
+    assert calls == [1, 1] and len(list(tmp_path.glob("cohorts/*/rung-1.json"))) == 1  # the other waits at the rung
+    run(small_files, tmp_path)
+    assert calls[2:4] == [1, 3] and not list(tmp_path.glob("cohorts/*/error.json"))
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "[]", "{}", '{"runs": {}, "seconds": {"train": 1}, "steps": {"lockstep": 1}}', None],
+    ids=["empty", "a list", "an empty object", "no runs", "other types"],
+)
+def test_a_damaged_note_of_a_rung_is_one_line(small_files, halved, tmp_path, damage):
+    workdir = shutil.copytree(halved[2], tmp_path / "work")
+    file = min(workdir.glob("cohorts/*/rung-1.json"))
+    if damage is None:
+        notes = json.loads(file.read_text())
+        next(iter(notes["runs"].values()))["curve"][0]["samples"] = "many"
+        damage = json.dumps(notes)
+    file.write_text(damage)
+    with pytest.raises(InputError, match=r"rung-1.json: the file is damaged.*remove it and start again"):
+        run(small_files, workdir)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(InputError, match=r"rung-1.json: this is no plain file"):
+        run(small_files, workdir)
+
+
 def test_a_damaged_note_is_one_line(small_files, halved, tmp_path):
     workdir = shutil.copytree(halved[2], tmp_path / "work")
-    (workdir / "halving.json").write_text("{")
-    with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
-        run(small_files, workdir)
+    for text in ("{", "[]", ""):
+        (workdir / "halving.json").write_text(text)
+        with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
+            run(small_files, workdir)
 
 
 def test_two_launchers_come_to_the_same(small_files, halved, tmp_path, monkeypatch):

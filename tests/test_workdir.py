@@ -1,6 +1,9 @@
 """The folder of a sweep: which cohorts a launcher trains, and which it leaves alone."""
 
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -198,6 +201,101 @@ def test_a_file_is_no_workdir(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="this is a file"):
         Workdir(tmp_path / "file")
+
+
+def listing(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def dangling(path):
+    path.symlink_to("nowhere")
+
+
+def loop(path):
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("name", [".", "runs", "cohorts", "vectors", "cohorts/one", "cohorts/one/checkpoints", "runs/a-seed0"])
+@pytest.mark.parametrize("put", [dangling, loop, os.mknod])
+def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, name, put):
+    path = (tmp_path / "work" / name).resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put(path)
+    before = listing(tmp_path)
+    with pytest.raises(InputError, match="leads nowhere|cannot be used|this is a file") as refused:
+        Workdir(tmp_path / "work").check()
+    assert refused.value.path == path
+    assert listing(tmp_path) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize(
+    "name",
+    ["sweep.json", "halving.json", "cohorts/one/cohort.json", "cohorts/one/DONE", "cohorts/one/rung-3.json", "cohorts/one/error.json",
+     "runs/a-seed0/record.json", "vectors/a.npy"],
+)  # fmt: skip
+@pytest.mark.parametrize("put", [pipe, os.mkdir, dangling])
+def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
+    file = workdir.path / name
+    file.parent.mkdir(parents=True)
+    put(file)
+    with pytest.raises(InputError, match="this is no plain file; remove it") as refused:
+        workdir.check()
+    assert refused.value.path == file
+
+
+def test_a_workdir_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    for path, problem in ((tmp_path / "file" / "below", "file: this is a file"), (tmp_path / ("n" * 300), "File name too long")):
+        with pytest.raises(InputError, match=problem):
+            Workdir(path).check()
+    Workdir(tmp_path / "not" / "there" / "yet").check()
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    for path in (tmp_path / "not" / "there" / "yet", tmp_path):
+        with pytest.raises(InputError, match="nothing can be written here") as refused:
+            Workdir(path).check()
+        assert refused.value.path == tmp_path
+    assert os.listdir(tmp_path) == ["file"]
+
+
+HOLDER = """
+import sys, pathlib
+from jaxmatch.experiments.workdir import CohortFolder
+with CohortFolder(pathlib.Path(sys.argv[1]), "", ()).lock():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_killed_launchers_left_is_removed_and_what_a_live_one_has_is_not(workdir):
+    half, done, live, plain = workdir.claim([(A, ("a0",)), (A, ("a1",)), (A, ("a2",)), (A, ("a3",))])
+    for cohort in (half, live):
+        (cohort.checkpoints / "3").mkdir(parents=True)
+        (cohort.checkpoints / "4.orbax-checkpoint-tmp" / "arrays").mkdir(parents=True)
+    (done.checkpoints / "12").mkdir(parents=True)
+    (done.path / "DONE").touch()
+    (plain.checkpoints / "12").mkdir(parents=True)
+    scratch = (".sweep.json", "runs/.a0", "vectors/.v.npy", "cohorts/.x", f"cohorts/{plain.name}/.cohort.json")
+    for name in scratch:
+        path = workdir.path / f"{name}.12.abcdef01.partial"
+        path.parent.mkdir(exist_ok=True)
+        path.mkdir() if "runs" in name else path.touch()
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(live.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        workdir.clean()
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert os.listdir(half.checkpoints) == ["3"] and not done.checkpoints.exists() and os.listdir(plain.checkpoints) == ["12"]
+    assert sorted(os.listdir(live.checkpoints)) == ["3", "4.orbax-checkpoint-tmp"]
+    assert not list(workdir.path.rglob("*.partial"))
+    workdir.clean()
+    assert os.listdir(live.checkpoints) == ["3"]
 
 
 @settings(max_examples=50, deadline=None)

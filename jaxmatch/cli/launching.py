@@ -57,20 +57,31 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
 
 
 def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
-    """Calls `function` (of jaxmatch.experiments.launch) and prints the table it returns."""
+    """Calls `function` (of jaxmatch.experiments.launch) and prints the table it returns, or what there is of it.
+
+    Raises:
+      FailedCohorts: some runs failed.
+    """
+    from jaxmatch.experiments.failures import FailedCohorts
+
     options = options_of_the_file(arguments.rest)
     for name in ("data_directory", "vectors"):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
-    text = function(
-        arguments.file,
-        workdir=workdir_of(arguments),
-        seeds=arguments.seeds,
-        dry_run=arguments.dry_run,
-        overrides=arguments.dotted["config"],
-        grid_overrides=arguments.dotted["grid"],
-        options=options,
-        smoke=arguments.smoke,
-    )
+    try:
+        text = function(
+            arguments.file,
+            workdir=workdir_of(arguments),
+            seeds=arguments.seeds,
+            dry_run=arguments.dry_run,
+            overrides=arguments.dotted["config"],
+            grid_overrides=arguments.dotted["grid"],
+            options=options,
+            smoke=arguments.smoke,
+        )
+    except FailedCohorts as failed:
+        if failed.table:
+            print(failed.table)
+        raise
     if text:
         show(text)

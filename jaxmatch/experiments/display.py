@@ -193,6 +193,11 @@ class Display(Listener):
         self._cohort_work = 0.0
         self._say(f"{self._label}: done")
 
+    def cohort_failed(self, folder: CohortFolder, message: str) -> None:
+        """A cohort has failed; the others go on."""
+        self._cohort_work = 0.0
+        self._say(f"{self._label}: failed ({message})")
+
     def cohort_paused(self, folder: CohortFolder) -> None:
         """A cohort has come to a rung and waits there for the others."""
         self._paused.add(folder.name)

@@ -4,7 +4,7 @@ import dataclasses
 import io
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.experiments.display import Display
+from jaxmatch.experiments.failures import FailedCohorts, mark_failed, of_the_machine
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import make_record, placed, read_record
 from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_end
@@ -64,6 +65,9 @@ def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[ja
       workdir: where.
       display: told how it goes.
       devices: default: all there are.
+
+    Raises:
+      FailedCohorts: some failed; the others are trained.
     """
     display.begin(plan, workdir.finished())
     execute_stage(plan, workdir, display, Stage(), devices)
@@ -71,8 +75,13 @@ def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[ja
     return records_of(plan, workdir)
 
 
-def records_of(plan: Plan, workdir: Workdir) -> list[dict[str, Any]]:
-    """The records of all runs of a plan, each at its place in the plan.
+def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:
+    """The records of the runs of a plan, each at its place in the plan.
+
+    Arguments:
+      plan: of these.
+      workdir: where.
+      names: of the runs to read; default: all.
 
     Raises:
       InputError: one is missing or damaged.
@@ -80,17 +89,33 @@ def records_of(plan: Plan, workdir: Workdir) -> list[dict[str, Any]]:
     return [
         placed(read_record(workdir.run_folder(name) / "record.json"), run.variant, run.overrides)
         for name, (run, _) in plan.runs.items()
+        if names is None or name in names
     ]
 
 
 def execute_stage(
     plan: Plan, workdir: Workdir, display: Display, stage: Stage, devices: Sequence[jax.Device] | None = None
 ) -> None:
-    """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`."""
+    """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`.
+
+    A cohort that fails is marked, and the others go on. What failed before is tried again, once.
+
+    Raises:
+      FailedCohorts: some failed, here or in another launcher; the others have come as far as the stage goes.
+      OSError: the system hinders all of them, as by a full disk.
+    """
     devices = tuple(devices or devices_there_are())
     planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
     wanted = {run for _, runs in planned for run in runs}
+    before = {folder.name: folder.failure() for folder in workdir.cohorts()}
+
+    def failed(folder: CohortFolder) -> bool:
+        """Whether it has failed since this began, whoever trained it."""
+        return folder.failure() not in (None, before.get(folder.name))
+
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
+        if all(map(failed, claimed)):
+            raise FailedCohorts(claimed, len(wanted))
         trained = False
         for folder in claimed:
             try:
@@ -98,14 +123,28 @@ def execute_stage(
                     # Somebody may have finished it, or taken it away, since it was claimed; or stopped at one that holds
                     # runs which are not planned here, and which the next claim abandons.
                     there = (folder.path / "cohort.json").exists()
-                    if there and not stage.reached(folder) and wanted.issuperset(folder.runs):
-                        _train(plan, folder, workdir, display, stage, devices)
+                    if there and not stage.reached(folder) and not failed(folder) and wanted.issuperset(folder.runs):
+                        _try(plan, folder, workdir, display, stage, devices)
                         trained = True
             except Timeout:
                 continue
-        if not trained and not all(stage.reached(folder) for folder in claimed):
-            display.waiting(len(claimed))
+        left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
+        if not trained and left:
+            display.waiting(len(left))
             time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _try(
+    plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display, stage: Stage, devices: tuple[jax.Device, ...]
+) -> None:
+    """Trains a cohort, and marks it if that fails."""
+    folder.error.unlink(missing_ok=True)
+    try:
+        _train(plan, folder, workdir, display, stage, devices)
+    except Exception as error:  # whatever it is, other cohorts need not meet it
+        if of_the_machine(error):
+            raise
+        display.cohort_failed(folder, mark_failed(folder, error))
 
 
 def _train(
@@ -138,7 +177,7 @@ def _train(
         raise InputError(
             f"{len(runs)} runs at once do not fit the memory of the device",
             path=folder.path,
-            remedy="free memory and start it again, or remove this folder and start anew with a smaller --config.execution.maximum_replicas",
+            remedy="free memory, or remove this folder and start anew with a smaller --config.execution.maximum_replicas",
         ) from error
     finally:
         checkpoints.close()
@@ -179,12 +218,17 @@ def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
     write_json(path, plain({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
 
 
-def _shared_vectors(workdir: Workdir, data: EncodedData):
-    """One copy of the embedding table for all models of the folder."""
-    path = workdir.shared_vectors(data.fingerprint)
-    if not path.exists():
+def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
+    """One copy of the embedding table for all models of the folder; one that is damaged is replaced."""
+    path, vectors = workdir.shared_vectors(data.fingerprint), np.asarray(data.vectors, np.float32)
+    try:
+        there = np.load(path, mmap_mode="r", allow_pickle=False)
+        whole = there.dtype == vectors.dtype and np.array_equal(there, vectors)
+    except (FileNotFoundError, ValueError, EOFError):
+        whole = False
+    if not whole:
         content = io.BytesIO()
-        np.save(content, np.asarray(data.vectors, np.float32), allow_pickle=False)
+        np.save(content, vectors, allow_pickle=False)
         write_atomically(path, content.getvalue())
     return path
 

@@ -1,9 +1,10 @@
 """The launchers behind the commands: plan, train what is missing, make the table."""
 
 import ast
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments import rungs
 from jaxmatch.experiments.configuration import called, flatten, load_config, load_module, mistakes_of, nearest, with_overrides
 from jaxmatch.experiments.display import Display, plan_text
-from jaxmatch.experiments.execution import execute
+from jaxmatch.experiments.execution import execute, records_of
+from jaxmatch.experiments.failures import FailedCohorts
 from jaxmatch.experiments.halving import Halving
 from jaxmatch.experiments.plan import Plan, make_plan
 from jaxmatch.experiments.preparation import cache_folder
@@ -68,12 +70,32 @@ def sweep(
 
     Raises:
       InputError: anything the user can mend.
+      FailedCohorts: some runs failed; it brings the table of the others.
     """
     planned = resolve(file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke)
     if dry_run:
         show_plan(planned, workdir, display)
         return ""
-    return make_table(run(planned, workdir, display), planned.table).markdown()
+    with table_of_the_others(planned.table):
+        return make_table(run(planned, workdir, display), planned.table).markdown()
+
+
+@contextlib.contextmanager
+def table_of_the_others(layout: TableLayout, before: Sequence[str] = ()) -> Iterator[None]:
+    """Adds to the error about failed cohorts the table of the runs that did not fail.
+
+    Arguments:
+      layout: of the table.
+      before: tables in Markdown that stand before it.
+    """
+    try:
+        yield
+    except FailedCohorts as failed:
+        tables = [*before]
+        if failed.records:
+            tables.append(make_table(failed.records, dataclasses.replace(layout, notes=(*layout.notes, failed.note))).markdown())
+        failed.table = "\n".join(tables)
+        raise
 
 
 def show_plan(
@@ -110,7 +132,8 @@ def run(
 
     Raises:
       InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for what no run
-        will have, or the folder is that of a timing or of another sweep.
+        will have, or the folder cannot be written, or is that of a timing or of another sweep.
+      FailedCohorts: some runs failed; it brings the records of the others.
     """
     display = display or Display()
     _keep_compiled_programs(planned)
@@ -121,9 +144,13 @@ def run(
     halving = halve(plan) if halve else None
     if halving is not None:
         rungs.agree(plan, folder, halving)
+    folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
     try:
         records = execute(plan, folder, display) if halving is None else rungs.execute(plan, folder, display, halving)
+    except FailedCohorts as failed:
+        failed.records = records_of(plan, folder, folder.finished(rungs.on_record))
+        raise
     finally:
         display.end()
     if best := best_record(records):
@@ -132,6 +159,7 @@ def run(
 
 
 def _check_folder(planned: Sweep, folder: Workdir) -> None:
+    folder.check()
     if (folder.path / TIMING_FILE).exists():
         raise InputError("this folder holds a timing", path=folder.path, remedy="give a --workdir of its own")
     name = name_of_sweep(folder.path)
@@ -176,6 +204,8 @@ def table_of(folder: SweepFolder) -> Table:
         raise InputError("no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to go on")
     if folder.missing:
         note = f"{len(folder.missing)} of {len(folder.runs)} runs have not finished"
+        if failed := sorted(folder.path.glob("cohorts/*/error.json")):
+            note += f"; training failed, as {failed[0]} says"
         layout = dataclasses.replace(layout, notes=(*layout.notes, note))
     return make_table(list(folder.records.values()), layout)
 

@@ -8,6 +8,7 @@ cohorts, and records), so launchers that are killed, or work side by side, come 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -50,6 +51,9 @@ def execute(
       display: told how it goes.
       halving: when settings are dropped, and how many.
       devices: default: all there are.
+
+    Raises:
+      FailedCohorts: some failed, so that nothing can be decided at the next rung; the others have come to it.
     """
     whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
     display.begin(plan, workdir.finished(on_record), note=halving.text(whole), share=halving.share())
@@ -127,13 +131,37 @@ def _histories(plan: Plan, workdir: Workdir, rung: int) -> dict[str, Mapping[str
 
 
 def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
-    return _read(folder.rung(rung))
-
-
-def _read(file) -> dict[str, Any] | None:
+    file = folder.rung(rung)
+    notes = _read(file)
     try:
-        return read_json(file)
+        if notes is not None:
+            for run in folder.runs:
+                history = notes["runs"][run]
+                _check_number(history["diverged_at_samples"] or 0)
+                for entry in history["curve"]:
+                    _check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
+            _check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise _damaged(file, error) from None
+    return notes
+
+
+def _check_number(*values: Any) -> None:
+    if not all(isinstance(value, int | float) for value in values):
+        raise TypeError(f"{values[0]!r} is no number")
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        notes = read_json(file)
+        if not isinstance(notes, dict):
+            raise ValueError("it holds no object")
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise InputError(f"the file is damaged ({error})", path=file, remedy="remove it and start again") from None
+        raise _damaged(file, error) from None
+    return notes
+
+
+def _damaged(file: Path, error: Exception) -> InputError:
+    return InputError(f"the file is damaged ({error})", path=file, remedy="remove it and start again")

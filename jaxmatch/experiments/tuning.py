@@ -185,6 +185,7 @@ def tune(
 
     Raises:
       InputError: anything the user can mend, or nothing can be chosen.
+      FailedCohorts: some runs failed; it brings the tables of the others. A grid that is not whole chooses nothing.
     """
     planned = launch.resolve(file, seeds=seeds, smoke=smoke, **arguments)
     rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
@@ -194,12 +195,14 @@ def tune(
         launch.show_plan(planned, workdir, display, rule)
         return ""
     display = display or Display()
-    records = launch.run(planned, workdir, display, rule)
+    with launch.table_of_the_others(planned.table):
+        records = launch.run(planned, workdir, display, rule)
     choice = choose(records)
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
     if final_seeds is None:
         final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
     tested = all(record["data"]["test"] for record in records)
     final = final_sweep(planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {}))
-    tables = make_table(records, planned.table), make_table(launch.run(final, Path(workdir) / "final", display), final.table)
-    return "\n".join(table.markdown() for table in tables)
+    grid = make_table(records, planned.table).markdown()
+    with launch.table_of_the_others(final.table, [grid]):
+        return "\n".join([grid, make_table(launch.run(final, Path(workdir) / "final", display), final.table).markdown()])

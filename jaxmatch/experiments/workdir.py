@@ -4,12 +4,14 @@
       sweep.json              name, layout of the table and run names of the sweep started last
       runs/RUN/record.json    what a run left; the folder appears whole or not at all
       runs/RUN/model/         the trained model with all it needs to answer
-      cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE
+      cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
+                              error.json (why it failed)
       vectors/                embedding tables that the models of this folder share by hard links
 """
 
 import dataclasses
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,10 +20,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError
-from jaxmatch.files import read_json, write_atomically, write_json
+from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
+from jaxmatch.training.remains import half_written, remove_half_written
 
 # What a timing leaves, in a folder of its own.
 TIMING_FILE = "timing.json"
+
+_FOLDERS = ("runs", "cohorts", "vectors")
+# Patterns to the last part: `glob` passes over a link that leads nowhere where it looks for a name.
+_FILES = ("*.json", "cohorts/*/*.json", "cohorts/*/DON[E]", "runs/*/record.jso[n]", "vectors/*.npy")
 
 
 def pack(cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]) -> list[tuple[str, tuple[str, ...]]]:
@@ -74,6 +81,30 @@ class CohortFolder:
     def done(self) -> bool:
         return (self.path / "DONE").exists()
 
+    @property
+    def error(self) -> Path:
+        """Says why it failed, if it did."""
+        return self.path / "error.json"
+
+    def failure(self) -> bytes | None:
+        """What tells its last failure from any other, or None where it did not fail."""
+        try:
+            return self.error.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def clean(self) -> None:
+        """Removes what killed launchers left half written or had no time to remove, unless somebody is at the cohort."""
+        remove_abandoned(self.path)
+        if half_written(self.checkpoints) or (self.done and self.checkpoints.exists()):
+            try:
+                with self.lock().acquire(blocking=False):
+                    remove_half_written(self.checkpoints)
+                    if self.done:
+                        shutil.rmtree(self.checkpoints, ignore_errors=True)
+            except Timeout:
+                pass
+
     def rung(self, epochs: int) -> Path:
         """The file that says how its runs did when it paused after so many epochs."""
         return self.path / f"rung-{epochs}.json"
@@ -88,13 +119,62 @@ class CohortFolder:
         return FileLock(self.path.with_name(f"{self.path.name}.lock"))
 
 
+def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> None:
+    """Refuses a folder that cannot be used, or made where it is missing.
+
+    Raises:
+      InputError: a file or a link that leads nowhere is in its way, or it does not give the access that is needed.
+    """
+    try:
+        os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise InputError(f"the folder cannot be used ({error.strerror})", path=folder, remedy="give another --workdir") from None
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+    if not there.exists():
+        raise InputError("this link leads nowhere", path=there, remedy="remove it, or make what it names")
+    if not there.is_dir():
+        raise InputError("this is a file, not a folder", path=there, remedy="remove it, or give another --workdir")
+    if not os.access(there, access):
+        raise InputError("nothing can be written here", path=there, remedy="change its permissions, or give another --workdir")
+
+
 class Workdir:
     """The folder of a sweep."""
 
     def __init__(self, path: Path):
         self.path = Path(path)
-        if self.path.exists() and not self.path.is_dir():
+        if os.path.exists(path) and not os.path.isdir(path):
             raise InputError("this is a file, not a folder", path=self.path, remedy="give --workdir another name")
+
+    def check(self) -> None:
+        """Refuses, before anything is trained, a folder in which that could not be kept; writes nothing.
+
+        Raises:
+          InputError: it cannot be written, or a pipe, a folder or a link that leads nowhere stands in the place of a file.
+        """
+        for folder in (self.path, *(self.path / name for name in _FOLDERS)):
+            _check_folder(folder)
+        for folder in self.path.glob("runs/*-seed*"):
+            if not folder.name.startswith("."):
+                _check_folder(folder, os.R_OK | os.X_OK)  # whole when it appears
+        for folder in self.path.glob("cohorts/*"):
+            if not folder.name.startswith(".") and folder.suffix != ".lock":
+                _check_folder(folder)
+                _check_folder(folder / "checkpoints")
+        for pattern in _FILES:
+            for file in self.path.glob(pattern):
+                if not file.is_file():
+                    raise InputError("this is no plain file", path=file, remedy="remove it, and give the same command again")
+
+    def clean(self) -> None:
+        """Removes what killed launchers left half written; what live ones are writing stays."""
+        for folder in (self.path, *(self.path / name for name in _FOLDERS)):
+            remove_abandoned(folder)
+        for path in (self.path / "cohorts").glob("*"):
+            if path.is_dir():
+                CohortFolder(path, "", ()).clean()
 
     def run_folder(self, run: str) -> Path:
         return self.path / "runs" / run

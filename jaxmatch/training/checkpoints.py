@@ -21,6 +21,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from jaxmatch.training.remains import remove_half_written
+
 KEPT = 2
 
 # TensorStore's errors are plain ValueErrors.
@@ -66,12 +68,6 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-def _remove_half_written(folder: Path) -> None:
-    """Removes what saves that were killed have left; whoever calls this is the only one that writes here."""
-    for half in folder.glob("*.orbax-checkpoint-tmp*"):
-        shutil.rmtree(half, ignore_errors=True)
-
-
 def _plain(checkpoint: Path) -> bool:
     """Whether a checkpoint holds nothing but files and folders: to read a pipe would wait for ever."""
     return checkpoint.is_dir() and all(path.is_file() or path.is_dir() for path in checkpoint.rglob("*"))
@@ -89,7 +85,7 @@ class Checkpoints:
     def __init__(self, folder: Path):
         self._folder = folder
         self._damaged: list[int] = []  # kept until another is about to be written: it may only have been out of reach
-        _remove_half_written(folder)
+        remove_half_written(folder)
         for odd in folder.glob("*"):
             if odd.name.isdigit() and not _plain(odd):
                 logging.getLogger(__name__).warning("checkpoint %s holds what is no file: it is removed", odd.name)
@@ -128,7 +124,7 @@ class Checkpoints:
             code = _system_error(error)
             if code is None and shutil.disk_usage(self._folder.absolute().parent).free < size:
                 code = errno.ENOSPC
-            _remove_half_written(self._folder)
+            remove_half_written(self._folder)
             if code is None:
                 raise
             raise OSError(code, os.strerror(code), str(self._folder)) from error

@@ -1,0 +1,159 @@
+"""One cohort fails: the others are trained, it is said, and the next launch tries it again."""
+
+import errno
+import json
+import os
+
+import pytest
+import small_sweep
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.experiments import execution, launch, tuning
+from jaxmatch.experiments.execution import Cohort
+from jaxmatch.experiments.failures import FailedCohorts
+from jaxmatch.experiments.workdir import CohortFolder, Workdir
+from jaxmatch.files import write_json
+
+pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
+
+# Two cohorts of two runs.
+WHAT = {"seeds": 2, "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"}, "overrides": {"execution.maximum_replicas": "2"}}
+WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.execution.maximum_replicas=2")
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Has the training of the cohort that is tried first fail with an error."""
+
+    def begin(error, calls=1):
+        real, left = Cohort.train, [calls]
+
+        def train(*arguments, **options):
+            left[0] -= 1
+            if left[0] >= 0:
+                raise error
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(Cohort, "train", train)
+
+    yield begin
+
+
+@pytest.fixture(scope="module")
+def undisturbed(small_files, programs_kept):
+    text, _ = small_sweep.launched(small_files, small_files / "whole sweep", **WHAT)
+    return text, small_sweep.lasting(small_files / "whole sweep")
+
+
+def test_the_others_go_on_and_the_next_launch_tries_it_again(small_files, undisturbed, tmp_path, failing, capsys):
+    failing(RuntimeError("two\nlines"))
+    assert main(small_sweep.command(small_files, tmp_path, *WORDS)) == 2
+    said = capsys.readouterr()
+    (error,) = tmp_path.glob("cohorts/*/error.json")
+    notes = json.loads(error.read_text())
+    assert notes["message"] == "RuntimeError: two lines" and "in train" in notes["traceback"]
+    assert "2 of 4 runs are missing: their training failed" in said.out and "Traceback" not in said.err
+    assert said.err.splitlines()[-1] == (
+        f"jaxmatch: {error.parent}: this cohort failed: RuntimeError: two lines; 2 of 4 runs are missing: their training failed; "
+        "error.json says more, and the same command tries again"
+    )
+    assert len(small_sweep.records(tmp_path)) == 2
+    assert f"2 of 4 runs have not finished; training failed, as {error} says" in launch.table(tmp_path)
+    text, watcher = small_sweep.launched(small_files, tmp_path, **WHAT)
+    assert [len(runs) for runs in watcher.trained] == [2] and not error.exists()
+    assert (text, small_sweep.lasting(tmp_path)) == undisturbed
+
+
+def test_an_error_that_comes_again_ends_again(small_files, tmp_path, failing):
+    failing(MemoryError(), 3)
+    with pytest.raises(FailedCohorts, match=r"2 runs at once do not fit.*\(and 1 more failed\); 4 of 4 runs are missing") as failed:
+        small_sweep.launched(small_files, tmp_path, **WHAT)
+    assert (failed.value.records, failed.value.table) == ([], "")
+    before = {path: path.read_text() for path in tmp_path.glob("cohorts/*/error.json")}
+    with pytest.raises(FailedCohorts, match="2 of 4 runs are missing") as failed:
+        small_sweep.launched(small_files, tmp_path, **WHAT)
+    (again,) = tmp_path.glob("cohorts/*/error.json")
+    assert len(before) == 2 and len(failed.value.records) == 2 and again.read_text() != before[again]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), OSError(errno.ENOSPC, "No space left on device", "/full"), BrokenPipeError(32, "")],
+    ids=type,
+)  # fmt: skip
+def test_what_would_meet_every_cohort_stops_all(small_files, tmp_path, failing, error):
+    failing(error)
+    with pytest.raises(type(error)):
+        small_sweep.launched(small_files, tmp_path, **WHAT)
+    assert not list(tmp_path.glob("cohorts/*/error.json")) and not (tmp_path / "runs").exists()
+
+
+def test_what_failed_in_another_launcher_is_not_tried_too(small_files, tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
+    other = []
+
+    class Waiting(small_sweep.Watcher):
+        def waiting(self, cohorts):
+            (folder,) = (folder for folder in Workdir(tmp_path).cohorts() if not folder.done)
+            write_json(folder.error, {"failure": "another's", "message": "it failed there"})
+            other.pop().release()
+
+    real = Workdir.claim
+
+    def claim(self, planned, settled):
+        claimed = real(self, planned, settled)
+        if not other and not list(tmp_path.glob("cohorts/*/error.json")):  # another launcher is at the first cohort
+            other.append(claimed[0].lock())
+            other[0].acquire()
+        return claimed
+
+    monkeypatch.setattr(Workdir, "claim", claim)
+    watcher = Waiting()
+    planned = launch.resolve(
+        small_files / "small.py", **WHAT | {"overrides": small_sweep.overrides(small_files) | WHAT["overrides"]}
+    )
+    with pytest.raises(FailedCohorts, match="it failed there") as failed:
+        launch.run(planned, tmp_path, watcher)
+    assert len(watcher.trained) == 1 and len(failed.value.records) == 2
+
+
+def test_a_grid_that_is_not_whole_chooses_nothing(small_files, tmp_path, failing, monkeypatch):
+    failing(ValueError("no"))
+    arguments = {**WHAT, "final_seeds": 1, "workdir": tmp_path, "display": small_sweep.Watcher()}
+    arguments["overrides"] = small_sweep.overrides(small_files) | WHAT["overrides"]
+    with pytest.raises(FailedCohorts, match="ValueError: no") as failed:
+        tuning.tune(small_files / "small.py", **arguments)
+    assert failed.value.table.count("**A small sweep") == 1
+    assert not (tmp_path / "choice.json").exists() and not (tmp_path / "final").exists()
+    real = launch.run
+
+    def run(planned, workdir, *rest):
+        if planned.name.endswith("-final"):
+            failing(ValueError("in the end"))
+        return real(planned, workdir, *rest)
+
+    monkeypatch.setattr(launch, "run", run)
+    with pytest.raises(FailedCohorts, match="in the end") as failed:
+        tuning.tune(small_files / "small.py", **arguments)
+    assert "**A small sweep.**" in failed.value.table and "the chosen setting" not in failed.value.table
+
+
+def test_an_impossible_workdir_is_refused_by_a_dry_run_and_before_training(small_files, tmp_path, monkeypatch):
+    monkeypatch.setattr(CohortFolder, "lock", None)  # nothing may be trained
+    (tmp_path / "file").touch()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "vectors").symlink_to("nowhere")
+    for workdir in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "work"):
+        for dry_run in (True, False):
+            with pytest.raises(InputError, match="this is a file|leads nowhere"):
+                small_sweep.launched(small_files, workdir, dry_run=dry_run)
+    assert sorted(os.listdir(tmp_path)) == ["file", "work"] and os.listdir(tmp_path / "work") == ["vectors"]
+
+
+def test_a_damaged_table_of_vectors_is_written_anew(small_files, undisturbed, tmp_path):
+    (whole,) = (small_files / "whole sweep" / "vectors").glob("*.npy")
+    content = whole.read_bytes()
+    (tmp_path / "vectors").mkdir()
+    (tmp_path / "vectors" / whole.name).write_bytes(content[:-9] + b"x" + content[-8:])
+    small_sweep.launched(small_files, tmp_path, **WHAT)
+    assert (tmp_path / "vectors" / whole.name).read_bytes() == content
