@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
-from jaxmatch.cli import predict
 from jaxmatch.cli.main import main
 from jaxmatch.cli.pairs import read_pairs
 from jaxmatch.errors import InputError
@@ -33,7 +32,7 @@ def test_predict_answers_a_table_in_its_order(run, tmp_path):
 
 
 def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(predict, "CHUNK", 2)  # the order must hold across chunks
+    monkeypatch.setattr("jaxmatch.cli.answers.CHUNK", 2)  # the order must hold across chunks
     rows = [
         {"text_b": b, "meta": {"n": [number, None, 1.5]}, "text_a": a, "label": "mine", "input_label": number}
         for number, (a, b) in enumerate(TEXTS)
@@ -107,7 +106,7 @@ def test_a_malformed_line_is_named_and_nothing_is_written(run, tmp_path, capsys,
 
 
 def test_a_bad_line_late_in_a_pipe_leaves_no_half_file(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(predict, "CHUNK", 2)
+    monkeypatch.setattr("jaxmatch.cli.answers.CHUNK", 2)
     source = write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])
     target = tmp_path / "out.jsonl"
     with open(source) as stream:

@@ -6,33 +6,30 @@ Input is TSV with a header that names `text_a` and `text_b`, or JSON lines with 
 Output is JSON lines in the order of the input: the input's fields, then "label" and "probabilities", or "score" for a
 regression. An input field that has one of these names comes back as "input_label" and so on.
 
-An output file appears whole or not at all. An input file is checked to its end before the first answer; from standard input,
-pairs are answered as they come, a few thousand at a time.
+An output file appears whole or not at all. An input file is checked to its end before the first answer. From standard input or a
+pipe, pairs are answered as they come: 4,096 at once, or those that are there when nothing has come for 50 milliseconds, or when the
+first of them has waited for a second. A line that cannot be read or answered ends the stream and is named; all before it is answered.
+A line has at most 64 MiB, and a pair as many tokens as the memory of the device allows.
 """
 
-from __future__ import annotations
-
 import argparse
-import itertools
-import json
-import os
+import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from jaxmatch.cli.answers import Answers
 from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.pairs import FORMATS, read_pairs
+from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError
-
-if TYPE_CHECKING:
-    from jaxmatch.matcher import Prediction
 
 HELP = "answer new pairs: labels and probabilities"
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"
-ANSWERS = ("label", "probabilities", "score")
-# Enough pairs to put those of like length together, few enough to answer soon.
-CHUNK = 4096
+CHECKS_OUTPUT = True
+STANDARD_INPUT = "standard input"
+# Seconds that a pair of a stream that never pauses waits for others.
+LONGEST_WAIT = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,55 +40,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    source = Path(arguments.input)
-    if arguments.input != "-" and source.is_file():
-        with _opened(source) as lines:
-            for _ in read_pairs(lines, source, arguments.format):  # a bad line is found before anything is written
+    source = STANDARD_INPUT if arguments.input == "-" else Path(arguments.input)
+    is_file = isinstance(source, Path) and source.is_file()
+    if is_file:
+        with _opened(source) as descriptor:
+            for _ in read_pairs(lines_of(descriptor, source), source, arguments.format):  # found before anything is written
                 pass
     from jaxmatch.matcher import load
 
     matcher = load(arguments.run)
-    with _opened(source) if arguments.input != "-" else _standard_input() as lines:
-        name = source if arguments.input != "-" else "standard input"
-        with open_whole(arguments.output) as output:
-            for chunk in _chunks(read_pairs(lines, name, arguments.format)):
-                predictions = matcher.predict([(fields["text_a"], fields["text_b"]) for _, fields in chunk])
-                for (_, fields), prediction in zip(chunk, predictions, strict=True):
-                    output.write(_answer(fields, prediction))
-                output.flush()
+    with _opened(source) as descriptor, open_whole(arguments.output) as output:
+        answers = Answers(matcher, source, output, None if is_file else LONGEST_WAIT)
+        lines = lines_of(descriptor, source, None if is_file else answers.write)
+        try:
+            for number, fields in read_pairs(lines, source, arguments.format):
+                answers.add(number, fields)
+        except InputError:
+            answers.write()  # the pairs before the one that is wrong
+            raise
+        answers.write()
 
 
-def _opened(path: Path):
+@contextlib.contextmanager
+def _opened(source: Path | str) -> Iterator[int]:
+    """The descriptor of a file, or of standard input, which stays open."""
+    if source == STANDARD_INPUT:
+        try:
+            descriptor = sys.stdin.fileno()
+        except (AttributeError, ValueError):  # an io.UnsupportedOperation, in a notebook, is a ValueError
+            raise InputError("standard input is closed", remedy="give --input a file, or a pipe") from None
+        yield descriptor
+        return
     try:
-        return open(path, "rb")
+        file = open(source, "rb", buffering=0)
     except FileNotFoundError:
-        raise InputError("there is no such file", path=path) from None
-
-
-def _standard_input():
-    if sys.stdin is None:
-        raise InputError("standard input is closed", remedy="give --input a file, or a pipe")
-    # A copy of the descriptor: leaving the `with` block must not close the process's own input.
-    return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-
-
-def _chunks(pairs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
-    pairs = iter(pairs)
-    while chunk := list(itertools.islice(pairs, CHUNK)):
-        yield chunk
-
-
-def _answer(fields: dict[str, Any], prediction: Prediction) -> bytes:
-    """One line of output."""
-    record = {}
-    for key, value in fields.items():
-        if key in ANSWERS:
-            key = f"input_{key}"
-            while key in fields:
-                key = f"input_{key}"
-        record[key] = value
-    if prediction.score is None:
-        record |= {"label": prediction.label, "probabilities": prediction.probabilities}
-    else:
-        record |= {"score": prediction.score}
-    return (json.dumps(record, ensure_ascii=False) + "\n").encode()
+        raise InputError("there is no such file", path=source) from None
+    with file:
+        yield file.fileno()

@@ -1,0 +1,132 @@
+"""Pairs that wait to be answered, and their answers as lines of output."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from jaxmatch.errors import InputError
+from jaxmatch.printable import printable_json
+
+if TYPE_CHECKING:
+    from jaxmatch.matcher import Matcher, Prediction
+
+NAMES = ("label", "probabilities", "score")
+# Enough pairs to put those of like length together, few enough to answer soon.
+CHUNK = 4096
+# Pairs of so many characters or fewer, which are no fewer than their tokens, fit everywhere.
+_SHORT = 8192
+
+
+class Answers:
+    """Answers pairs in their order, many at once.
+
+    Arguments:
+      matcher: the model.
+      source: the input's name, for errors.
+      output: where the lines go.
+      longest_wait: seconds a pair waits for others at most; None: as long as it takes.
+    """
+
+    def __init__(self, matcher: Matcher, source: Path | str, output: BinaryIO, longest_wait: float | None = None):
+        self._matcher, self._source, self._output, self._longest_wait = matcher, source, output, longest_wait
+        self._waiting: list[tuple[int, dict[str, Any]]] = []
+        self._since = 0.0
+
+    def add(self, line: int, fields: dict[str, Any]) -> None:
+        """Takes a pair, and answers all that wait if these are enough.
+
+        Arguments:
+          line: where it stands in the input, counted from 1.
+          fields: "text_a", "text_b" and whatever else is to be kept.
+
+        Raises:
+          InputError: its texts are too long for the memory of the device; or as `write`.
+        """
+        self._check_length(line, fields)
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting.append((line, fields))
+        late = self._longest_wait is not None and time.monotonic() - self._since > self._longest_wait
+        if late or len(self._waiting) >= CHUNK:
+            self.write()
+
+    def write(self) -> None:
+        """Answers the pairs that wait.
+
+        Raises:
+          InputError: a pair that cannot be answered; the answers of those before it are written.
+        """
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            predictions = self._matcher.predict([_texts(fields) for _, fields in waiting])
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            predictions = (self._alone(line, fields) for line, fields in waiting)
+        try:
+            for (line, fields), prediction in zip(waiting, predictions, strict=True):
+                self._output.write(self._line(line, fields, prediction))
+        finally:
+            self._output.flush()
+
+    def _alone(self, line: int, fields: dict[str, Any]) -> Prediction:
+        try:
+            (prediction,) = self._matcher.predict([_texts(fields)])
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            raise InputError(
+                "the memory of the device does not suffice to answer this pair",
+                path=self._source, line=line, remedy="shorten its texts, or free memory",
+            ) from None  # fmt: skip
+        return prediction
+
+    def _check_length(self, line: int, fields: dict[str, Any]) -> None:
+        """Refuses a pair whose answer would take more memory than the device has: the system might end the process for it."""
+        if sum(map(len, _texts(fields))) <= _SHORT:
+            return
+        from jaxmatch.experiments.memory import SHARE_TO_USE, answer_bytes, device_bytes
+        from jaxmatch.models.token_rows import room
+
+        model, matcher = self._matcher.model, self._matcher
+        tokens = sum(len(matcher.tokens(text)) for text in _texts(fields))
+        needed = answer_bytes(model.module, matcher.task, model.vectors.shape[1], 1, room(tokens, steps=4))
+        there_are = min(device_bytes(device) for device in model.vectors.devices())
+        if needed > SHARE_TO_USE * there_are:
+            raise InputError(
+                f"its texts have {tokens:,} tokens, whose answer takes about {needed / 2**30:,.0f} GiB; the device has "
+                f"{there_are / 2**30:,.0f} GiB",
+                path=self._source, line=line, remedy="shorten them, or train with config.data.maximum_length",
+            )  # fmt: skip
+
+    def _line(self, line: int, fields: dict[str, Any], prediction: Prediction) -> bytes:
+        """One line of output."""
+        record = {}
+        for key, value in fields.items():
+            if key in NAMES:
+                key = f"input_{key}"
+                while key in fields:
+                    key = f"input_{key}"
+            record[key] = value
+        if prediction.score is None:
+            record |= {"label": prediction.label, "probabilities": prediction.probabilities}
+        else:
+            record |= {"score": prediction.score}
+        try:
+            return f"{printable_json(record, allow_nan=False)}\n".encode()
+        except ValueError:
+            raise InputError(
+                "the model's answer is no finite number", path=self._source, line=line, remedy="take another run: this one is of no use"
+            ) from None
+
+
+def _texts(fields: dict[str, Any]) -> tuple[str, str]:
+    return fields["text_a"], fields["text_b"]
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)

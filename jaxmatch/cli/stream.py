@@ -1,0 +1,50 @@
+"""The lines of a file or a pipe as they come, and a sign when none have come for a while."""
+
+import os
+import select
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from jaxmatch.errors import InputError
+
+SILENCE = 0.05  # seconds without a byte, after which what has come is worked on
+MOST_BYTES_OF_A_LINE = 2**26
+_BLOCK = 2**20
+
+
+def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] | None = None) -> Iterator[bytes]:
+    r"""Yields the lines of what is open under a descriptor, each with its b"\n", in constant memory.
+
+    Arguments:
+      descriptor: of a file, a pipe or a terminal.
+      name: of it, for errors.
+      when_silent: is called whenever nothing has come for `SILENCE` seconds, before more is waited for. None, as for a file:
+        nothing is called.
+
+    Raises:
+      InputError: a line of more than 64 MiB.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    line, number = bytearray(), 1
+    while True:
+        if when_silent is not None and not poll.poll(1000 * SILENCE):
+            when_silent()
+            poll.poll()
+        block = os.read(descriptor, _BLOCK)
+        if not block:
+            break
+        *ended, begun = block.split(b"\n")
+        for piece in ended:
+            line += piece
+            line += b"\n"
+            yield bytes(line)
+            line.clear()
+            number += 1
+        line += begun
+        if len(line) > MOST_BYTES_OF_A_LINE:
+            raise InputError(
+                f"the line has more than {MOST_BYTES_OF_A_LINE:,} bytes", path=name, line=number, remedy="a pair is one line of text"
+            )
+    if line:
+        yield bytes(line)

@@ -1,0 +1,211 @@
+"""`jaxmatch predict` between pipes: what is there is answered soon, all at once when it comes fast, and a bad line is named."""
+
+import io
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from saved_model import TEXTS, save, write_tsv
+
+import jaxmatch
+from jaxmatch.cli.answers import Answers
+from jaxmatch.cli.main import main
+from jaxmatch.cli.stream import lines_of
+from jaxmatch.errors import InputError
+
+LONG = 60.0  # seconds that nothing here takes
+
+
+class _Matcher:
+    """Answers like the model it is given, and notes how many pairs it was asked at once."""
+
+    def __init__(self, matcher, fails=lambda pairs: None):
+        self._matcher, self._fails, self.asked = matcher, fails, []
+
+    def __getattr__(self, name):
+        return getattr(self._matcher, name)
+
+    def predict(self, pairs):
+        self.asked.append(len(pairs))
+        self._fails(pairs)
+        return self._matcher.predict(pairs)
+
+
+@pytest.fixture
+def matcher(run, monkeypatch):
+    """What the command loads."""
+    found = _Matcher(jaxmatch.load(run))
+    found.predict(TEXTS)
+    found.asked.clear()
+    monkeypatch.setattr(jaxmatch.matcher, "load", lambda _: found)
+    return found
+
+
+class _Command:
+    """`predict` in a thread, reading a pipe or a FIFO, and writing to another pipe."""
+
+    def __init__(self, monkeypatch, run, source="-"):
+        reader, self._writer = os.pipe()
+        answers, written = os.pipe()
+        self._stdin, self._stdout = open(reader), open(written, "w")
+        monkeypatch.setattr(sys, "stdin", self._stdin)
+        monkeypatch.setattr(sys, "stdout", self._stdout)
+        self.status = None
+        self._thread = threading.Thread(target=self._run, args=(run, source), daemon=True)
+        self._thread.start()
+        self._spare = None
+        if source != "-":
+            self._spare, self._writer = self._writer, os.open(source, os.O_WRONLY)
+        self._read = open(answers, "rb")
+
+    def _run(self, run, source):
+        self.status = main(["predict", str(run), "--input", str(source), "--output", "-"])
+        self._stdout.close()
+
+    def send(self, *rows):
+        os.write(self._writer, b"".join("\t".join(row).encode() + b"\n" for row in rows))
+
+    def answer(self):
+        return json.loads(self._read.readline())
+
+    def end(self):
+        os.close(self._writer)
+        rest = [json.loads(line) for line in self._read]
+        self._thread.join(LONG)
+        self._read.close()
+        self._stdin.close()
+        if self._spare is not None:
+            os.close(self._spare)
+        assert not self._thread.is_alive()
+        return rest
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+def test_an_answer_does_not_wait_for_the_next_pair(run, matcher, monkeypatch, tmp_path, fifo):
+    source = "-"
+    if fifo:
+        os.mkfifo(tmp_path / "in")
+        source = tmp_path / "in"
+    command = _Command(monkeypatch, run, source)
+    command.send(("text_a", "text_b"))
+    for pair in TEXTS[:3]:  # each is answered before the next one is sent
+        command.send(pair)
+        assert (lambda answer: (answer["text_a"], answer["text_b"]))(command.answer()) == pair
+    command.send(("a", "b"), ("b", "c"))
+    assert [command.answer()["text_a"], command.answer()["text_a"]] == ["a", "b"]
+    assert command.end() == [] and command.status == 0
+    assert matcher.asked == [1, 1, 1, 2]
+
+
+def test_pairs_that_come_fast_are_answered_together(run, matcher, monkeypatch):
+    monkeypatch.setattr("jaxmatch.cli.answers.CHUNK", 50)
+    command = _Command(monkeypatch, run)
+    command.send(("text_a", "text_b"), *[("a b", "c")] * 120)
+    assert len(command.end()) == 120
+    assert matcher.asked == [50, 50, 20]
+
+
+def test_a_stream_that_never_pauses_is_answered_all_the_same(run, matcher, monkeypatch):
+    monkeypatch.setattr("jaxmatch.cli.predict.LONGEST_WAIT", 0.0)
+    command = _Command(monkeypatch, run)
+    command.send(("text_a", "text_b"), *[("a b", "c")] * 5)
+    assert len(command.end()) == 5
+    assert len(matcher.asked) > 1
+
+
+def test_all_before_a_bad_line_are_answered(run, matcher, monkeypatch, capsys):
+    command = _Command(monkeypatch, run)
+    command.send(("text_a", "text_b"), *TEXTS, ("alone",), ("a", "b"))
+    assert [answer["text_a"] for answer in command.end()] == [a for a, _ in TEXTS]
+    assert command.status == 2
+    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the header names 2")
+
+
+def _answer(matcher, rows, capsys, tmp_path, monkeypatch):
+    """The status, the answers, and what is said, for rows from standard input."""
+    with open(write_tsv(tmp_path / "source", rows)) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        status = main(["predict", "run", "--input", "-", "--output", "-"])
+    out, err = capsys.readouterr()
+    return status, [json.loads(line)["text_a"] for line in out.splitlines()], err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")])
+def test_a_pair_that_the_memory_does_not_hold_is_named(matcher, capfd, tmp_path, monkeypatch, error):
+    def fails(pairs):
+        if ("no", "c") in pairs:
+            raise error
+
+    matcher._fails = fails
+    status, answers, err = _answer(matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch)
+    assert (status, answers) == (2, ["a", "b"])
+    problem = "the memory of the device does not suffice to answer this pair; shorten its texts, or free memory"
+    assert err == f"jaxmatch: standard input:4: {problem}\n"
+
+
+def test_pairs_that_fit_alone_are_answered_alone(matcher, capfd, tmp_path, monkeypatch):
+    def fails(pairs):
+        if len(pairs) > 1:
+            raise MemoryError
+
+    matcher._fails = fails
+    assert _answer(matcher, TEXTS, capfd, tmp_path, monkeypatch) == (0, [a for a, _ in TEXTS], "")
+    assert matcher.asked == [5, 1, 1, 1, 1, 1]
+
+
+def test_another_error_of_the_program_keeps_its_traceback(matcher, capfd, tmp_path, monkeypatch):
+    def fails(pairs):
+        raise RuntimeError("ours")
+
+    matcher._fails = fails
+    with pytest.raises(RuntimeError, match="ours"):
+        _answer(matcher, TEXTS, capfd, tmp_path, monkeypatch)
+
+
+def test_a_text_of_too_many_words_is_refused_before_it_is_tried(matcher, capfd, tmp_path, monkeypatch):
+    monkeypatch.setattr("jaxmatch.experiments.memory.device_bytes", lambda device: 8 * 2**30)
+    rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is no long text
+    status, answers, err = _answer(matcher, rows, capfd, tmp_path, monkeypatch)
+    assert status == 2 and [len(text) for text in answers] == [1, 10_000]
+    assert err.startswith("jaxmatch: standard input:4: its texts have 100,001 tokens, whose answer takes about ")
+    assert "the device has 8 GiB; shorten them" in err and err.count("\n") == 1
+
+
+def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
+    run = save(tmp_path / "run", task="regression", labels=())
+    found = jaxmatch.load(run)
+    source = write_tsv(tmp_path / "in.tsv", TEXTS)
+    with open(tmp_path / "out", "wb") as output:
+        answers = Answers(found, source, output)
+        answers.add(2, {"text_a": "a", "text_b": "b"})
+        found.predict = lambda pairs: [jaxmatch.matcher.Prediction(None, float("nan"), {})]
+        with pytest.raises(InputError, match="the model's answer is no finite number") as caught:
+            answers.write()
+    assert (caught.value.path, caught.value.line) == (source, 2) and not (tmp_path / "out").read_bytes()
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
+def test_lines_are_those_of_the_file_whatever_the_blocks(tmp_path, monkeypatch, block):
+    monkeypatch.setattr("jaxmatch.cli.stream._BLOCK", block)
+    for content in (b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nab\r\ncd\n\n", b"long line of text\n" * 3):
+        file = tmp_path / "file"
+        file.write_bytes(content)
+        with open(file, "rb") as opened:
+            lines = list(lines_of(opened.fileno(), file))
+        assert lines == content.splitlines(keepends=True)
+
+
+def test_a_line_without_end_is_named(monkeypatch):
+    monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10_000_000)
+    with open("/dev/zero", "rb") as endless, pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"):
+        list(lines_of(endless.fileno(), Path("/dev/zero")))
+
+
+def test_standard_input_without_a_descriptor_is_one_line(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("text"))
+    assert main(["predict", str(run), "--input", "-", "--output", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("jaxmatch: standard input is closed; give --input a file")
+    assert not (tmp_path / "out").exists()
