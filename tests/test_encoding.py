@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data import cache, catalog, encoding
+from jaxmatch import files
+from jaxmatch.data import cache, catalog, encoding, report
 from jaxmatch.data.corpus import Corpus
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
@@ -32,6 +33,12 @@ def own(tmp_path):
     (folder / "dev.tsv").write_text(DEV)
     (tmp_path / "some.2d.txt").write_text(VECTORS)
     return DataSettings("own", directory=str(folder), task="ranking", vectors=str(tmp_path / "some.2d.txt"))
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch):
+    """Files that a test has just written count as old: their digests are remembered."""
+    monkeypatch.setattr(cache, "_SETTLED_AFTER", -(10**10))
 
 
 def words_of(data, split, side):
@@ -316,3 +323,63 @@ def test_embedded_data_brings_its_vectors(tmp_path):
     for number, word in enumerate(data.vocabulary.words[2:], start=2):
         np.testing.assert_array_equal(data.vectors[number], own[word])
     assert not data.vectors[:2].any()
+
+
+# --- what else may lie in a cache, or happen to the files -------------------------------------------------------------
+
+
+def test_what_killed_writers_left_is_removed(own, tmp_path):
+    for folder in ("encoded", "digests"):
+        (tmp_path / "cache" / folder).mkdir(parents=True)
+    (tmp_path / "cache" / "encoded" / ".abc.999999.0123abcd.partial").mkdir()
+    (tmp_path / "cache" / "encoded" / ".abc.999999.0123abcd.partial" / "vectors.npy").write_bytes(b"1")
+    (tmp_path / "cache" / "digests" / ".abc.json.999999.0123abcd.partial").write_bytes(b"1")
+    with files.directory_atomically(tmp_path / "cache" / "encoded" / "other"):  # a live writer's
+        prepare(own, tmp_path / "cache")
+        assert len([*(tmp_path / "cache").rglob("*.partial")]) == 1
+
+
+def test_files_that_change_while_they_are_read_are_noticed(own, tmp_path, monkeypatch):
+    """The entry would stand under the hash of what they were before."""
+    whole = catalog.load
+
+    def changing(*arguments, **keywords):
+        data = whole(*arguments, **keywords)
+        (tmp_path / "data" / "train.tsv").write_text(TRAIN.replace("cow", "cat"))
+        return data
+
+    monkeypatch.setattr(catalog, "load", changing)
+    with pytest.raises(InputError, match="data: its files changed while they were read; start again"):
+        prepare(own, tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache" / "encoded").iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_texts_of_which_nothing_is_left_are_refused_before_training(own, tmp_path, split):
+    path = tmp_path / "data" / f"{split}.tsv"
+    header, *rows = path.read_text().splitlines()
+    rows = ["\t".join(["?!", "...", *row.split("\t")[2:]]) for row in rows]
+    path.write_text("\n".join([header, *rows]))
+    for read in (lambda: prepare(own, tmp_path / "cache"), lambda: report.check(own)):
+        with pytest.raises(InputError, match=f"{split}.tsv: no text of the {split} split of data set 'own' has a word left") as caught:
+            read()
+        assert "tokenizer 'word' without punctuation; keep punctuation (remove_punctuation)" in str(caught.value)
+    prepare(dataclasses.replace(own, remove_punctuation=False), tmp_path / "cache")
+    path.write_text("\n".join([header, *rows[:-1], rows[-1].replace("...", "word")]))
+    prepare(own, tmp_path / "cache")
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(own, tmp_path):
+    (tmp_path / "data" / "test.tsv").mkdir()
+    with pytest.raises(InputError, match="test.tsv: this is a folder, not a file"):
+        prepare(own, tmp_path / "cache")
+    (tmp_path / "data" / "test.tsv").rmdir()
+    (tmp_path / "data" / "test.tsv").symlink_to("nowhere")
+    with pytest.raises(InputError, match="test.tsv: this is a link to a file that is not there, not a file"):
+        prepare(own, tmp_path / "cache")
+
+
+def test_a_very_long_text_is_read(own, tmp_path):
+    with open(tmp_path / "data" / "train.tsv", "a") as file:
+        file.write("cat dog, " * 50_000 + "\tdog\t1\tq2\n")
+    assert prepare(own, tmp_path / "cache").splits["train"].lengths_a.max() == 100_000

@@ -1,7 +1,9 @@
 """Damaged files: every reader names the file and the line, or reads whole pairs."""
 
 import json
+import os
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -59,7 +61,13 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path, name):
     error = refused(read, path)
     assert error.path == path and "there is no such file" in str(error)
     path.mkdir()
-    assert "cannot be read" in str(refused(read, path))
+    assert "this is a folder, not a file" in str(refused(read, path))
+    path.rmdir()
+    os.mkfifo(path)  # opened, it would wait for a writer for ever
+    assert "this is a pipe, not a file" in str(refused(read, path))
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "this is a device, not a file" in str(refused(read, path))
 
 
 # Lines of TrecQA have any number of tokens; a line of Ubuntu may have a column for each utterance.
@@ -229,6 +237,55 @@ def test_own_json_label_that_names_no_class(tmp_path, label, words):
     path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
     error = refused(own.read, path, "classification")
     assert error.line == 1 and words in str(error) and "'regression'" in str(error)
+
+
+@pytest.mark.parametrize("label", ["-1", "-1.0", " -1 "])
+def test_pairs_marked_as_unlabelled_are_no_class(tmp_path, label):
+    content = f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\n"
+    path = write(tmp_path, "train.tsv", content)
+    error = refused(own.read, path, "classification")
+    assert error.line == 3 and "marks pairs without a label" in str(error) and "remove these pairs" in str(error)
+    assert own.read(path, "regression").labels == [1.0, -1.0]
+    rows = '{"text_a": "a", "text_b": "b", "label": 1}\n{"text_a": "a", "text_b": "b", "label": -1}\n'
+    assert refused(own.read, write(tmp_path, "train.jsonl", rows), "classification").line == 2
+    # A model may know such a class from before.
+    assert own.read(path, "classification", ["1", label.strip()]).labels == ["1", label.strip()]
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028"])
+def test_labels_are_names_on_one_line(tmp_path, character):
+    label = json.dumps(f"yes{character}no")
+    rows = f'{{"text_a": "a", "text_b": "b", "label": "no"}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
+    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "classification")
+    assert error.line == 2 and "a line end or a control character" in str(error) and character not in str(error)
+
+
+def test_labels_in_every_script_are_names(tmp_path):
+    labels = ["ja\u00a0", "\u0645\u06cc\u200c\u0634\u0648\u062f", "\U0001f44d\U0001f3fd"]  # among them a joiner that cannot be seen
+    rows = "\n".join(json.dumps({"text_a": "a", "text_b": "b", "label": label}) for label in labels)
+    assert own.read(write(tmp_path, "train.jsonl", rows), "classification").labels == [label.strip() for label in labels]
+
+
+@every_format
+def test_a_line_without_end_is_refused_and_not_held(tmp_path, name, monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
+    read, path = placed(tmp_path, name)
+    number = path.read_bytes().count(b"\n") + 1
+    with open(path, "ab") as file:
+        if not path.read_bytes().endswith(b"\n"):
+            file.write(b"\n")
+            number += 1
+        file.truncate(file.tell() + (1 << 28))  # zeros that need no room on the disk
+    tracemalloc.start()
+    error = refused(read, path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    tracemalloc.stop()
+    assert (error.path, error.line) == (path, number) and "the line is longer than 1 MiB" in str(error)
+
+
+def test_what_is_printed_moves_no_cursor():
+    assert lines.escaped("caf\u00e9 \u732b") == "caf\u00e9 \u732b"
+    assert lines.escaped("a\x1b[2J\r\u202e") == "a\\x1b[2J\\r\\u202e"
 
 
 def test_own_empty_label(tmp_path):

@@ -1,6 +1,8 @@
 """Reading word vectors."""
 
 import gzip
+import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -162,7 +164,59 @@ def test_files_that_cannot_be_used(tmp_path):
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", TEXT)
         archive.writestr("b.txt", TEXT)
-    with pytest.raises(InputError, match=r"holds 2 files: a.txt, b.txt; name one of them, as in .*two.zip/a.txt"):
+    with pytest.raises(InputError, match=r"holds 2 files: 'a.txt', 'b.txt'; name one of them .*, as in 'two.zip/a.txt'"):
         read_vectors(tmp_path / "two.zip", ())
-    with pytest.raises(InputError, match="holds no c.txt; it holds a.txt, b.txt"):
+    with pytest.raises(InputError, match="holds no 'c.txt'; it holds 'a.txt', 'b.txt'"):
         read_vectors(tmp_path / "two.zip" / "c.txt", ())
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w") as archive:
+        for number in range(20):
+            archive.writestr(f"\x1b[2J\r{number}.txt", TEXT)
+    for path in (tmp_path / "odd.zip", tmp_path / "odd.zip" / "c.txt"):
+        with pytest.raises(InputError) as caught:
+            read_vectors(path, ())
+        assert str(caught.value).isprintable() and len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("kind, make", [("a pipe", os.mkfifo), ("a device", lambda path: path.symlink_to("/dev/zero"))])
+def test_what_never_ends_is_not_opened(tmp_path, kind, make):
+    for name in ("v.txt", "v.txt.gz", "v.zip"):
+        make(tmp_path / name)
+        with pytest.raises(InputError, match=f"{name}: this is {kind}, not a file"):
+            read_vectors(tmp_path / name, ())
+
+
+def test_a_line_without_end_is_refused_and_not_held(tmp_path):
+    path = tmp_path / "v.txt"
+    with open(path, "wb") as file:
+        file.write(TEXT)
+        file.truncate(1 << 29)  # zeros that need no room on the disk
+    tracemalloc.start()
+    with pytest.raises(InputError, match="v.txt:5: the line is longer than 1 MiB; a line is a word and its numbers"):
+        read_vectors(path, Everything())
+    assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("stated", [b"9" * 12, b"9" * 5000, b"999999"])
+def test_a_header_of_impossible_dimensions(tmp_path, stated):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"4 " + stated + b"\n" + TEXT)
+    with pytest.raises(InputError, match="v.txt:1: the header states '9+(...)?' dimensions"):
+        read_vectors(path, ())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_any_damage_to_an_archive_gives_vectors_or_one_clear_error(tmp_path, method):
+    path = tmp_path / "v.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("v.txt", TEXT)
+    whole, random = path.read_bytes(), np.random.default_rng(1)
+    for _ in range(150):
+        content = bytearray(whole)
+        for place in random.integers(0, len(whole), 3):
+            content[place] ^= 1 << random.integers(8)
+        path.write_bytes(content[: random.integers(1, len(whole) + 1)] if random.random() < 0.2 else content)
+        try:
+            read_vectors(path, Everything())
+        except InputError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)

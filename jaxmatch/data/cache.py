@@ -6,6 +6,9 @@ SHA-256. An entry that does not match its hashes is not used.
 
 import hashlib
 import json
+import math
+import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from jaxmatch import files
+from jaxmatch.data import regular
 from jaxmatch.errors import InputError
 
 _FORMAT = 1
+# A file changed less than so many nanoseconds ago is hashed again: no file system has coarser times.
+_SETTLED_AFTER = 2_000_000_000
 
 
 class DamagedEntry(Exception):
@@ -29,26 +35,57 @@ def content_hash(value: Any) -> str:
 
 
 def file_digest(path: Path, cache_directory: Path) -> str:
-    """The SHA-256 of a file's bytes, remembered in the cache for as long as its size and time of change stay.
+    """The SHA-256 of a file's bytes, remembered in the cache for as long as the file is the same.
 
     Reading a large vector file to hash it takes seconds; a second start must not.
+
+    Raises:
+      InputError: it is no regular file, or cannot be read.
     """
     path = path.resolve()
-    status = path.stat()
-    state = [str(path), status.st_size, status.st_mtime_ns]
-    note = cache_directory / "digests" / f"{content_hash(state)}.json"
-    try:
-        remembered = json.loads(note.read_bytes())
-        if remembered["state"] == state and len(remembered["sha256"]) == 64:
-            return remembered["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # never written, or damaged: hash again
+    regular.check(path)
+    before = _state(path)
+    note = cache_directory / "digests" / f"{content_hash(str(path))}.json"
+    remembered = _remembered(note, before)
+    if remembered:
+        return remembered
+    started = time.time_ns()
     try:
         digest = hash_file(path)
-    except PermissionError as error:
-        raise InputError(f"it cannot be read ({error.strerror})", path=path, remedy="ask its owner for it") from None
-    files.write_json(note, {"state": state, "sha256": digest})
+    except OSError as error:
+        reason = error.strerror or error
+        remedy = "ask its owner for it" if isinstance(error, PermissionError) else None
+        raise InputError(f"it cannot be read ({reason})", path=path, remedy=remedy) from None
+    # Times are as coarse as the file system: a change just after the last one may leave them as they are.
+    settled = before["changed"] + _SETTLED_AFTER <= started
+    replaceable = os.path.isfile(note) or not os.path.lexists(note)
+    if settled and replaceable and before == _state(path):
+        files.write_json(note, {"state": before, "sha256": digest, "check": content_hash([before, digest])})
     return digest
+
+
+def _state(path: Path) -> dict[str, Any]:
+    """What changes when a file does; the time of change and the inode cannot be set back as that of modification can."""
+    status = path.stat()
+    return {
+        "path": str(path),
+        "size": status.st_size,
+        "modified": status.st_mtime_ns,
+        "changed": status.st_ctime_ns,
+        "inode": status.st_ino,
+    }
+
+
+def _remembered(note: Path, state: Mapping[str, Any]) -> str:
+    """The digest that was noted of a file in this state, or ""."""
+    if not os.path.isfile(note):
+        return ""
+    try:
+        noted = files.read_json(note)
+        intact = noted["check"] == content_hash([noted["state"], noted["sha256"]])
+        return noted["sha256"] if intact and noted["state"] == state else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""  # damaged
 
 
 def store(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
@@ -59,6 +96,8 @@ def store(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, A
       arrays: name -> array without Python objects.
       values: plain values, kept as JSON.
     """
+    if os.path.lexists(folder) and not folder.is_dir():
+        folder.unlink()  # nothing but entries belongs here
     with files.directory_atomically(folder) as scratch:
         for name, array in arrays.items():
             np.save(scratch / f"{name}.npy", array, allow_pickle=False)
@@ -74,21 +113,39 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
       DamagedEntry: there is no such entry, or a file of it is not the one that was written.
     """
     try:
-        entry = json.loads((folder / "entry.json").read_bytes())
+        entry = _value(folder / "entry.json")
         if entry["format"] != _FORMAT:
             raise DamagedEntry(f"{folder} has another format")
+        there = {path.name for path in folder.iterdir()}
+        if there != {*entry["sha256"], "entry.json"} or "values.json" not in there:
+            raise DamagedEntry(f"{folder} holds other files than it names")
         for name, digest in entry["sha256"].items():
-            if hash_file(folder / name) != digest:
+            if not os.path.isfile(folder / name) or hash_file(folder / name) != digest:
                 raise DamagedEntry(f"{folder / name} has changed")
         arrays = {Path(name).stem: _map(folder / name) for name in entry["sha256"] if name.endswith(".npy")}
-        return arrays, json.loads((folder / "values.json").read_bytes())
+        return arrays, _value(folder / "values.json")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedEntry(f"{folder}: {error}") from error
 
 
+def _value(path: Path) -> Any:
+    regular.check(path)
+    return files.read_json(path)
+
+
 def _map(path: Path) -> np.ndarray:
+    """An array of an entry, if the file is as long as its header says: no memory is asked for that it does not fill."""
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{path} has version {version}")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        expected = file.tell() + math.prod(shape) * dtype.itemsize
+    size = path.stat().st_size
+    if size != expected or min(shape, default=0) < 0:
+        raise ValueError(f"{path} has {size} bytes where {expected} are expected")
     # A map holds a file open; small arrays are read instead, and empty ones cannot be mapped at all.
-    return np.load(path, mmap_mode="r" if path.stat().st_size > 4096 else None, allow_pickle=False)
+    return np.load(path, mmap_mode="r" if size > 4096 else None, allow_pickle=False)
 
 
 def hash_file(path: Path) -> str:

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
+from jaxmatch.data import regular
 from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import shown
@@ -29,7 +30,8 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
       Empty for generated data.
 
     Raises:
-      InputError: an unknown name or task, no such directory, no file at all, or a companion file is missing.
+      InputError: an unknown name or task, no such directory, no file at all, something else than a regular file in the place of
+        one, or a companion file is missing.
     """
     _check_name_and_task(name, task)
     if name in EMBEDDED_TASKS:
@@ -40,7 +42,7 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
     found: dict[str, Path] = {}
     for root in roots:
         for split in SPLITS:
-            there = [root / file for file in candidates[split] if _is_file(root / file)]
+            there = [root / file for file in candidates[split] if regular.found(root / file)]
             if name == OWN and len(there) > 1:
                 raise InputError(
                     f"both {' and '.join(path.name for path in there)} are there", path=root, remedy="keep one of them"
@@ -54,7 +56,7 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
     if companion_suffix:
         for split in tuple(found):
             companion = found[split].with_suffix(companion_suffix)
-            if not _is_file(companion):
+            if not regular.found(companion):
                 raise InputError(
                     f"there is no such file, which is needed beside {found[split].name}",
                     path=companion,
@@ -196,15 +198,9 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
             remedy=f"give the directory that holds {folder or 'them'} (--data-directory, or the variable JAXMATCH_DATA)",
         )
     directory = Path(directory)
-    if not directory.is_dir():
-        problem = "this is a file, not a directory" if directory.exists() else "there is no such directory"
+    kind = regular.kind(directory)
+    if kind != regular.FOLDER:
+        problem = f"this is {kind}, not a directory" if kind else "there is no such directory"
         raise InputError(problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'}")
     parts = Path(folder).parts
     return [directory.joinpath(*parts[start:]) for start in range(len(parts) + 1)]
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:  # a folder on the way that may not be entered
-        raise InputError(f"it cannot be looked up ({error.strerror or error})", path=path) from None

@@ -17,6 +17,7 @@ from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
+from jaxmatch.files import remove_abandoned
 
 # Counts up when the same input comes to give other arrays or another report.
 _FORMAT = 1
@@ -180,11 +181,16 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
         fingerprint, files = _fingerprint(settings, cache_directory)
         entry = cache_directory / "encoded" / fingerprint
         entry.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (entry.parent, cache_directory / "digests"):
+            remove_abandoned(folder)
         with filelock.FileLock(entry.with_name(f"{fingerprint}.lock")):
             try:
                 arrays, values = cache.load(entry)
             except cache.DamagedEntry:
-                cache.store(entry, *_encode(settings))
+                made = _encode(settings)
+                if _fingerprint(settings, cache_directory)[0] != fingerprint:
+                    raise InputError("its files changed while they were read", path=settings.directory or None, remedy="start again")
+                cache.store(entry, *made)
                 arrays, values = cache.load(entry)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise InputError(
@@ -242,11 +248,8 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> tuple[str, di
     if settings.name in catalog.EMBEDDED_TASKS:
         description["embedded"] = embedded.VERSION
     if settings.vectors:
-        archive, member = vectors.split_path(settings.vectors)
-        if not archive.is_file():
-            vectors.read_vectors(settings.vectors, ())  # raises the error that explains it
-        digest = cache.file_digest(archive, cache_directory)
-        description["vectors"] = [vectors.file_name(settings.vectors), member, digest]
+        digest = cache.file_digest(vectors.file_of(settings.vectors), cache_directory)
+        description["vectors"] = [vectors.file_name(settings.vectors), vectors.split_path(settings.vectors)[1], digest]
     return cache.content_hash(description), digests
 
 
@@ -254,6 +257,7 @@ def _encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, An
     """The arrays and values of a cache entry."""
     data = catalog.load(settings.name, settings.directory or None, task=settings.task)
     corpus = Corpus(data, settings.preprocessing)
+    check_words(data, corpus, settings)
     found, vector_report = read_word_vectors(settings, corpus.words)
     counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
     words = vocabulary.build(counts, found, settings.minimum_count)
@@ -283,6 +287,24 @@ def _encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, An
         "report": _report(data, counts, words, found, vector_report),
     }
     return arrays, values
+
+
+def check_words(data: DataSet, corpus: Corpus, settings: DataSettings) -> None:
+    """Refuses a split in which no text has a word left: there is nothing to tell its pairs apart by.
+
+    Raises:
+      InputError: there is one.
+    """
+    unknown = corpus.words.get(vocabulary.UNKNOWN_WORD)
+    if unknown is None:
+        return
+    for name, split in data.splits.items():
+        if len(split) and all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
+            by = f"tokenizer {settings.tokenizer!r}" + (" without punctuation" if settings.remove_punctuation else "")
+            raise InputError(
+                f"no text of the {name} split of data set {data.name!r} has a word left by {by}", path=split.source,
+                remedy="keep punctuation (remove_punctuation), or use another tokenizer",
+            )  # fmt: skip
 
 
 def _table(words: Vocabulary, found: WordVectors, dimensions: int) -> np.ndarray:

@@ -8,7 +8,8 @@ import numpy as np
 from jaxmatch.data import catalog, vocabulary
 from jaxmatch.data.corpus import Corpus, coverage
 from jaxmatch.data.dataset import DataSet, Split
-from jaxmatch.data.encoding import DataSettings, read_word_vectors
+from jaxmatch.data.encoding import DataSettings, check_words, read_word_vectors
+from jaxmatch.data.readers.lines import escaped
 from jaxmatch.data.vectors import VectorReport
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 
@@ -33,6 +34,7 @@ def check(settings: DataSettings) -> str:
     """
     data = catalog.load(settings.name, settings.directory or None, task=settings.task)
     corpus = Corpus(data, settings.preprocessing)
+    check_words(data, corpus, settings)
     problems = [_absence(data.name, name) for name in catalog.SPLITS if name not in data.splits]
     sections = [
         f"{data.name}: {data.task}" + (f", labels {', '.join(data.labels)}" if data.labels else ""),
@@ -166,7 +168,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     words = vocabulary.build(counts, found, settings.minimum_count)
     shares = coverage(counts, words, found)
     lines += [
-        f"  vectors {report.name}: {report.lines:,} words of {report.dimensions} dimensions,"
+        f"  vectors {escaped(report.name)}: {report.lines:,} words of {report.dimensions} dimensions,"
         f" {_count(report.broken, 'broken line')}",
         f"  vocabulary: {len(words) - 2:,} words, {_percent_covered(shares['words_with_vector'])} of them with a vector",
         f"  {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector,"
@@ -174,7 +176,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     ]
     missing = sorted((word for word in known if word not in found), key=lambda word: (-counts[word], word))
     if missing:
-        lines.append("  most frequent without a vector: " + ", ".join(f"{word} ({counts[word]})" for word in missing[:8]))
+        lines.append("  most frequent without a vector: " + ", ".join(f"{escaped(word)} ({counts[word]})" for word in missing[:8]))
     _judge_vectors(shares, report, problems)
     return "\n".join(lines)
 
@@ -184,7 +186,7 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
         problems.append(f"only {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector")
     if report.broken:
         shown = "; ".join(report.broken_examples)
-        problems.append(f"vectors {report.name}: {_count(report.broken, 'broken line')} left out ({shown})")
+        problems.append(f"vectors {escaped(report.name)}: {_count(report.broken, 'broken line')} left out ({shown})")
 
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:

@@ -7,8 +7,8 @@ bytes, and the numbers of a line are turned into floats only after its word was 
 import contextlib
 import dataclasses
 import gzip
+import os
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -16,10 +16,14 @@ from typing import BinaryIO
 
 import numpy as np
 
+from jaxmatch.data import regular
+from jaxmatch.data.readers.lines import listed, shown
 from jaxmatch.errors import InputError
 
 # So much of the file is held at a time while it is read.
 _BLOCK_BYTES = 1 << 22
+# A longer line is no vector: it has room for 50,000 numbers of 20 characters.
+_LONGEST_LINE = 1 << 20
 # How many lines are looked at to learn the number of dimensions, and how many broken ones are described.
 _LINES_LOOKED_AT, _EXAMPLES = 200, 5
 _NUMBER_BYTES = b"0123456789+-.eE "
@@ -80,27 +84,35 @@ def read_vectors(
       lowercase: whether the file's words are lower-cased before they are looked up.
 
     Raises:
-      InputError: no such file, a damaged archive, or no vectors in it.
+      InputError: no such file, no regular file, a damaged archive, a line longer than 1 MiB, or no vectors in it.
     """
     path = Path(path)
-    archive, _ = split_path(path)
-    try:
-        with _open(path) as stream:
-            return _read(stream, path, words, lowercase)
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
-    except (OSError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"the word vectors cannot be read ({error})", path=archive) from error
+    archive = file_of(path)
+    with contextlib.ExitStack() as opened:
+        with _naming(archive):
+            stream = _open(opened, path)
+        return _read(_lines(stream, path), path, words, lowercase)
 
 
 def split_path(path: str | Path) -> tuple[Path, str]:
     """(the file on disk, the member meant inside it or ''), for a path that may lead into a zip archive."""
     path = Path(path)
-    if not path.exists():
+    if not os.path.exists(path):
         for parent in path.parents:
-            if parent.suffix.lower() == ".zip" and parent.is_file():
+            if parent.suffix.lower() == ".zip" and os.path.isfile(parent):
                 return parent, path.relative_to(parent).as_posix()
     return path, ""
+
+
+def file_of(path: str | Path) -> Path:
+    """The file on disk that holds the vectors.
+
+    Raises:
+      InputError: it is not there, or is no regular file.
+    """
+    archive, _ = split_path(path)
+    regular.check(archive, missing="there is no such vector file", remedy="name a .txt, .txt.gz or .zip file in GloVe's layout")
+    return archive
 
 
 def file_name(path: str | Path) -> str:
@@ -112,20 +124,29 @@ def file_name(path: str | Path) -> str:
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
+def _naming(archive: Path) -> Iterator[None]:
+    """Has whatever reading a file raises name it: the errors of the decompressors have no class in common."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        of_the_system = isinstance(error, OSError) and error.errno is not None
+        if of_the_system or isinstance(error, RuntimeError):  # encrypted, or packed by an unknown method
+            reason = error.strerror if of_the_system else error
+            raise InputError(f"the word vectors cannot be read ({reason})", path=archive) from error
+        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
+
+
+def _open(opened: contextlib.ExitStack, path: Path) -> BinaryIO:
+    """The stream to read; `opened` closes it."""
     archive, member = split_path(path)
-    if not archive.is_file():
-        problem = "this is a folder, not a vector file" if archive.is_dir() else "there is no such vector file"
-        raise InputError(problem, path=path, remedy="name a .txt, .txt.gz or .zip file in GloVe's layout")
     if archive.suffix.lower() == ".zip":
-        with zipfile.ZipFile(archive) as opened, opened.open(_member(opened, archive, member)) as stream:
-            yield stream
-    elif archive.suffix.lower() == ".gz":
-        with gzip.open(archive, "rb") as stream:
-            yield stream
-    else:
-        with open(archive, "rb") as stream:
-            yield stream
+        contents = opened.enter_context(zipfile.ZipFile(archive))
+        return opened.enter_context(contents.open(_member(contents, archive, member)))
+    if archive.suffix.lower() == ".gz":
+        return opened.enter_context(gzip.open(archive, "rb"))
+    return opened.enter_context(open(archive, "rb"))
 
 
 def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
@@ -134,21 +155,36 @@ def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
     if wanted:
         if wanted in names:
             return wanted
-        raise InputError(f"the archive holds no {wanted}", path=path, remedy=f"it holds {', '.join(names)}")
+        raise InputError(f"the archive holds no {shown(wanted)}", path=path, remedy=f"it holds {listed(names)}")
     names = [name for name in names if name.endswith(".txt")] or names
     if len(names) != 1:
-        problem = f"the archive holds {len(names)} files" + (f": {', '.join(names)}" if names else "")
-        remedy = f"name one of them, as in {path}/{names[0]}" if names else "fetch it again"
+        problem = f"the archive holds {len(names)} files" + (f": {listed(names)}" if names else "")
+        remedy = f"name one of them behind the archive, as in {shown(f'{path.name}/{names[0]}', 200)}" if names else "fetch it again"
         raise InputError(problem, path=path, remedy=remedy)
     return names[0]
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines without their ends; every stream is read in large blocks, whatever its own line reading costs."""
-    rest = b""
-    while block := stream.read(_BLOCK_BYTES):
+def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Lines without their ends; every stream is read in large blocks, whatever its own line reading costs.
+
+    Raises:
+      InputError: the stream is damaged, or a line is longer than `_LONGEST_LINE`; of such a line no more than a block is held.
+    """
+    rest, before = b"", 0
+    archive, _ = split_path(path)
+    while True:
+        with _naming(archive):
+            block = stream.read(_BLOCK_BYTES)
+        if not block:
+            break
         lines = (rest + block).split(b"\n")
+        if max(map(len, lines)) > _LONGEST_LINE:
+            number = before + 1 + next(place for place, line in enumerate(lines) if len(line) > _LONGEST_LINE)
+            raise InputError(
+                f"the line is longer than {_LONGEST_LINE >> 20} MiB", path=path, line=number, remedy="a line is a word and its numbers"
+            )
         rest = lines.pop()
+        before += len(lines)
         yield from lines
     if rest:
         yield rest
@@ -158,11 +194,11 @@ class _Rows:
     """A float table that grows without a second copy of itself being held for long."""
 
     def __init__(self, dimensions: int):
-        self._table, self.count = np.empty((1024, dimensions), np.float32), 0
+        self._table, self.count = np.empty((max(1, min(1024, _BLOCK_BYTES // dimensions)), dimensions), np.float32), 0
 
     def append(self, row: np.ndarray) -> None:
         if self.count == len(self._table):
-            self._table.resize((self.count + self.count // 2, self._table.shape[1]), refcheck=False)
+            self._table.resize((self.count + self.count // 2 + 1, self._table.shape[1]), refcheck=False)
         self._table[self.count] = row
         self.count += 1
 
@@ -172,15 +208,14 @@ class _Rows:
 
 
 def _read(
-    stream: BinaryIO, path: Path, words: Container[str], lowercase: bool
+    lines: Iterator[bytes], path: Path, words: Container[str], lowercase: bool
 ) -> tuple[WordVectors, VectorReport]:
-    lines = _lines(stream)
     head = []
     for line in lines:
         head.append(line)
         if len(head) == _LINES_LOOKED_AT:
             break
-    header = _header(head)
+    header = _header(head, path)
     dimensions = header or _common_dimensions(head)
     if dimensions < 1:
         raise InputError("this is no file of word vectors", path=path, line=1, remedy="a line is a word and its numbers")
@@ -261,14 +296,23 @@ def _is_number(field: bytes) -> bool:
     return True
 
 
-def _header(head: list[bytes]) -> int:
-    """The dimensions that a first line "count dimensions" states, or 0 if the first line is no header."""
+def _header(head: list[bytes], path: Path) -> int:
+    """The dimensions that a first line "count dimensions" states, or 0 if the first line is no header.
+
+    Raises:
+      InputError: it states more than a line can hold.
+    """
     fields = head[0].split() if head else []
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         return 0
-    stated = int(fields[1])
     # In a file of one-number vectors the first line "7 3" may as well be the word 7.
-    return stated if len(head) < 2 or len(head[1].split()) > 2 or stated == 1 else 0
+    if len(head) > 1 and len(head[1].split()) <= 2 and fields[1].lstrip(b"0") != b"1":
+        return 0
+    if len(fields[1]) > len(str(_LONGEST_LINE)) or int(fields[1]) > _LONGEST_LINE // 2:
+        raise InputError(
+            f"the header states {shown(fields[1].decode())} dimensions", path=path, line=1, remedy="its two numbers are words and dimensions"
+        )
+    return int(fields[1])
 
 
 def _common_dimensions(head: list[bytes]) -> int:

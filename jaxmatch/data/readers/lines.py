@@ -5,13 +5,17 @@ or a file opened as text would cut a sentence in two and shift every following l
 """
 
 import codecs
+import functools
 import json
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from jaxmatch.data import regular
 from jaxmatch.errors import InputError
 
+# A longer line is no text that anybody wrote; it is refused before it is held whole.
+LONGEST_LINE = 1 << 26
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -21,6 +25,18 @@ def shown(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
 
 
+def escaped(text: str) -> str:
+    """`text` as it may be printed: what would move a terminal's cursor, or cannot be seen, as an escape like \\x1b."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a binary file; one longer than `LONGEST_LINE` is cut, so that `decode_lines` refuses it unread."""
+    return iter(functools.partial(file.readline, LONGEST_LINE + 1), b"")
+
+
 def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, str]]:
     """Yields (line number counted from 1, line without its end) of a UTF-8 file.
 
@@ -28,13 +44,12 @@ def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, s
       keep_blank: as in `decode_lines`.
 
     Raises:
-      InputError: the file cannot be opened or read, or as in `decode_lines`.
+      InputError: the file cannot be opened or read, is no regular file, or as in `decode_lines`.
     """
+    regular.check(path)
     try:
         with open(path, "rb") as file:
-            yield from decode_lines(file, path, keep_blank=keep_blank)
-    except FileNotFoundError:
-        raise InputError("there is no such file", path=path) from None
+            yield from decode_lines(bounded_lines(file), path, keep_blank=keep_blank)
     except OSError as error:
         raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
 
@@ -47,15 +62,20 @@ def decode_lines(
     A byte-order mark, Windows line ends, a missing last line end and blank lines at the end of the file are accepted.
 
     Arguments:
-      raw_lines: what iterating over a file opened in binary mode gives.
+      raw_lines: what iterating over a file opened in binary mode gives, or `bounded_lines`.
       path: what an error names.
       keep_blank: yield blank lines too, wherever they stand, for formats in which a line is not a pair.
 
     Raises:
-      InputError: bytes that are not UTF-8, or a blank line with text after it that is not to be kept.
+      InputError: bytes that are not UTF-8, a line longer than `LONGEST_LINE`, or a blank line with text after it that is not
+        to be kept.
     """
     blank = 0
     for number, raw in enumerate(raw_lines, start=1):
+        if len(raw) > LONGEST_LINE:
+            raise InputError(
+                f"the line is longer than {LONGEST_LINE >> 20} MiB", path=path, line=number, remedy="a line holds one pair"
+            )
         if number == 1:
             if raw.startswith(_UTF16_MARKS):
                 raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
@@ -124,7 +144,7 @@ def read_table(
     lines = read_lines(path)
     first = next(lines, None)
     if first is None:
-        raise InputError("the file is empty", path=path, remedy=f"its first line must name {_names(required)}")
+        raise InputError("the file is empty", path=path, remedy=f"its first line must name {listed(required)}")
     names = [name.strip() for name in first[1].split("\t")]
     for position, name in enumerate(names):
         if name in names[:position]:
@@ -133,10 +153,10 @@ def read_table(
     if missing:
         refuse_carriage_returns(first[1], path)
         raise InputError(
-            f"the header has no column {_names(missing)}; it has {_names(names)}",
+            f"the header has no column {listed(missing)}; it has {listed(names)}",
             path=path,
             line=1,
-            remedy=f"the first line must name {_names(required)}, separated by tabs",
+            remedy=f"the first line must name {listed(required)}, separated by tabs",
         )
     fewest = len(names)
     while fewest and names[fewest - 1] in may_be_cut:
@@ -221,7 +241,7 @@ def text_of(record: dict[str, Any], key: str, path: Path, line: int) -> str:
     try:
         value = record[key]
     except KeyError:
-        near = f"; it has {_names(record)}" if record else ""
+        near = f"; it has {listed(record)}" if record else ""
         raise InputError(f"the object has no key {shown(key)}{near}", path=path, line=line) from None
     if not isinstance(value, str):
         raise InputError(f"{shown(key)} holds {shown(value)} where a text is expected", path=path, line=line)
@@ -232,6 +252,7 @@ def _columns(count: int) -> str:
     return "1 column" if count == 1 else f"{count} columns"
 
 
-def _names(names: Iterable[str], most: int = 8) -> str:
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """The first of some names as they may stand in an error message."""
     names = list(names)
     return ", ".join([shown(name, 30) for name in names[:most]] + ["..."] * (len(names) > most))

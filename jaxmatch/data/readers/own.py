@@ -18,6 +18,8 @@ SUFFIXES = (".tsv", ".jsonl")
 RANKING_LABELS = ("0", "1")
 _REQUIRED = ("text_a", "text_b", "label")
 _KNOWN = (*_REQUIRED, "group")
+# What Hugging Face's data sets write where there is no label, and what pandas makes of it.
+_UNLABELLED = ("-1", "-1.0")
 
 
 def guess_task(path: Path) -> str:
@@ -59,6 +61,11 @@ def read(path: Path, task: str, labels: Sequence[str] | None = None, guessed: bo
     for line, text_a, text_b, label, group in rows:
         if task == "regression":
             label = number_of(label, path, line, what="label")
+        elif labels is None and str(label).strip() in _UNLABELLED:
+            raise InputError(
+                f"label {shown(label)} marks pairs without a label in many data sets", path=path, line=line,
+                remedy="remove these pairs; give a class another name",
+            )  # fmt: skip
         elif isinstance(label, int) and not isinstance(label, bool):
             label = str(label)
         elif isinstance(label, str):

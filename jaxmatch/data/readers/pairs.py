@@ -3,6 +3,7 @@
 import math
 import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from jaxmatch.errors import InputError
 # Narrower than float(), which takes "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 3.4e38  # of a float32, which the numbers become
+# Control characters and separators of lines: a label is printed in tables, and is a line of its own in some.
+_NOT_IN_LABELS = ("Cc", "Zl", "Zp")
 
 
 class PairCollector:
@@ -47,7 +50,7 @@ class PairCollector:
         """Adds the pair that stands on `line`.
 
         Raises:
-          InputError: a text, the label or the group is empty, or the label is none of those known.
+          InputError: a text, the label or the group is empty, or the label is none of those known or holds a control character.
         """
         if not text_a or text_a.isspace():
             raise InputError("the first text is empty", path=self.path, line=line)
@@ -65,6 +68,11 @@ class PairCollector:
         elif isinstance(label, str):
             if not label:
                 raise InputError("the label is empty", path=self.path, line=line)
+            if not label.isprintable() and any(unicodedata.category(letter) in _NOT_IN_LABELS for letter in label):
+                raise InputError(
+                    f"label {shown(label)} holds a line end or a control character", path=self.path, line=line,
+                    remedy="a label is a name on one line",
+                )  # fmt: skip
             label = sys.intern(label)
         if group is not None:
             if not group:
