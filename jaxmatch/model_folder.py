@@ -1,12 +1,12 @@
 """The folder a trained model lives in: plain arrays and JSON, no pickle, nothing that is executed.
 
-    model.json              format number, task, labels, settings, preprocessing, the run's config, a checksum of it and of each file below
+    model.json              format number, task, labels, settings, preprocessing, the run's config, checksums of all files and of itself
     parameters.safetensors  <float32> arrays, named by their place in the parameter tree: "blocks_0/encoder/..."
     vocabulary.txt          one word a line, in the order of the ids; a word that would not survive that stands as JSON
     vectors.npy             <float32>[words, dimensions]
 
 That is format 2. Folders of format 1 are read, too: they have `parameters.npz` in place of the safetensors file, and no checksum of
-model.json. Checksums guard against accidents alone, so all that they cover is checked nevertheless, and before memory is taken for it.
+model.json. Checksums guard against accidents only: what a file says is checked besides, before memory is taken for it.
 
 The characters of words follow from the vocabulary, exact matches from the texts; parts of speech need NLTK's tagger, whose model is
 not in the folder (data/tagging.py).
@@ -14,13 +14,11 @@ not in the folder (data/tagging.py).
 
 import contextlib
 import dataclasses
-import errno
 import hashlib
 import json
 import math
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,12 +36,14 @@ from jaxmatch.data.readers.lines import shown
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
+from jaxmatch.plain_file import check_plain_file
 
 FORMAT = 2
 _DESCRIPTION, _VOCABULARY, _VECTORS = "model.json", "vocabulary.txt", "vectors.npy"
 _PARAMETERS = {1: "parameters.npz", 2: "parameters.safetensors"}  # by format
 _KEYS = {
-    "format": int, "task": str, "labels": list, "model": dict, "preprocessing": dict, "config": dict, "sha256": dict, "jaxmatch": str,
+    "format": int, "jaxmatch": str, "task": str, "labels": list,
+    "model": dict, "preprocessing": dict, "config": dict, "sha256": dict,
 }  # fmt: skip
 _MOST_OF_DESCRIPTION = 1 << 24  # bytes
 _MOST_OF_A_WORD = 1 << 10  # bytes, in the mean
@@ -137,7 +137,8 @@ def find(path: str | os.PathLike) -> Path:
         if runs:
             raise InputError(f"holds {len(runs)} runs", path=path, remedy=f"name one of them, such as {runs[0]}")
         if (path / "record.json").is_file():
-            raise InputError("the run left a record but no model", path=path, remedy="give a run that finished; if this one did, remove its folder and run the sweep again")
+            remedy = "give a run that finished; if this one did, remove its folder and run the sweep again"
+            raise InputError("the run left a record but no model", path=path, remedy=remedy)
         raise InputError("holds no model (no model.json)", path=path, remedy="give a run's folder: WORKDIR/runs/RUN")
 
 
@@ -200,7 +201,7 @@ def _check_task(task: str, labels: Sequence[str], path: Path) -> None:
             raise InputError(f"{shown(label)} is no label", path=path, remedy="a label is a text in one line")
     fitting = not labels if task == "regression" else len(labels) == 2 if task == "ranking" else len(labels) > 0
     if not fitting or len(set(labels)) != len(labels):
-        raise InputError(f"labels {list(labels)} do not fit the task {task}", path=path)
+        raise InputError(f"labels {shown(list(labels))} do not fit the task {task}", path=path)
 
 
 def _encodes(text: str) -> bool:
@@ -257,7 +258,8 @@ def _preprocessing(values: Mapping[str, Any]) -> Preprocessing:
     known = {field.name: field.type for field in dataclasses.fields(Preprocessing)}
     for name, value in values.items():
         if type(value) is not known.get(name):
-            raise InputError(f"preprocessing has {shown(name)}: {shown(value)}, which this version does not know", remedy=_COPY_AGAIN)
+            problem = f"preprocessing has {shown(name)}: {shown(value)}, which this version does not know"
+            raise InputError(problem, remedy=_COPY_AGAIN)
     return Preprocessing(**values)
 
 
@@ -281,35 +283,22 @@ def _reading(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _array_file(path: Path) -> Iterator[None]:
-    """Has what is wrong with arrays name their file, which must be a regular one to be opened."""
-    _size(path)
+    """Has what is wrong with the arrays of a file name it; opening anything but a plain file might never end."""
     try:
         with _reading(path):
+            check_plain_file(path, _COPY_AGAIN)
             yield
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(f"is damaged: {error}", path=path, remedy=_COPY_AGAIN) from error
-
-
-def _size(path: Path) -> int:
-    """The bytes in a regular file: opening a pipe would wait, and a device or a link to one may have no end."""
-    with _reading(path):
-        found = os.stat(path)
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
-    return found.st_size
+        raise InputError(f"is damaged: {error!s:.300}", path=path, remedy=_COPY_AGAIN) from error
 
 
 def _bytes(path: Path, most: int | None = None) -> bytes:
-    """The content of a regular file of at most so many bytes."""
-    size = _size(path)
-    if most is not None and size > most:
-        raise InputError(f"takes {size} bytes, which no model needs", path=path, remedy=_COPY_AGAIN)
-    with _reading(path), open(path, "rb") as file:
-        return file.read(size)
+    """The content of a plain file of at most so many bytes."""
+    with _reading(path):
+        check_plain_file(path, _COPY_AGAIN, most)
+        return path.read_bytes()
 
 
 def _checked_bytes(path: Path, expected: Any, most: int | None = None) -> bytes:
@@ -321,7 +310,7 @@ def _checked_bytes(path: Path, expected: Any, most: int | None = None) -> bytes:
 
 def _shape_of_vectors(path: Path) -> tuple[int, int]:
     with _array_file(path), open(path, "rb") as file:
-        shape = stored_arrays.npy_shape(file, _size(path))
+        shape = stored_arrays.npy_shape(file, os.fstat(file.fileno()).st_size)
         if len(shape) != 2:
             raise ValueError(f"its shape is {shape}, not (words, dimensions)")
     return shape
@@ -331,7 +320,8 @@ def _vocabulary(path: Path, digest: Any, table: tuple[int, int]) -> Vocabulary:
     """The words, as many as the table has rows."""
     words = decode_words(_checked_bytes(path, digest, most=_MOST_OF_A_WORD * (table[0] + 1024)), path)
     if len(words) != table[0]:
-        raise InputError(f"vectors {list(table)} do not fit {len(words)} words", path=path.with_name(_VECTORS), remedy=_COPY_AGAIN)
+        problem = f"vectors {list(table)} do not fit {len(words)} words"
+        raise InputError(problem, path=path.with_name(_VECTORS), remedy=_COPY_AGAIN)
     try:
         return Vocabulary(words)
     except ValueError as error:
@@ -342,7 +332,8 @@ def _check_shapes(module: nn.Module, stored: Mapping[str, stored_arrays.Shape], 
     """Holds the stored arrays to those the module would make, without computing anything."""
     # A model of a thousand layers takes half a minute to trace.
     if (layers := models.least_layers(module)) > len(stored):
-        raise InputError(f"holds {len(stored)} arrays, too few for the {layers} layers of the settings in {_DESCRIPTION}", path=path)
+        problem = f"holds {len(stored)} arrays, too few for the {layers} layers of the settings in {_DESCRIPTION}"
+        raise InputError(problem, path=path)
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
     with _settings_of(path.with_name(_DESCRIPTION)):
         wanted = jax.eval_shape(module.init, jax.random.key(0), side, side, jax.ShapeDtypeStruct(table, np.float32))["params"]
@@ -350,7 +341,7 @@ def _check_shapes(module: nn.Module, stored: Mapping[str, stored_arrays.Shape], 
     for name in sorted(wanted.keys() | stored.keys()):
         if wanted.get(name) != stored.get(name):
             raise InputError(
-                f"{name} has shape {stored.get(name, 'none')}, and the model needs {wanted.get(name, 'none')}",
+                f"{name:.300} has shape {stored.get(name, 'none')}, and the model needs {wanted.get(name, 'none')}",
                 path=path,
                 remedy=f"the settings in {_DESCRIPTION} are of another model",
             )

@@ -1,5 +1,6 @@
-"""A model folder whose files lie, with checksums that fit: it is refused in one line that names the file, quickly and in little memory."""
+"""A model folder whose files lie, under checksums that fit, is refused in one line that names the file, quickly, in little memory."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,12 +14,12 @@ import safetensors.numpy
 import saved_model
 
 import jaxmatch
+from jaxmatch import model_folder
 from jaxmatch.errors import InputError
 
 PAIRS = [("a b c", "no d"), ("e d c b a", "new york")]
 PARAMETERS = "parameters.safetensors"
 BIAS = "prediction/output/bias"
-CHARACTERS = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4}
 
 
 @pytest.fixture
@@ -28,17 +29,23 @@ def model(run, tmp_path):
 
 
 def refused(model, match):
-    """Sees that a folder is refused in one short line, in less than five seconds and 50 MB."""
-    began = time.monotonic()
+    """Sees that a folder is refused in one short line, without much work."""
+    began = time.process_time()
+    with pytest.raises(InputError, match=match) as caught:
+        jaxmatch.load(model)
+    assert str(model) in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 700
+    assert time.process_time() - began < 10
+
+
+@contextlib.contextmanager
+def little_memory():
+    """Sees that a test takes no more than 50 MB."""
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match=match) as caught:
-            jaxmatch.load(model)
-        most = tracemalloc.get_traced_memory()[1]
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 50e6
     finally:
         tracemalloc.stop()
-    assert str(model) in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 1000
-    assert most < 50e6 and time.monotonic() - began < 5
 
 
 def change_arrays(model, **arrays):
@@ -55,7 +62,10 @@ def test_a_folder_of_the_first_format_answers_the_same(run, model, write):
 
 
 def test_arrays_in_fortran_order_answer_the_same(run, model):
-    saved_model.to_first_format(model, lambda path, **arrays: np.savez(path, **{name: np.asfortranarray(array) if array.ndim else array for name, array in arrays.items()}))
+    def write(path, **arrays):
+        np.savez(path, **{name: array.copy(order="F") for name, array in arrays.items()})
+
+    saved_model.to_first_format(model, write)
     np.save(model / "vectors.npy", np.asfortranarray(saved_model.vectors()))
     saved_model.edit(model)
     np.testing.assert_array_equal(jaxmatch.load(model).logits(PAIRS), jaxmatch.load(run).logits(PAIRS))
@@ -93,7 +103,9 @@ def test_weights_of_another_type_are_refused(model, kind):
     refused(model, "vectors.npy: is damaged: it holds numbers of type ")
 
 
-@pytest.mark.parametrize("value", [np.array(["a", "b", "c"]), np.zeros(3, [("x", "f4")]), np.array([b"a"]), np.zeros(3, bool)], ids=str)
+@pytest.mark.parametrize(
+    "value", [np.array(["a", "b", "c"]), np.zeros(3, [("x", "f4")]), np.array([b"a"]), np.zeros(3, bool)], ids=lambda value: str(value.dtype)
+)
 def test_what_is_no_number_is_refused(model, value):
     np.save(model / "vectors.npy", value)
     saved_model.edit(model)
@@ -108,11 +120,14 @@ def header(shape: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
-@pytest.mark.parametrize("shape", ["(12, 24000000000)", "(275000000000,)", "(12, 6, )", "(-12, 6)", "(" * 9000, "()", "(12, 5)", "(12, 7)"])
+@pytest.mark.parametrize(
+    "shape", ["(12, 24000000000)", "(275000000000,)", "(12, 6, )", "(-12, 6)", "(" * 9000, "()", "(12, 5)", "(12, 7)"], ids=lambda shape: shape[:20]
+)
 def test_a_declared_shape_is_held_to_the_size_of_the_file(model, shape):
     (model / "vectors.npy").write_bytes(header(shape) + saved_model.vectors().tobytes())
     saved_model.edit(model)
-    refused(model, "vectors.npy: is damaged")
+    with little_memory():
+        refused(model, "vectors.npy: is damaged")
 
 
 def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
@@ -124,20 +139,22 @@ def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
             for _ in range(200):
                 file.write(bytes(1_000_000))
     saved_model.edit(model)
-    refused(model, "parameters.npz: ")
+    with little_memory():
+        refused(model, "parameters.npz: ")
 
 
 def test_a_broken_archive_is_refused(model):
     saved_model.to_first_format(model, np.savez_compressed)
     path = model / "parameters.npz"
     content = path.read_bytes()
-    for damaged in (content[:-1], content + b"x", content[:100], b"", b"PK\5\6" + bytes(18), content[:-10] + b"\xff\xff\xff\x7f" + content[-6:]):
+    endless = content[:-10] + b"\xff\xff\xff\x7f" + content[-6:]
+    for damaged in (content[:-1], content + b"x", content[:100], b"", b"PK\5\6" + bytes(18), endless):
         path.write_bytes(damaged)
         saved_model.edit(model)
         refused(model, "parameters.npz: ")
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff" * 8, (2**40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]", b"\2" + bytes(7) + b"{}"])
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8, bytes(5) + b"\1\0\0{}", b"\2" + bytes(7) + b"[]", b"\2" + bytes(7) + b"{}"])
 def test_a_broken_safetensors_file_is_refused(model, content):
     (model / PARAMETERS).write_bytes(content)
     saved_model.edit(model)
@@ -158,7 +175,9 @@ def test_what_is_no_regular_file_is_not_opened(model, name, kind):
         path.mkdir()
     else:
         path.symlink_to({"device": "/dev/zero", "loop": path, "nowhere": "absent"}[kind])
-    refused(model, "no model.json" if name == "model.json" else f"{name}: cannot be read")
+    special = {"fifo": "a pipe", "folder": "a folder", "device": "a device"}
+    problem = f"this is {special[kind]}, not a file" if kind in special else "cannot be read"
+    refused(model, "no model.json" if name == "model.json" else f"{name}: {problem}")
 
 
 def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
@@ -171,7 +190,17 @@ def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_without_end_is_refused(model, name):
     os.truncate(model / name, 10**12)  # of holes, which take no room
-    refused(model, f"{name}: ")
+    with little_memory():
+        refused(model, f"{name}: ")
+
+
+def test_a_long_word_in_a_description_is_cut(model):
+    for changed in ({"name": "x" * 10**6}, {"fusion": "x" * 10**6}, {"x" * 10**6: 1}):
+        saved_model.edit(model, model={**saved_model.SETTINGS, **changed})
+        refused(model, "model.json: ")
+    for changed in ({"labels": ["x", ["y" * 10**6]]}, {"preprocessing": {"y" * 10**6: 1}}, {"task": "y" * 10**6}, {"labels": ["y" * 10**6] * 2}):
+        saved_model.edit(model, **{"model": saved_model.SETTINGS, **changed})
+        refused(model, "model.json: ")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +213,7 @@ def test_a_file_without_end_is_refused(model, name):
     ],
 )
 def test_a_vocabulary_that_is_none_is_refused(model, words, message):
-    (model / "vocabulary.txt").write_text("".join(f"{word}\n" if word.isprintable() and word != '"' else f"{json.dumps(word)}\n" for word in words))
+    (model / "vocabulary.txt").write_bytes(model_folder.encode_words(words))
     saved_model.edit(model)
     refused(model, message)
 
@@ -253,9 +282,9 @@ def test_preprocessing_that_cannot_be_is_refused(model, changed):
     refused(model, "model.json: ")
 
 
-@pytest.mark.parametrize("labels", [["x", 1, "y"], ["x", "", "y"], ["x", "y\n", "z"], ["x", "a\rb", "z"], [["x"], {}, None], ["x", "\ud800", "z"]], ids=ascii)
-def test_labels_are_lines_of_text(model, labels):
-    saved_model.edit(model, labels=labels)
+@pytest.mark.parametrize("wrong", [1, "", "y\n", "a\rb", {}, None, "\ud800"], ids=ascii)
+def test_labels_are_lines_of_text(model, wrong):
+    saved_model.edit(model, labels=["x", wrong, "y"])
     refused(model, "model.json: .* is no label")
 
 
@@ -284,7 +313,7 @@ def test_what_is_used_of_a_config_is_of_its_type(model, data):
 
 def test_a_description_is_held_to_its_own_checksum(model):
     path = model / "model.json"
-    for before, after in (("entailment", "entailmend"), ('"lowercase": true', '"lowercase": false'), ('"maximum_length": 0', '"maximum_length": 8')):
+    for before, after in (("entailment", "entailmend"), ('"lowercase": true', '"lowercase": false'), ("_length\": 0", "_length\": 8")):
         content = path.read_text()
         assert content.count(before) == 1
         path.write_text(content.replace(before, after))

@@ -13,6 +13,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
+from jaxmatch.data.readers.lines import shown
 from jaxmatch.errors import InputError
 from jaxmatch.layers.alignment import ALIGNMENTS
 from jaxmatch.layers.augmentation import AUGMENTATIONS
@@ -65,14 +66,14 @@ _COUNTS = {
 
 
 def _nearest(name: object, known) -> str:
-    near = difflib.get_close_matches(str(name), [str(one) for one in known], n=1)
+    near = difflib.get_close_matches(str(name)[:99], [str(one) for one in known], n=1)
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(str(one) for one in known)
 
 
 def _kernel_sizes(value: Any, hidden_size: int) -> tuple[int, ...]:
     sizes = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if not sizes or any(not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= _MOST_WIDTH or size % 2 == 0 for size in sizes):
-        raise InputError(f"model.kernel_size is {value!r}", remedy="give one odd number or several, like 3 or (1, 3)")
+    if not sizes or any(type(size) is not int or not 1 <= size <= _MOST_WIDTH or size % 2 == 0 for size in sizes):
+        raise InputError(f"model.kernel_size is {shown(value)}", remedy="give one odd number or several, like 3 or (1, 3)")
     if hidden_size % len(sizes):
         raise InputError(
             f"model.hidden_size {hidden_size} cannot be shared by {len(sizes)} kernel sizes",
@@ -94,7 +95,7 @@ def default_settings(name: str) -> dict[str, Any]:
       InputError: on an unknown name.
     """
     if name not in MODELS:
-        raise InputError(f"there is no model {name!r}", remedy=_nearest(name, MODELS))
+        raise InputError(f"there is no model {shown(name)}", remedy=_nearest(name, MODELS))
     return {"name": name, **_settings(MODELS[name])}
 
 
@@ -111,24 +112,24 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
     fields = dict(settings)
     name = fields.pop("name", "re2")
     if not isinstance(name, str) or name not in MODELS:
-        raise InputError(f"there is no model {name!r}", remedy=_nearest(name, MODELS))
+        raise InputError(f"there is no model {shown(name)}", remedy=_nearest(name, MODELS))
     model = MODELS[name]
     known = _settings(model)
     for field, value in fields.items():
         if field not in known:
-            raise InputError(f"model {name!r} has no setting {field!r}", remedy=_nearest(field, known))
+            raise InputError(f"model {name!r} has no setting {shown(field)}", remedy=_nearest(field, known))
         if isinstance(known[field], bool) and not isinstance(value, bool):
-            raise InputError(f"model.{field} is {value!r}", remedy="give True or False")
+            raise InputError(f"model.{field} is {shown(value)}", remedy="give True or False")
         if isinstance(known[field], float) and not (type(value) in (int, float) and math.isfinite(value)):
-            raise InputError(f"model.{field} is {value!r}", remedy="give a finite number")
+            raise InputError(f"model.{field} is {shown(value)}", remedy="give a finite number")
         if field in _CHOICES and (not isinstance(value, str) or value not in _CHOICES[field]):
-            raise InputError(f"model.{field} is {value!r}", remedy=_nearest(value, _CHOICES[field]))
+            raise InputError(f"model.{field} is {shown(value)}", remedy=_nearest(value, _CHOICES[field]))
         least = _COUNTS.get(field)
         if least is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number from {least} on")
+            raise InputError(f"model.{field} is {shown(value)}", remedy=f"give a whole number from {least} on")
         most = _MOST_LAYERS if field.endswith(("blocks", "_layers")) else _MOST_NUMBERS
         if least is not None and value > most:
-            raise InputError(f"model.{field} is {value!r}", remedy=f"give a whole number up to {most}")
+            raise InputError(f"model.{field} is {shown(value)}", remedy=f"give a whole number up to {most}")
     if "kernel_size" in fields:
         fields["kernel_size"] = _kernel_sizes(fields["kernel_size"], fields.get("hidden_size", model.hidden_size))
     module = model(outputs=outputs, **fields)
