@@ -3,6 +3,8 @@
 # make bench   every benchmark that can run; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
 # make papers  the tables of the papers with ten seeds, one sweep after another, each in a folder of runs/; take it up again at any time;
 #              make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
+# make accelerators  what the programs hold and move on TPUs and GPUs for which they are compiled, without having one; hours, resumable;
+#              make accelerators ARGUMENTS="--target h100 --model re2"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
@@ -11,12 +13,15 @@ SHELL := /bin/sh
 PYTHON ?= python3
 PIP := -m pip --disable-pip-version-check --quiet --quiet
 INSTALLED := .venv/.jaxmatch-installed
+# What JAX calls its compilers.
+EXTRA_tpu := tpu
+EXTRA_cuda := cuda12
 
 # Launcher and data set.
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
 
-.PHONY: demo test bench papers mutants lowest
+.PHONY: demo test bench papers accelerators mutants lowest
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -34,6 +39,9 @@ papers: $(INSTALLED)
 		.venv/bin/jaxmatch sweep "sweeps/$${each%/*}.py" --dataset "$${each#*/}" --seeds 10 --workdir "runs/$$each" $(ARGUMENTS); \
 		case $$? in 0) ;; 2) failed="$$failed $$each";; *) exit 1;; esac; \
 	done; [ -z "$$failed" ] || { echo "not trained:$$failed" >&2; exit 1; }
+
+accelerators: $(INSTALLED) .cache/accelerators/tpu/.jaxmatch-installed .cache/accelerators/cuda/.jaxmatch-installed
+	.venv/bin/python -m benchmarks.accelerators $(ARGUMENTS)
 
 mutants: $(INSTALLED)
 	.venv/bin/python -m tests.mutants $(ARGUMENTS)
@@ -53,4 +61,12 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@echo "installing the lowest allowed versions into .cache/lowest (once)"
 	@sed -n 's/^\([A-Za-z0-9_-]*\)>=\([^,]*\),.*/\1==\2/p' requirements.txt > .cache/lowest/requirements.txt
 	@.cache/lowest/bin/python $(PIP) install -r .cache/lowest/requirements.txt -e .
+	@touch $@
+
+# JAX with the compiler for a device, and what the models need; the package itself is not installed there.
+.cache/accelerators/%/.jaxmatch-installed: requirements.txt
+	@.ci/environment "$(PYTHON)" $(@D)
+	@echo "installing JAX for $* into $(@D) (once; gigabytes)"
+	@sed '/^# Its tests/,$$d' requirements.txt > $(@D)/requirements.txt
+	@$(@D)/bin/python $(PIP) install -r $(@D)/requirements.txt "jax[$(EXTRA_$*)]"
 	@touch $@

@@ -1,0 +1,150 @@
+"""What a compiled program does, read from its text: kernels, the bytes they move, collectives, padding."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+
+_BITS = {"pred": 8, "token": 0, "opaque": 0}
+_ARRAY = re.compile(r"\b([a-z]+[0-9]*(?:e[0-9]m[0-9][a-z]*)?)\[([0-9,]*)\](\{[^}]*\})?")
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+# They move nothing: names for arrays that are there.
+_FREE = {
+    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier",
+    "async-done", "copy-done", "slice-done",
+}  # fmt: skip
+_COLLECTIVE = re.compile(r"^(all-|reduce-scatter|collective-|send|recv|ragged-all)")
+# A gather reads rows of a table, not the table.
+MOST_READ = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    """One line of a computation: its opcode, the bytes of its result, its operands, and the text behind these."""
+
+    opcode: str
+    size: int
+    operands: tuple[str, ...]
+    rest: str
+
+
+@dataclasses.dataclass
+class Work:
+    """What running a program costs, apart from arithmetic.
+
+    Attributes:
+      kernels: that are started, those of loops as often as these turn.
+      in_loops: of these, how many inside loops.
+      moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result.
+      collectives: operations that devices do together.
+    """
+
+    kernels: int = 0
+    in_loops: int = 0
+    moved: float = 0.0
+    collectives: int = 0
+
+    def add(self, other: "Work", times: int = 1, in_loop: bool = False) -> None:
+        self.kernels += times * other.kernels
+        self.in_loops += times * (other.kernels if in_loop else other.in_loops)
+        self.moved += times * other.moved
+        self.collectives += times * other.collectives
+
+
+def array_bytes(text: str) -> int:
+    """The bytes of all arrays that a type names, without padding."""
+    return sum(math.prod(map(int, filter(None, extents.split(",")))) * _bits(kind) for kind, extents, _ in _ARRAY.findall(text)) // 8
+
+
+def _bits(kind: str) -> int:
+    return _BITS.get(kind) if kind in _BITS else int(re.search(r"\d+", kind).group())
+
+
+def computations(text: str) -> tuple[dict[str, dict[str, Instruction]], str]:
+    """The computations of a module, name -> instructions by name, and the name of the first."""
+    found: dict[str, dict[str, Instruction]] = {}
+    entry, body = "", None
+    for line in text.splitlines():
+        if head := _COMPUTATION.match(line):
+            body = found.setdefault(head.group(2), {})
+            entry = head.group(2) if head.group(1) else entry
+        elif body is not None and (match := _INSTRUCTION.match(line)):
+            body[match.group(1)] = _instruction(match.group(2))
+    return found, entry
+
+
+def _instruction(text: str) -> Instruction:
+    """`TYPE opcode(operands), attributes`; a type can hold parentheses of its own."""
+    end = _closing(text, 0) + 1 if text.startswith("(") else text.index(" ")
+    kind, call = text[:end], text[end:].lstrip()
+    opcode, _, _ = call.partition("(")
+    start = len(opcode)
+    close = _closing(call, start)
+    operands = tuple(re.findall(r"%([\w.\-]+)", call[start:close]))
+    if "__cublas" in call:  # its last result is a workspace
+        kind = re.sub(r",\s*s8\[[0-9]*\](\{[^}]*\})?\)$", ")", kind)
+    return Instruction(opcode, array_bytes(kind), operands, call[close:])
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    raise ValueError(f"no closing parenthesis in {text[:80]!r}")
+
+
+def work(text: str) -> Work:
+    """Of a module's text after compilation."""
+    found, entry = computations(text)
+    return _work(found, entry, {})
+
+
+def _work(found: Mapping[str, Mapping[str, Instruction]], name: str, known: dict[str, Work]) -> Work:
+    if name in known:
+        return known[name]
+    total = Work()
+    for instruction in found[name].values():
+        opcode = instruction.opcode
+        if opcode == "while":
+            trips = _TRIPS.search(instruction.rest)
+            body = re.search(r"body=%?([\w.\-]+)", instruction.rest).group(1)
+            total.add(_work(found, body, known), int(trips.group(1)) if trips else 1, in_loop=True)
+        elif opcode in ("call", "async-start") or (opcode == "conditional"):
+            for called in re.findall(r"(?:to_apply|calls|branch_computations)=\{?%?([\w.\-]+)", instruction.rest):
+                total.add(_work(found, called, known))
+        elif opcode not in _FREE:
+            read = sum(_size(found[name], operand, instruction.size) for operand in instruction.operands)
+            total.add(Work(1, 0, instruction.size + read, int(bool(_COLLECTIVE.match(opcode)))))
+    known[name] = total
+    return total
+
+
+def _size(body: Mapping[str, Instruction], operand: str, result: int) -> int:
+    size = body[operand].size if operand in body else 0
+    return min(size, MOST_READ * result) if result else size
+
+
+def worst_padding(text: str) -> tuple[float, str]:
+    """Of the arrays of a TPU program of more than a megabyte: how many times its numbers the most padded one takes, and its type.
+
+    The last two axes, in the order of the layout, are padded to tiles: `{1,0:T(8,128)}`.
+    """
+    worst = 1.0, ""
+    for kind, extents, layout in set(_ARRAY.findall(text)):
+        tile = re.search(r"T\(([0-9,]+)\)", layout)
+        sizes = [int(extent) for extent in extents.split(",") if extent]
+        order = re.match(r"\{([0-9,]+)", layout)
+        if not tile or not order or not sizes:
+            continue
+        tiles = [int(extent) for extent in tile.group(1).split(",")]
+        minor = [int(axis) for axis in order.group(1).split(",")]
+        padded = list(sizes)
+        for axis, extent in zip(minor, reversed(tiles), strict=False):
+            padded[axis] = -(-sizes[axis] // extent) * extent
+        if math.prod(padded) * _bits(kind) / 8 > 2**20:
+            worst = max(worst, (math.prod(padded) / math.prod(sizes), f"{kind}[{extents}]{layout}"))
+    return worst

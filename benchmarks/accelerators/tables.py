@@ -1,0 +1,57 @@
+"""The tables of what was compiled."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accelerators.targets import TARGETS
+from benchmarks.accelerators.worker import CONFIGS
+from jaxmatch.files import write_atomically
+
+INTRODUCTION = """# Programs compiled for accelerators
+
+Compiled, not run, by `make accelerators`. Temporaries and arguments are what XLA's `memory_analysis()` says. Moved: on a TPU the
+compiler's own count; on a GPU operands and results of all kernels, without the workspaces of cuBLAS, an operand counted at most 8 times
+the result. The least time of a step is the larger of moved bytes by bandwidth and operations by peak, both as published, and on a GPU
+4 microseconds a kernel on top: a bound. Rows have 40 tokens, words 300 dimensions; a run's settings are those of `configs/*_snli.py`.
+"""
+HEADINGS = (
+    "model", "program", "replicas", "batch", "precision", "temporaries (GB)", "arguments (GB)", "moved (GB)", "TFLOP", "kernels",
+    "of them in loops", "collectives", "worst padding", "compiled in (s)", "least time (ms)",
+)  # fmt: skip
+
+
+def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
+    """All figures, a section a device; what does not compile stands below with the reason."""
+    rows = list(rows)
+    sections = [INTRODUCTION.strip()]
+    for name, target in TARGETS.items():
+        own = sorted((row for row in rows if row["target"] == name), key=_place)
+        if not own:
+            continue
+        sections.append(f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s")
+        lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + " --- |" * 5 + " ---: |" * (len(HEADINGS) - 5)]
+        lines += [_line(row) for row in own if "problem" not in row]
+        sections.append("\n".join(lines))
+        if problems := [f"- {row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}: {row['problem']}"
+                        for row in own if "problem" in row]:  # fmt: skip
+            sections.append("Does not compile:\n\n" + "\n".join(problems))
+    return "\n\n".join(sections) + "\n"
+
+
+def _place(row: Mapping[str, Any]) -> tuple:
+    return list(CONFIGS).index(row["model"]), row["program"] != "train", row["batch"], row["replicas"], row["precision"] != "float32"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    padding = f"{row['worst_padding']:.1f} times" if "worst_padding" in row else ""
+    cells = (
+        row["model"], row["program"], row["replicas"], row["batch"], row["precision"], f"{row['temporaries'] / 1e9:.2f}",
+        f"{row['arguments'] / 1e9:.2f}", f"{row['moved'] / 1e9:.1f}", f"{row['operations'] / 1e12:.3g}", row["kernels"], row["kernels_in_loops"],
+        row["collectives"], padding, f"{row['compile_seconds']:.0f}", f"{1e3 * row['least_seconds']:.2f}",
+    )  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    write_atomically(file, markdown(rows))

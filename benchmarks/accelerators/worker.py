@@ -1,0 +1,114 @@
+"""Compiles one program for one device that is not here, and prints what it holds and does, as a line of JSON.
+
+    python -m benchmarks.accelerators.worker '{"target": "h100", "model": "re2", "program": "train", "replicas": 10, ...}'
+
+Runs in an environment of its own that has libtpu or XLA's CUDA plugin (`python -m benchmarks.accelerators`).
+"""
+
+import functools
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accelerators import hlo
+from benchmarks.accelerators.targets import SECONDS_A_KERNEL, TARGETS, Target
+
+# The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
+PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
+CONFIGS = {"re2": "re2_snli", "esan": "esan_snli", "csran": "csran_snli", "cafe": "cafe_snli"}
+ENVIRONMENT = {
+    "tpu": {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost"},
+    # Without a device, XLA can neither try kernels out nor choose among its own of Triton.
+    "cuda": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"},
+}
+
+
+def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
+    """The program of a spec (see `__main__.specs`), lowered for arrays that lie as `sharding` says; None: on this machine's CPU."""
+    import jax
+    import jax.numpy as jnp
+
+    from jaxmatch import models
+    from jaxmatch.experiments import memory
+    from jaxmatch.experiments.configuration import load_config, with_overrides
+    from jaxmatch.training.evaluation import cohort_outputs
+    from jaxmatch.training.step import cohort_step, flattening
+
+    def array(shape, dtype):
+        return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=sharding)
+
+    replicas, batch = spec["replicas"], spec["batch"]
+    file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"
+    config = with_overrides(load_config(file), {"model.precision": spec["precision"]})
+    module = models.build(config.model.to_dict(), outputs=CLASSES)
+    flat = flattening(module, DIMENSIONS)
+    state, settings, seed, active, *_, split, vectors = memory.step_shapes(module, "classification", DIMENSIONS, batch, LENGTH)
+    vectors = jax.tree.map(lambda leaf: array((WORDS, *leaf.shape[1:]), leaf.dtype), vectors)
+    if spec["program"] == "evaluate":
+        parameters = array((replicas, *state.parameters.shape), state.parameters.dtype)
+        tokens, sentences = jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"]))
+        return jax.jit(cohort_outputs(flat, target.platform)).lower(parameters, tokens, sentences, vectors)
+    stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
+    split = jax.tree.map(lambda leaf: array((PAIRS, LONGEST)[: leaf.ndim], leaf.dtype), split)
+    order, weights = (array((replicas, PAIRS // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
+    step = functools.partial(cohort_step(flat, "classification"), LENGTH, None)
+    return jax.jit(step, donate_argnums=0).lower(*stacked, order, weights, array((), jnp.int32), split, vectors)
+
+
+def one_device_of(target: Target) -> Any:
+    """The sharding that puts arrays on one device of a target that is not here."""
+    import numpy as np
+    from jax.experimental import topologies
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    if target.platform == "tpu":
+        topology = topologies.get_topology_desc(target.topology, platform="tpu")
+    else:
+        description = (Path(__file__).parent / target.topology).read_text()
+        topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=description)
+    return NamedSharding(Mesh(np.array(topology.devices[:1]), ("replica",)), PartitionSpec())
+
+
+def figures(spec: dict[str, Any]) -> dict[str, Any]:
+    """What the compiled program of a spec holds and does; bytes, operations, seconds."""
+    target = TARGETS[spec["target"]]
+    program = program_of(spec, target, one_device_of(target))
+    started = time.perf_counter()
+    compiled = program.compile()
+    seconds = time.perf_counter() - started
+    held, text = compiled.memory_analysis(), compiled.as_text()
+    work, costs = hlo.work(text), compiled.cost_analysis() or {}
+    # A TPU's compiler counts itself; that for CUDA says nothing, so operations are those of the program before it is compiled.
+    operations = costs.get("flops") or program_of(spec, target, None).cost_analysis()["flops"]
+    moved = costs.get("bytes accessed") or work.moved
+    found = {
+        "temporaries": held.temp_size_in_bytes,
+        "arguments": held.argument_size_in_bytes,
+        "moved": moved,
+        "operations": operations,
+        "kernels": work.kernels,
+        "kernels_in_loops": work.in_loops,
+        "collectives": work.collectives,
+        "compile_seconds": round(seconds, 1),
+    }
+    if target.platform == "tpu":
+        found["worst_padding"], found["most_padded"] = hlo.worst_padding(text)
+    starts = work.kernels * SECONDS_A_KERNEL if target.platform == "cuda" else 0.0
+    by_products = operations / target.peak[spec["precision"]]
+    return found | {"least_seconds": max(moved / target.bandwidth, by_products) + starts}
+
+
+def main() -> None:
+    spec = json.loads(sys.argv[1])
+    os.environ.update(ENVIRONMENT[TARGETS[spec["target"]].platform])
+    import jax
+
+    jax.config.update("jax_enable_compilation_cache", False)  # what comes out of it took no time to compile
+    print(json.dumps(figures(spec)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

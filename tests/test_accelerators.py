@@ -1,0 +1,88 @@
+"""What is read from the text of a compiled program, and a program compiled for a TPU that is not here."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks.accelerators import hlo, tables
+from benchmarks.accelerators.__main__ import AXES, problem_of, specs
+
+TEXT = """HloModule m, is_scheduled=true
+
+%fused (p.1: f32[4,8]) -> f32[4,8] {
+  %p.1 = f32[4,8]{1,0} parameter(0)
+  ROOT %n = f32[4,8]{1,0} negate(%p.1)
+}
+
+%body (t: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
+  %t = (s32[], f32[4,8]{1,0}) parameter(0)
+  %i = s32[] get-tuple-element(%t), index=0
+  %x = f32[4,8]{1,0} get-tuple-element(%t), index=1
+  %y = f32[4,8]{1,0} fusion(%x), kind=kLoop, calls=%fused
+  ROOT %r = (s32[], f32[4,8]{1,0}) tuple(%i, %y)
+}
+
+ENTRY %main (a: f32[4,8], b: bf16[1000,8]) -> f32[4,8] {
+  %a = f32[4,8]{1,0} parameter(0)
+  %b = bf16[1000,8]{1,0} parameter(1)
+  %rows = bf16[4,8]{1,0} fusion(%b, %a), kind=kLoop, calls=%fused
+  %g = (f32[4,8]{1,0}, s8[4096]{0}) custom-call(%a, %rows), custom_call_target="__cublas$gemm"
+  %h = f32[4,8]{1,0} get-tuple-element(%g), index=0
+  %s = f32[4,8]{1,0} all-reduce(%h), to_apply=%fused
+  %w = (s32[], f32[4,8]{1,0}) while(%s), condition=%c, body=%body, backend_config={"known_trip_count":{"n":"5"}}
+  ROOT %o = f32[4,8]{1,0} get-tuple-element(%w), index=1
+}
+"""
+
+
+def test_kernels_bytes_and_collectives_are_counted():
+    found = hlo.work(TEXT)
+    assert (found.kernels, found.in_loops, found.collectives) == (3 + 5, 5, 1)
+    rows = 64 + 8 * 64 + 128  # an operand of 16,000 bytes counts eight times the result
+    product = 128 + 128 + 64  # without its workspace
+    assert found.moved == rows + product + 2 * 128 + 5 * 2 * 128
+
+
+def test_padding_is_that_of_the_last_axes_of_the_layout():
+    text = "%a = f32[600000,2]{1,0:T(8,128)} add(%b)\n%c = f32[2,600000]{1,0:T(2,128)} add(%b)\n%d = f32[1,2]{1,0:T(8,128)} add(%b)"
+    times, which = hlo.worst_padding(text)
+    assert times == 64 and which.startswith("f32[600000,2]")
+
+
+def test_every_combination_is_compiled_once():
+    found = list(specs(AXES))
+    assert len(found) == 5 * 4 * 2 * 2 * 3 * 2 == len({json.dumps(spec) for spec in found})
+
+
+def test_a_reason_is_one_line():
+    text = "Traceback\n  File x\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.\n more"
+    assert problem_of(text).endswith("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
+    row = {"target": "v5e", "model": "re2", "program": "train", "replicas": 10, "batch": 512, "precision": "float32"}
+    assert "- re2 train, 10 x 512, float32: no room" in tables.markdown([{**row, "problem": "no room"}])
+
+
+def test_a_program_of_this_machine_is_read_too():
+    text = jax.jit(lambda a: jnp.tanh(a @ a)).lower(jnp.ones((64, 64))).compile().as_text()
+    found = hlo.work(text)
+    assert found.kernels >= 1 and found.collectives == 0 and found.moved >= 2 * 64 * 64 * 4
+
+
+@pytest.mark.slow
+def test_a_small_program_is_compiled_for_a_tpu():
+    if importlib.util.find_spec("libtpu") is None:
+        pytest.skip("libtpu is not installed (pip install 'jax[tpu]')")
+    spec = {"target": "v5e", "model": "re2", "program": "evaluate", "replicas": 1, "batch": 8, "precision": "float32"}
+    root = Path(__file__).parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root), "XLA_FLAGS": ""}
+    words = [sys.executable, "-m", "benchmarks.accelerators.worker", json.dumps(spec)]
+    done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["collectives"] == 0 and found["temporaries"] > 0 and found["least_seconds"] > 0
