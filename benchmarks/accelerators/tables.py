@@ -30,6 +30,9 @@ def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
         if not own:
             continue
         sections.append(f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s")
+        said = sorted({", ".join(f"{name} {version}" for name, version in row["versions"].items()) for row in own if "versions" in row})
+        commits = ", ".join(sorted({row["commit"][:7] for row in own}))
+        sections.append(f"{'; '.join(said)}; commit {commits}")
         lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + " --- |" * 5 + " ---: |" * (len(HEADINGS) - 5)]
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from benchmarks.accelerators.targets import SECONDS_A_KERNEL, TARGETS, Target
 # The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
 CONFIGS = {"re2": "re2_snli", "esan": "esan_snli", "csran": "csran_snli", "cafe": "cafe_snli"}
+COMPILERS = {"tpu": "libtpu", "cuda": "jax-cuda12-plugin"}
 ENVIRONMENT = {
     "tpu": {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost"},
     # Without a device, XLA can neither try kernels out nor choose among its own of Triton.
@@ -93,6 +95,7 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
         "kernels_in_loops": work.in_loops,
         "collectives": work.collectives,
         "compile_seconds": round(seconds, 1),
+        "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])},
     }
     if target.platform == "tpu":
         found["worst_padding"], found["most_padded"] = hlo.worst_padding(text)
