@@ -3,6 +3,8 @@ import logging
 import os
 import resource
 import shutil
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -111,7 +113,9 @@ def test_a_full_disk_is_told(checkpoints, tmp_path, monkeypatch, free, raised):
         assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "checkpoints"))
 
 
-def test_a_save_that_fails_is_one_error_and_leaves_nothing(checkpoints, tmp_path, capfd, caplog):
+def test_a_save_that_fails_is_one_error_and_leaves_nothing(checkpoints, tmp_path, capfd, caplog, monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
     big = {"a": np.random.default_rng(0).normal(size=100_000).astype(np.float32)}
     checkpoints.save(1, big, {"epoch": 1})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -124,6 +128,9 @@ def test_a_save_that_fails_is_one_error_and_leaves_nothing(checkpoints, tmp_path
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "checkpoints"))
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING] and capfd.readouterr().err == ""
     assert os.listdir(tmp_path / "checkpoints") == ["1"]
+    for text in ("Event loop is closed", "another"):  # a late thread
+        sys.unraisablehook(types.SimpleNamespace(exc_value=RuntimeError(text)))
+    assert [str(each.exc_value) for each in said] == ["another"]
     assert checkpoints.restore(big)[1] == {"epoch": 1}
 
 

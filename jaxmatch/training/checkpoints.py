@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,11 +60,19 @@ def _hindered(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps Orbax from logging the tracebacks of its threads: whatever went wrong is raised as well."""
-    logger = logging.getLogger("absl")
+    """Keeps Orbax from printing the tracebacks of its threads: whatever went wrong is raised as well."""
+    logger, hook = logging.getLogger("absl"), sys.unraisablehook
+
+    def without_late_callbacks(unraisable: Any) -> None:
+        # A thread of TensorStore tells a loop that is gone how its write ended.
+        if "Event loop is closed" not in str(unraisable.exc_value):
+            hook(unraisable)
+
     before, logger.disabled = logger.disabled, True
+    sys.unraisablehook = without_late_callbacks
     try:
         yield
+        sys.unraisablehook = hook  # after an error it stays: a thread may be late
     finally:
         logger.disabled = before
 
