@@ -205,11 +205,11 @@ def test_a_mistake_of_ours_keeps_its_traceback(launch):
             main(["sweep", "a.py"])
 
 
-def _command(*words, variables=(), **named):
+def _command(*words, variables=(), before=(), **named):
     package = str(Path(jaxmatch.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": package, **dict(variables)}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)], env=environment, capture_output=True, **named
+        [*before, sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)], env=environment, capture_output=True, **named
     )
 
 
@@ -300,10 +300,9 @@ def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys)
 
 
 def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
-    resource = pytest.importorskip("resource")
     done = _command(
         "report", RESULTS / "quickstart", "--output", tmp_path / "page.html", text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        before=("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh"),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ") and "raise the limit of a file's size" in done.stderr
