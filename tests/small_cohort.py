@@ -87,6 +87,22 @@ def leaves(result):
     return jax.tree.leaves(result.parameters)
 
 
+def lockstep(cohort, steps):
+    """Steps as `train` makes them, without evaluation: the losses <float32>[steps, replica] and the last state."""
+    replicas = cohort.lockstep
+    state = replicas.initial()
+    losses, before = [], np.zeros(len(replicas.seeds))
+    for number in range(steps):
+        epoch = replicas.epoch(number)
+        for index, (bucket, batch) in enumerate(epoch.sequence.tolist()):
+            state = replicas.step(state, epoch, index)
+            total = np.asarray(state.loss_sum)
+            losses.append((total - before) / np.asarray(epoch.batches[bucket][1])[:, batch].sum(axis=1))
+            before = total
+            if len(losses) == steps:
+                return np.array(losses), state
+
+
 class Interruption(Exception):
     """Stands for a kill."""
 

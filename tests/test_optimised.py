@@ -1,0 +1,32 @@
+"""The central claims once more with XLA's optimisations, which the other tests do without (conftest.py in the root)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# What users run is another program: fused, vectorised, with other rounding.
+CLAIMS = (
+    "test_cohort.py::test_companions_do_not_matter",
+    "test_cohort.py::test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone",
+    "test_cohort.py::test_updates_are_those_of_optax",
+    "test_cohort.py::test_interrupted_is_uninterrupted[7]",
+    "test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev[test]",
+    "test_streams.py",
+    *(f"test_interop.py::test_logits_are_those_of_the_released_code[re2_{number}]" for number in ("00", "10", "31")),
+)
+
+
+@pytest.mark.slow
+def test_invariants_resume_and_golden_files_hold_with_optimisations():
+    # Of a run that xdist spreads, this is one worker; what it starts is none.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "XLA_FLAGS"))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += [str(ROOT / "tests" / claim) for claim in CLAIMS]
+    done = subprocess.run(command, cwd=ROOT, env={**environment, "XLA_FLAGS": ""}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert " passed" in last and "skipped" not in last, last

@@ -1,0 +1,140 @@
+"""Which checkpoint is kept, which split chooses it, and when a run stops."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from small_cohort import lockstep, make_cohort, make_data
+
+# Fast enough that a run knows after an epoch which way its labels point.
+FAST = {"learning_rate": 0.02, "dropout_rate": 0.0, "decay_rate": 1.0}
+
+
+def opposite_data(learnable: str):
+    """Dev and test hold the training pairs; one of them has the opposite labels and gets worse as training goes on."""
+    data = make_data()
+    train = data.splits["train"]
+    opposite = dataclasses.replace(train, labels=1 - train.labels)
+    other = {"dev": "test", "test": "dev"}[learnable]
+    return dataclasses.replace(data, splits={"train": train, learnable: train, other: opposite})
+
+
+def outputs_of(cohort, result, split):
+    """What the kept parameters answer, without any of the cohort's programs."""
+    ids, sentences = split.side_by_side()
+    module, vectors = cohort.lockstep.programs.flat.module, make_data().vectors
+    return np.asarray(module.apply({"params": result.parameters}, {"ids": ids}, sentences, vectors, method="match"))
+
+
+def scores_of(cohort, result, split):
+    """Accuracy and mean cross entropy of the kept parameters, by hand."""
+    outputs = outputs_of(cohort, result, split).astype(np.float64)
+    right = np.take_along_axis(outputs, split.labels[:, None], axis=1)[:, 0]
+    return np.mean(outputs.argmax(axis=1) == split.labels), np.mean(np.log(np.exp(outputs).sum(axis=1)) - right)
+
+
+@pytest.fixture(scope="module", params=["dev", "test"])
+def learnable(request):
+    """Which split can be learnt; a cohort on that data, its results, and how each run ended."""
+    data = opposite_data(request.param)
+    cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=data, training={"selection": "loss", "maximum_buckets": 1})
+    return request.param, data, cohort, cohort.train()
+
+
+def test_the_kept_checkpoint_is_the_best_on_dev(learnable):
+    """Scored again, it has the best dev scores of the curve, those noted, and the test scores reported."""
+    name, data, cohort, results = learnable
+    for result in results:
+        losses = [entry["dev"]["loss"] for entry in result.progress.curve]
+        chosen = int(np.argmin(losses))
+        # Dev that cannot be learnt is best after the first epoch and gets worse; else it is best later.
+        assert len(losses) == 4 and (chosen > 0 if name == "dev" else chosen == 0)
+        assert max(losses) - min(losses) > 0.1
+        assert result.progress.best == result.progress.curve[chosen]["dev"]
+        assert (result.progress.best_score, result.progress.best_at) == (losses[chosen], 70 * (chosen + 1))
+        for split, recorded in (("dev", result.progress.best), ("test", result.test)):
+            accuracy, loss = scores_of(cohort, result, data.splits[split])
+            assert accuracy == recorded["accuracy"]
+            np.testing.assert_allclose(loss, recorded["loss"], atol=1e-5)
+
+
+def test_dev_and_test_are_not_exchanged(learnable):
+    """The labels are opposite, so the accuracies add up to 1; only the one that can be learnt is high."""
+    name, _, _, results = learnable
+    for result in results:
+        dev, test = result.progress.best["accuracy"], result.test["accuracy"]
+        assert dev + test == pytest.approx(1)
+        last = result.progress.curve[-1]["dev"]["accuracy"]
+        assert last > 0.7 if name == "dev" else last < 0.3
+
+
+@pytest.mark.parametrize(("name", "evaluations"), [("dev", 4), ("test", 3)])
+def test_patience_counts_what_dev_brings(name, evaluations):
+    """Two epochs without a better dev loss end a run, whatever test does meanwhile."""
+    training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 140}
+    cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=opposite_data(name), training=training)
+    for result in cohort.train():
+        assert len(result.progress.curve) == evaluations
+        assert result.progress.stopped == (name == "test")
+
+
+def test_no_run_stops_before_the_least_it_has_to_see():
+    training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 70, "minimum_samples": 210}
+    cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=opposite_data("test"), training=training)
+    assert [len(result.progress.curve) for result in cohort.train()] == [4, 4]
+
+
+def test_a_higher_loss_is_not_better_and_a_higher_accuracy_is(learnable):
+    _, data, _, _ = learnable
+    training = {"maximum_buckets": 1}
+    for result in make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=data, training=training).train():
+        scores = [entry["dev"]["accuracy"] for entry in result.progress.curve]
+        assert result.progress.best_score == max(scores)
+        assert result.progress.best_at == 70 * (1 + scores.index(max(scores)))  # of equal ones, the first
+
+
+def test_a_stopped_run_learns_no_more():
+    """Its state stays as it was when patience ran out, also in the program that is not made smaller."""
+    training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 140}
+    changes = [FAST, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
+    cohort = make_cohort(
+        seeds=(1, 2), optimizer=changes, data=opposite_data("dev"), training=training, execution={"restack": False}
+    )
+    step, seen = cohort.lockstep.step, []
+
+    def watched(*of_step):
+        state = step(*of_step)
+        seen.append(np.asarray(state.samples).tolist())
+        return state
+
+    cohort.lockstep.step = watched
+    learns, stopped = cohort.train()
+    assert stopped.progress.stopped and not learns.progress.stopped
+    assert seen[-1] == [280, 210]
+
+
+def test_what_is_not_active_keeps_its_state_bit_for_bit():
+    cohort = make_cohort(seeds=(1, 2), training={"maximum_buckets": 1})
+    _, before = lockstep(cohort, 3)
+    kept = [np.array(leaf[1]) for leaf in (before.parameters, *before.optimizer_state[2][:3], *before[2:])]
+    other = np.array(before.parameters[0])
+    cohort.lockstep.active = np.array([True, False])
+    after = cohort.lockstep.step(before, cohort.lockstep.epoch(0), 3)
+    for left, right in zip(kept, (after.parameters, *after.optimizer_state[2][:3], *after[2:]), strict=True):
+        np.testing.assert_array_equal(left, right[1])
+    assert np.any(other != np.asarray(after.parameters[0]))
+
+
+def test_train_loss_is_the_mean_since_the_last_evaluation():
+    arguments = dict(seeds=(1, 2), training={"maximum_buckets": 1})
+    cohort = make_cohort(**arguments)
+    steps = cohort.lockstep.batches.steps_per_epoch
+    losses, _ = lockstep(cohort, 4 * steps)
+    pairs = []
+    for number in range(4):
+        epoch = cohort.lockstep.epoch(number)
+        pairs += [np.asarray(epoch.batches[bucket][1])[0, batch].sum() for bucket, batch in epoch.sequence.tolist()]
+    for run, result in enumerate(make_cohort(**arguments).train()):
+        curve = [entry["train_loss"] for entry in result.progress.curve]
+        means = [np.average(losses[i : i + steps, run], weights=pairs[i : i + steps]) for i in range(0, 4 * steps, steps)]
+        np.testing.assert_allclose(curve, means, rtol=1e-4)
