@@ -93,3 +93,13 @@ def test_a_damaged_timing_is_named(tmp_path, field, value):
     with pytest.raises(InputError, match="damaged .* time again") as caught:
         read_times(file)
     assert caught.value.path == file
+
+
+@pytest.mark.parametrize("value", [1e300, 10**400, float("inf"), "many"])
+def test_values_that_no_figure_can_show_are_refused_at_once(tmp_path, capsys, value):
+    point = {"samples": 10, "mean": 0.5, "deviation": None, "seeds": 1}
+    setting = {"name": "a", "seeds": [1], "points": [point, {**point, "samples": value}]}
+    file = tmp_path / "curves.json"
+    file.write_text(json.dumps({"kind": "curves", "score": "dev.mrr", "settings": [setting]}))
+    _refused(capsys, ["figure", file, "--output", tmp_path / "out"], file, "does not hold the values of a figure")
+    assert not (tmp_path / "out").exists()

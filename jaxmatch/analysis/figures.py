@@ -10,15 +10,19 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxmatch.analysis.drawings import KINDS
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.plain_file import check_plain_file
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 # No clock and no random names in the files.
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
+_LARGEST_NUMBER = 1e15
 _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 150, "font.size": 9}
 
 
@@ -55,17 +59,35 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
     """
     with _style(source):
         try:
+            _check_numbers(data)
             figure = KINDS[data["kind"]](data)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            drawn = {ending: _drawn(figure, ending) for ending in _METADATA}
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             problem = f"does not hold the values of a figure ({type(error).__name__}: {error})"
             raise InputError(problem, path=source, remedy="let the command that wrote it write it again") from error
-        drawn = []
-        for ending, metadata in _METADATA.items():
-            content = io.BytesIO()
-            figure.savefig(content, format=ending, metadata=metadata)
-            drawn.append(Path(folder) / f"{name}.{ending}")
-            write_atomically(drawn[-1], content.getvalue())
-    return drawn
+    files = {Path(folder) / f"{name}.{ending}": content for ending, content in drawn.items()}
+    for file, content in files.items():
+        write_atomically(file, content)
+    return list(files)
+
+
+def _drawn(figure: Figure, ending: str) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=ending, metadata=_METADATA[ending])
+    return content.getvalue()
+
+
+def _check_numbers(value: Any) -> None:
+    """Refuses numbers for whose axis matplotlib would look for ticks without end.
+
+    Raises:
+      ValueError: a number is infinite or larger than any that an analysis finds.
+    """
+    if isinstance(value, int | float) and abs(value) > _LARGEST_NUMBER:
+        raise ValueError("a number is too large to be drawn")
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            _check_numbers(each)
 
 
 def redraw(source: Path, folder: Path) -> list[Path]:
