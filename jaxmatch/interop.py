@@ -5,13 +5,10 @@ A state dict maps that code's parameter names to arrays; its settings are that c
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_sizes, num_classes
 
-Others, as a checkpoint's arguments hold them, are left alone. Numpy arrays are enough; PyTorch is needed only to read a file.
+Others, as a checkpoint's arguments hold them, are left alone. PyTorch is not needed.
 """
 
-import argparse
-import codecs
 import os
-import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch import torch_files
 from jaxmatch.errors import InputError
 from jaxmatch.layers.weights import column_norms
 from jaxmatch.models import build
@@ -198,16 +196,8 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
     return state_dict, settings
 
 
-def _plain_values() -> list:
-    """What a checkpoint holds beside tensors and may be made while reading it: its arguments and its score, a NumPy number."""
-    scalar = np.float64(0).__reduce__()[0]
-    # Checkpoints of an older NumPy name the same function by its earlier place.
-    earlier = (scalar, "numpy.core.multiarray.scalar")
-    return [argparse.Namespace, codecs.encode, np.dtype, np.dtypes.Float64DType, scalar, earlier]
-
-
 def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads a checkpoint that the authors' code saved (`best.pt`), without running any code that is in it.
+    """Reads a checkpoint that the authors' code saved (`best.pt`). PyTorch is not needed, and no code in the file is run.
 
     Arguments:
       path: the file: a dict of `state_dict` (whose `model` holds the parameters) and `args`.
@@ -216,24 +206,17 @@ def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarr
       The state dict and the settings, as `re2_from_pytorch` takes them.
 
     Raises:
-      InputError: if PyTorch is not installed or the file is not such a checkpoint.
+      InputError: if the file is missing, damaged or not such a checkpoint.
     """
+    checkpoint = torch_files.load(path)
     try:
-        import torch
-    except ImportError as error:
-        raise InputError(
-            "reading a PyTorch file needs PyTorch", path=path, remedy="pip install 'jaxmatch[torch]'"
-        ) from error
-    if not os.path.isfile(path):
-        raise InputError("there is no such file", path=path)
-    try:
-        with torch.serialization.safe_globals(_plain_values()):
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        arrays = {name: value.numpy() for name, value in checkpoint["state_dict"]["model"].items()}
+        arrays = dict(checkpoint["state_dict"]["model"])
         settings = dict(vars(checkpoint["args"]))
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
+        if not all(isinstance(value, np.ndarray) for value in arrays.values()):
+            raise TypeError("a parameter is no tensor")
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"this is not a checkpoint of the authors' RE2 ({type(error).__name__})",
+            f"this is not a checkpoint of the authors' RE2 ({type(error).__name__}: {error})",
             path=path,
             remedy="give the best.pt that their training wrote",
         ) from error

@@ -152,3 +152,26 @@ def test_a_config_asks_for_what_its_model_takes():
     with pytest.raises(InputError, match="config.model.known_tags = 46 is too small; it is at least 47"):
         asked("esan", tags=True, known_tags=46)
     assert asked("re2", characters="bilstm", tags=True, exact_match=True) == (128, True, True)
+
+
+def fingerprint_of(tmp_path):
+    return encoding._fingerprint(DataSettings("embedded_ranking"), tmp_path)[0]
+
+
+def test_encodings_are_made_anew_with_another_release_of_nltk(tmp_path, monkeypatch):
+    """Another release may cut text into other tokens."""
+    before, version = fingerprint_of(tmp_path), encoding.importlib.metadata.version
+    asked = []
+    monkeypatch.setattr(encoding.importlib.metadata, "version", lambda name: asked.append(name) or (version(name) + ".1"))
+    assert fingerprint_of(tmp_path) != before and set(asked) == {"nltk"}
+    monkeypatch.undo()
+    assert fingerprint_of(tmp_path) == before
+
+
+def test_encodings_are_made_anew_with_another_version_of_the_generated_data(tmp_path, monkeypatch):
+    before = fingerprint_of(tmp_path)
+    monkeypatch.setattr(encoding.embedded, "VERSION", encoding.embedded.VERSION + ".1")
+    after = fingerprint_of(tmp_path)
+    assert after != before
+    monkeypatch.undo()
+    assert fingerprint_of(tmp_path) == before

@@ -1,5 +1,6 @@
 """Networks of the authors' layout: ours computes what theirs did, and the way back loses nothing."""
 
+import argparse
 import itertools
 import json
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference_re2
+import torch_format
 from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
@@ -149,8 +151,21 @@ def test_what_does_not_fit_is_named():
         re2_from_pytorch(state, {**settings, "connection": "augmented"})
 
 
-def test_a_file_needs_torch_or_is_read(tmp_path):
+@pytest.mark.parametrize("layout", [torch_format.zipped, torch_format.in_a_row])
+def test_a_checkpoint_file_answers_as_the_released_code(tmp_path, layout):
+    state, settings, ids_a, ids_b, logits = load(GOLDEN[0])
     path = tmp_path / "best.pt"
-    path.write_bytes(b"not a checkpoint")
-    with pytest.raises(InputError, match="best.pt: (reading a PyTorch file needs PyTorch|this is not a checkpoint)"):
-        read_pytorch_checkpoint(path)
+    path.write_bytes(layout(torch_format.checkpoint(state, settings)))
+    arrays, known = read_pytorch_checkpoint(path)
+    assert arrays.keys() == state.keys() and known == settings
+    for name, value in state.items():
+        np.testing.assert_array_equal(arrays[name], value)
+    assert_close(re2_from_pytorch(arrays, known).logits(ids_a, ids_b), logits)
+
+
+def test_a_file_of_pytorch_that_is_no_checkpoint_is_told(tmp_path):
+    path = tmp_path / "best.pt"
+    for content in ({}, {"state_dict": {"model": {"a": 1}}, "args": argparse.Namespace()}, {"state_dict": {"model": {}}, "args": {}}, [1]):
+        path.write_bytes(torch_format.zipped(content))
+        with pytest.raises(InputError, match=r"best\.pt: this is not a checkpoint of the authors' RE2 \(.*give the best.pt"):
+            read_pytorch_checkpoint(path)

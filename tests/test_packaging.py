@@ -58,11 +58,19 @@ def test_continuous_integration_runs_the_tests_on_the_data_beside_the_project(tm
     (ours / ".ci" / "run").chmod(0o755)
     make = tmp_path / "bin" / "make"
     make.parent.mkdir()
-    make.write_text(f'#!/bin/sh\necho "$PWD $* ${{JAXMATCH_DATA:-none}}" > {note}\n')
+    make.write_text(f'#!/bin/sh\necho "$PWD $* ${{JAXMATCH_DATA:-none}} ${{NLTK_DATA:-none}}" > {note}\n')
     make.chmod(0o755)
-    environment = {key: value for key, value in os.environ.items() if key != "JAXMATCH_DATA"}
+    environment = {key: value for key, value in os.environ.items() if key not in ("JAXMATCH_DATA", "NLTK_DATA")}
     environment["PATH"] = f"{make.parent}:{environment['PATH']}"
-    for folder in ("none", str(tmp_path / "shared" / "data")):
-        subprocess.run([ours / ".ci" / "run"], env=environment, cwd="/", check=True)
-        assert note.read_text() == f"{ours} test {folder}\n"
-        (tmp_path / "shared" / "data").mkdir(parents=True, exist_ok=True)
+    data = tmp_path / "shared" / "data"
+
+    def called(**more):
+        subprocess.run([ours / ".ci" / "run"], env=environment | more, cwd="/", check=True)
+        return note.read_text()
+
+    assert called() == f"{ours} test none none\n"
+    data.mkdir(parents=True)
+    assert called() == f"{ours} test {data} none\n"
+    (data / "nltk_data").mkdir()
+    assert called() == f"{ours} test {data} {data}/nltk_data\n"
+    assert called(JAXMATCH_DATA="/d", NLTK_DATA="/n") == f"{ours} test /d /n\n"  # what is named stays

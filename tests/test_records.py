@@ -87,6 +87,17 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
     assert about("multinli", "train", "dev", "test")["test"].startswith("the mismatched development pairs")
 
 
+def test_microseconds_a_pair_are_millionths_of_a_second():
+    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), to_dict=dict)
+    run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
+    data = SimpleNamespace(name="own", fingerprint="f", splits={"train": SimpleNamespace(pairs=1)}, report={}, files={})
+    result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
+    told = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
+    times = make_record(run, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **told, devices=jax.devices()[:1])["times"]
+    assert times["inference_microseconds_a_pair"] == 1250.0  # half a second / 400 pairs
+    assert times["train_seconds_a_run"] == 1.5
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

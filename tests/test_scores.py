@@ -10,6 +10,7 @@ import sklearn.metrics
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from jaxmatch.data import catalog
 from jaxmatch.training import scores
 
 QUICK = settings(max_examples=50, deadline=None)
@@ -208,6 +209,34 @@ def test_score_of_each_task():
             "spearman": pytest.approx(-1.0),
             "mse": pytest.approx((4 + 0 + 16) / 3),
         }
+
+
+def test_f1_of_two_classes_is_that_of_the_second_label():
+    # Right: 1 1 1 0 0, guessed: 1 1 0 0 1: two hits, one miss, one false alarm; of label 0 one hit, one miss, one false alarm.
+    found = call("classification", [1, 1, 1, 0, 0], [[0, 1], [0, 2], [1, 0], [3, 0], [0, 1]])
+    assert found["f1"] == pytest.approx(2 / 3)
+    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert found["accuracy"] == pytest.approx(3 / 5)
+    # Differences of the positive pairs are 1, 2, -1, of the others -3, 1: four of six comparisons are right, one is a tie.
+    assert found["auc"] == pytest.approx(4.5 / 6)
+
+
+def test_twitter_url_is_scored_on_paraphrases_from_the_votes_on(tmp_path):
+    """The label that F1 counts is that of the pairs that most annotators found alike."""
+    folder = tmp_path / "Twitter_URL_Corpus"
+    folder.mkdir()
+    votes = [6, 5, 4, 4, 2, 0]
+    lines = "".join(f"it rains {n} \tRain {n} ! \t({vote},6)\thttps://t.co/{n}\n" for n, vote in enumerate(votes))
+    for part in ("train", "test"):
+        (folder / f"Twitter_URL_Corpus_{part}.txt").write_text(lines)
+    data = catalog.load_split("twitter_url", tmp_path, "test")
+    names = catalog.CATALOG["twitter_url"].labels
+    labels = np.array([names.index(label) for label in data.labels])
+    assert labels.tolist() == [1, 1, 1, 1, 0, 0]
+    all_alike = np.tile([0.0, 1.0], (6, 1))
+    found = scores.score("classification", labels, all_alike, label_names=names)
+    assert found["f1"] == pytest.approx(2 * 4 / (4 + 6)) and found["accuracy"] == pytest.approx(4 / 6)
+    assert scores.score("classification", labels, -all_alike, label_names=names)["f1"] == 0.0
 
 
 def test_auc_is_not_hurt_by_saturated_probabilities():

@@ -1,0 +1,173 @@
+"""Files that `torch.save` wrote, read without PyTorch and without running anything that is in them.
+
+Since PyTorch 1.6 a file is a zip archive: `data.pkl`, a pickle that names tensors, and `data/0`, `data/1`, ..., the storages that
+the tensors look at. Before, it was a row of pickles, with the storages behind them.
+"""
+
+import argparse
+import collections
+import io
+import math
+import os
+import pickle
+import pickletools
+import struct
+import zipfile
+from typing import Any, BinaryIO
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch.errors import InputError
+
+_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # the first pickles of an older file
+_STORAGES = {
+    "FloatStorage": np.float32,
+    "DoubleStorage": np.float64,
+    "HalfStorage": np.float16,
+    "BFloat16Storage": jnp.bfloat16,
+    "LongStorage": np.int64,
+    "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "CharStorage": np.int8,
+    "ByteStorage": np.uint8,
+    "BoolStorage": np.bool_,
+}
+
+
+class _Unread:
+    """Stands for a NumPy number, such as a score: what it would be is not asked."""
+
+    def __init__(self, *_: Any):
+        pass
+
+    def __setstate__(self, _: Any) -> None:
+        pass
+
+
+def _tensor(storage: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> np.ndarray:
+    """A tensor as a view of its storage."""
+    numbers = (offset, *shape, *strides)
+    if not isinstance(storage, np.ndarray) or len(shape) != len(strides) or any(type(n) is not int or n < 0 for n in numbers):
+        raise ValueError("a tensor is damaged")
+    reach = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1
+    if (0 not in shape and reach > storage.size) or math.prod(shape) > storage.size:
+        raise ValueError("a tensor is larger than its storage")
+    bytes_apart = [stride * storage.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, bytes_apart, writeable=False)
+
+
+_KNOWN = {
+    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("argparse", "Namespace"): argparse.Namespace,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
+    ("numpy", "dtype"): _Unread,
+    ("numpy.core.multiarray", "scalar"): _Unread,
+    ("numpy._core.multiarray", "scalar"): _Unread,
+    ("_codecs", "encode"): _Unread,
+    **{("torch", name): np.dtype(kind) for name, kind in _STORAGES.items()},
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes tensors, plain containers and settings, nothing else; its `storages` may still have to be filled."""
+
+    def __init__(self, content: bytes, most_bytes: int):
+        super().__init__(io.BytesIO(content), encoding="utf-8")
+        self.storages: dict[str, np.ndarray] = {}
+        self._left = most_bytes
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _KNOWN:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return _KNOWN[module, name]
+
+    def persistent_load(self, pid: Any) -> np.ndarray:
+        what, kind, key, _, count, *view = pid
+        if what != "storage" or not isinstance(kind, np.dtype) or view not in ([], [None]) or type(count) is not int or count < 0:
+            raise pickle.UnpicklingError("a storage is damaged")
+        if key not in self.storages:
+            self._left -= count * kind.itemsize
+            if self._left < 0:  # before there is room made for it
+                raise pickle.UnpicklingError("the file is too short for its storages")
+            self.storages[key] = np.zeros(count, kind)
+        if self.storages[key].dtype != kind or self.storages[key].size != count:
+            raise pickle.UnpicklingError("a storage has two sizes")
+        return self.storages[key]
+
+
+def _pickled(file: BinaryIO) -> bytes:
+    """The next pickle of a file."""
+    start = file.tell()
+    for operation, argument, position in pickletools.genops(file):
+        if operation.name == "LONG_BINPUT" and argument > position:  # Python would make room for as many entries
+            raise ValueError("the pickle is damaged")
+    end = file.tell()
+    file.seek(start)
+    return file.read(end - start)
+
+
+def _fill(storage: np.ndarray, content: bytes, order: str) -> None:
+    if len(content) != storage.nbytes:
+        raise ValueError(f"a storage has {len(content):,} bytes, not {storage.nbytes:,}")
+    storage.view(np.uint8)[:] = np.frombuffer(content, np.uint8)
+    if order == "big":
+        storage.byteswap(inplace=True)
+
+
+def _from_zip(file: BinaryIO, size: int) -> Any:
+    with zipfile.ZipFile(file) as archive:
+        (folder,) = [name.removesuffix("data.pkl") for name in archive.namelist() if name.endswith("/data.pkl")]
+
+        def member(name: str) -> bytes:
+            info = archive.getinfo(folder + name)
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size > size:
+                raise ValueError(f"{name} is not as PyTorch writes it")
+            return archive.read(info)
+
+        order = member("byteorder").decode() if folder + "byteorder" in archive.namelist() else "little"
+        unpickler = _Unpickler(_pickled(io.BytesIO(member("data.pkl"))), size)
+        value = unpickler.load()
+        for key, storage in unpickler.storages.items():
+            _fill(storage, member(f"data/{key}"), order)
+    return value
+
+
+def _from_row(file: BinaryIO, size: int) -> Any:
+    magic, protocol, system, value = (_Unpickler(_pickled(file), size) for _ in range(4))
+    if (magic.load(), protocol.load()) != (_MAGIC, _PROTOCOL):
+        raise ValueError("it is no file of PyTorch")
+    order = "little" if system.load()["little_endian"] else "big"
+    found, keys = value.load(), _Unpickler(_pickled(file), size).load()
+    if set(keys) != value.storages.keys():
+        raise ValueError("its storages are not those it names")
+    for key in keys:
+        storage = value.storages[key]
+        (count,) = struct.unpack("<q", file.read(8))
+        if count != storage.size:
+            raise ValueError(f"a storage has {count:,} numbers, not {storage.size:,}")
+        _fill(storage, file.read(storage.nbytes), order)
+    return found
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Reads a file of `torch.save`.
+
+    Returns:
+      What was saved: tensors as read-only arrays, dicts, lists, tuples, plain values, `argparse.Namespace`.
+
+    Raises:
+      InputError: the file is missing or damaged, or holds something else as well, such as a whole module.
+    """
+    if not os.path.isfile(path):
+        raise InputError("there is no such file", path=path)
+    try:
+        with open(path, "rb") as file:
+            size, start = os.fstat(file.fileno()).st_size, file.read(4)
+            file.seek(0)
+            return (_from_zip if start == b"PK\3\4" else _from_row)(file, size)
+    except Exception as error:  # a damaged pickle can fail in any way
+        said = f"{type(error).__name__}: {error}"[:200]
+        remedy = "copy it again; it must hold a state dict and settings, nothing else"
+        raise InputError(f"this file of PyTorch cannot be read ({said})", path=path, remedy=remedy) from error

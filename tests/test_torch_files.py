@@ -1,0 +1,131 @@
+"""Files in the layouts of `torch.save`: what is read of them, and how what is damaged is told."""
+
+import argparse
+import io
+import pickle
+import sys
+import zipfile
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch_format
+from torch_format import Storage, Tensor
+
+from jaxmatch import torch_files
+from jaxmatch.errors import InputError
+
+LAYOUTS = [torch_format.zipped, torch_format.in_a_row]
+GRID = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def read(tmp_path, content):
+    (tmp_path / "best.pt").write_bytes(content)
+    return torch_files.load(tmp_path / "best.pt")
+
+
+def refused(tmp_path, content):
+    with pytest.raises(InputError, match="best.pt: this file of PyTorch cannot be read") as caught:
+        read(tmp_path, content)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_was_saved_is_read(tmp_path, layout):
+    shared = Storage(GRID)
+    saved = {
+        "whole": Tensor(shared, 0, (2, 3), (3, 1)), "row": Tensor(shared, 3, (3,), (1,)), "turned": Tensor(shared, 0, (3, 2), (1, 3)),
+        "half": Tensor.of(GRID.astype(np.float16)), "brain": Tensor.of(GRID.astype(jnp.bfloat16)), "long": Tensor.of(np.array([1 << 40])),
+        "one": Tensor(Storage(np.float32([2.5])), 0, (), ()), "none": Tensor(Storage(np.zeros(0, np.float32)), 0, (0, 3), (3, 1)),
+        "args": argparse.Namespace(blocks=2, kernel_sizes=[3], name="ä"), "score": np.float64(0.5), "plain": (1, 2.5, None, [True]),
+    }  # fmt: skip
+    found = read(tmp_path, layout(saved))
+    assert found.keys() == saved.keys() and found["args"] == saved["args"] and found["plain"] == saved["plain"]
+    expected = {
+        "whole": GRID, "row": GRID[1], "turned": GRID.T, "half": GRID.astype(np.float16), "brain": GRID.astype(jnp.bfloat16),
+        "long": np.array([1 << 40]), "one": np.float32(2.5), "none": np.zeros((0, 3), np.float32),
+    }  # fmt: skip
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype and found[name].shape == value.shape
+        np.testing.assert_array_equal(found[name], value)
+    assert "torch" not in sys.modules
+
+
+def test_the_byte_order_is_that_of_the_file(tmp_path):
+    assert read(tmp_path, torch_format.zipped([Tensor.of(GRID)], order="big"))[0].tolist() == GRID.tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_in_a_file_is_run(tmp_path, layout, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "system" in refused(tmp_path, layout([torch_format.Foreign()]))
+    assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_file_cut_anywhere_is_refused(tmp_path, layout):
+    content = layout({"a": Tensor.of(GRID), "b": Tensor.of(GRID)})
+    for length in {0, 1, 3, 4, 30, *range(0, len(content), 97), len(content) - 1}:
+        refused(tmp_path, content[:length])
+
+
+def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
+    """Between the parts of an archive lie bytes that mean nothing to its reader."""
+    content = torch_format.zipped({"a": Tensor.of(GRID)})
+    accepted = 0
+    for place in range(0, len(content), 3):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x41
+        try:
+            found = read(tmp_path, damaged)
+        except InputError as error:
+            assert str(error).startswith(f"{tmp_path / 'best.pt'}: ")
+        else:
+            accepted += 1
+            assert found.keys() == {"a"} and found["a"].tolist() == GRID.tolist()
+    assert accepted < len(content) / 6
+
+
+def archive(content, change):
+    """The same archive with other members."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    change(members)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return made.getvalue()
+
+
+def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
+    good = torch_format.zipped([Tensor.of(GRID)])
+    assert "data/0" in refused(tmp_path, archive(good, lambda members: members.pop("best/data/0")))
+    assert "20 bytes, not 24" in refused(tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(20)})))
+    assert "28 bytes, not 24" in refused(tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(28)})))
+    refused(tmp_path, archive(good, lambda members: members.pop("best/data.pkl")))
+    refused(tmp_path, archive(good, lambda members: members.update({"other/data.pkl": b"."})))
+    for told in ((1, (2, 3), (3, 1)), (0, (2, 3), (4, 1)), (0, (9,), (0,)), (-1, (2,), (1,)), (0, (2,), (-1,)), (0, (2,), (1, 1)), (0, (10**12,), (1,))):
+        assert "a tensor is" in refused(tmp_path, torch_format.zipped([Tensor(Storage(GRID), *told)]))
+    with zipfile.ZipFile(tmp_path / "packed.pt", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("best/data.pkl", pickle.dumps(["x" * 100_000], protocol=2))
+    assert "not as PyTorch writes it" in refused(tmp_path, (tmp_path / "packed.pt").read_bytes())
+
+
+def test_no_room_is_made_for_what_the_file_cannot_hold(tmp_path):
+    for layout in LAYOUTS:
+        assert "too short for its storages" in refused(tmp_path, layout([Tensor(Storage(GRID, count=10**13), 0, (2, 3), (3, 1))]))
+    memo = b"\x80\x02]r\xff\xff\xff\x7f."  # an entry with the greatest number there is
+    assert "the pickle is damaged" in refused(tmp_path, archive(torch_format.zipped([]), lambda members: members.update({"best/data.pkl": memo})))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\3\4", pickle.dumps(1), b"\x80\x02}q\x00."])
+def test_what_is_no_file_of_pytorch_is_refused(tmp_path, content):
+    refused(tmp_path, content)
+
+
+def test_a_missing_file_is_told(tmp_path):
+    for path in (tmp_path / "none.pt", tmp_path):
+        with pytest.raises(InputError, match="there is no such file"):
+            torch_files.load(path)
