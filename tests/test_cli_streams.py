@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import select
 import sys
 import threading
 from pathlib import Path
@@ -16,7 +17,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError
 
-LONG = 60.0  # seconds that nothing here takes
+LONG = 20.0  # seconds that nothing here takes
 
 
 class _Matcher:
@@ -59,7 +60,7 @@ class _Command:
         self._spare = None
         if source != "-":
             self._spare, self._writer = self._writer, os.open(source, os.O_WRONLY)
-        self._read = open(answers, "rb")
+        self._read = open(answers, "rb", buffering=0)  # what it has read, `select` does not see
 
     def _run(self, run, source):
         self.status = main(["predict", str(run), "--input", str(source), "--output", "-"])
@@ -69,6 +70,7 @@ class _Command:
         os.write(self._writer, b"".join("\t".join(row).encode() + b"\n" for row in rows))
 
     def answer(self):
+        assert select.select([self._read], [], [], LONG)[0], "there is no answer"
         return json.loads(self._read.readline())
 
     def end(self):
@@ -202,6 +204,15 @@ def test_a_line_without_end_is_named(monkeypatch):
     monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10_000_000)
     with open("/dev/zero", "rb") as endless, pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"):
         list(lines_of(endless.fileno(), Path("/dev/zero")))
+
+
+def test_a_line_that_is_too_long_is_named_wherever_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10)
+    file = tmp_path / "file"
+    file.write_bytes(b"a\nb\nlonger than ten\n"[:-1])
+    with open(file, "rb") as opened, pytest.raises(InputError, match="more than 10 bytes") as caught:
+        list(lines_of(opened.fileno(), file))
+    assert caught.value.line == 3
 
 
 def test_standard_input_without_a_descriptor_is_one_line(run, tmp_path, monkeypatch, capsys):
