@@ -6,6 +6,7 @@
 # make accelerators  what the programs hold and move on TPUs and GPUs for which they are compiled, without having one; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
+# make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
 
@@ -21,7 +22,7 @@ EXTRA_cuda := cuda12
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
 
-.PHONY: demo test bench papers accelerators mutants lowest
+.PHONY: demo test bench papers accelerators mutants lowest torture
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -32,6 +33,9 @@ bench: $(INSTALLED)
 
 demo: $(INSTALLED)
 	.venv/bin/jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
+
+torture: $(INSTALLED)
+	.venv/bin/python tests/torture $(or $(ARGUMENTS),--output results/torture)
 
 # A sweep whose data is missing says so (status 2) and the next one begins; anything else ends it.
 papers: $(INSTALLED)

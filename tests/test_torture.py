@@ -1,0 +1,69 @@
+"""The judge of the attacks: what it must not let pass."""
+
+import dataclasses
+import random
+
+import pytest
+
+from torture import judge, mutations, report
+from torture.harm import HARMS
+from torture.processes import Ended
+
+GOOD = Ended(2, "", "jaxmatch: pairs.tsv: line 3: there is no text_b\n", 0.1, 100)
+
+
+def test_one_line_that_names_the_file_is_withstood():
+    assert judge.refused(GOOD, ["pairs.tsv"]) == ""
+    assert judge.refused_or_sound(GOOD, ["pairs.tsv"]) == ""
+    assert judge.refused_or_right(dataclasses.replace(GOOD, status=0), ["pairs.tsv"], True) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"status": 0}, "silent success"),
+        ({"status": 1}, "status 1 instead of 2"),
+        ({"status": None}, "hangs"),
+        ({"status": -11}, "signal 11"),
+        ({"memory_mib": 1e5}, "memory"),
+        ({"errors": "Traceback (most recent call last):\n  x\nValueError: y\n"}, "a traceback: ValueError: y"),
+        ({"errors": ""}, "nothing said"),
+        ({"errors": "warning\n" + GOOD.errors}, "2 lines"),
+        ({"errors": GOOD.errors.replace("pairs", "other")}, "not named"),
+    ],
+)
+def test_all_else_fails(change, said):
+    assert said in judge.refused(dataclasses.replace(GOOD, **change), ["pairs.tsv"])
+
+
+def test_another_answer_is_silently_wrong():
+    assert "silently wrong" in judge.refused_or_right(dataclasses.replace(GOOD, status=0), ["pairs.tsv"], False)
+
+
+def test_half_written_things_are_found(tmp_path):
+    assert judge.remains(tmp_path) == ""
+    (tmp_path / ".answers.1.ab.partial").touch()
+    assert ".answers.1.ab.partial" in judge.remains(tmp_path)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_harm_changes_the_file(tmp_path, harm):
+    file = tmp_path / "file"
+    file.write_bytes(b"content")
+    HARMS[harm](file, random.Random(0))
+    assert not file.is_file() or file.read_bytes() != b"content"
+
+
+def test_changes_are_repeatable():
+    content = b'a\tb\nc\td\n'
+    for change in (*mutations.MUST_BE_REFUSED, *mutations.MAY_BE_GOOD):
+        assert change(content, random.Random(1)) == change(content, random.Random(1))
+    assert mutations.json_replaced(b'{"a": [1]}', random.Random(1)) != b'{"a": [1]}'
+
+
+def test_the_page_counts_and_lists():
+    told = report.values({"inputs": report.Group(5, 1, {"inputs/x": "a | b"}, 2.0)}, 7, "python tests/torture")
+    page = report.markdown(told)
+    assert "| inputs | 5 | 4 | 1 | 2 |" in page
+    assert "| `inputs/x` | a \\| b |" in page
+    assert told["versions"]["jax"]

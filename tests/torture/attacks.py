@@ -1,0 +1,90 @@
+"""What an attack is, and how many of them are made two at a time, each in a process and a folder of its own."""
+
+import contextlib
+import dataclasses
+import os
+import random
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+AT_ONCE = 2
+LIMIT_S = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    """One attack.
+
+    Attributes:
+      name: what repeats it, together with the seed.
+      make: takes an empty folder and a generator of random numbers; gives "" if the attack was withstood, or says what went wrong.
+      weight: how many attacks it counts as, such as the kills of one sweep.
+    """
+
+    name: str
+    make: Callable[[Path, random.Random], str]
+    weight: int = 1
+
+
+def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[Attack, str]]:
+    """Makes attacks, and yields each with what went wrong as it ends."""
+    waiting = iter(enumerate(attacks))
+    running: dict[int, tuple[Attack, Path, float]] = {}
+    try:
+        while True:
+            while len(running) < AT_ONCE and (following := next(waiting, None)):
+                number, attack = following
+                place = folder / str(number)
+                place.mkdir()
+                running[_begun(attack, place, seed)] = (attack, place, time.monotonic())
+            if not running:
+                return
+            for pid, (attack, place, began) in list(running.items()):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    verdict = place / "verdict"
+                    yield attack, verdict.read_text() if verdict.exists() else "the attack itself died"
+                elif time.monotonic() - began > LIMIT_S:
+                    _end(pid)
+                    yield attack, f"it hangs: no end in {LIMIT_S} s"
+                else:
+                    continue
+                del running[pid]
+                _remove(place)
+            time.sleep(0.005)
+    finally:
+        for pid in running:
+            _end(pid)
+
+
+def _begun(attack: Attack, place: Path, seed: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setpgid(0, 0)
+        (place / "work").mkdir()
+        os.chmod(place, 0o755)
+        os.chmod(place / "work", 0o777)
+        problem = attack.make(place / "work", random.Random(f"{seed} {attack.name}"))
+    except BaseException:
+        problem = f"the attack itself failed: {traceback.format_exc().strip()[-600:]}"
+    (place / "verdict").write_text(" ".join(problem.split()).replace(str(place / "work"), "FOLDER"))
+    os._exit(0)
+
+
+def _end(pid: int) -> None:
+    """Ends an attack with all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def _remove(place: Path) -> None:
+    for path in [place, *place.rglob("*")]:
+        if path.is_dir() and not path.is_symlink():
+            os.chmod(path, 0o755)
+    shutil.rmtree(place, ignore_errors=True)

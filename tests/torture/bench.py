@@ -1,0 +1,137 @@
+"""What is attacked: a small sweep that nothing stopped, its cache, and a sweep that was killed half-way."""
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import small_sweep
+from killed_launches import CHANGES
+
+from torture import judge
+from torture.processes import Command, Ended, ended
+
+# Two cohorts of two runs: a kill may come before, between and after them.
+WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.execution.maximum_replicas=2")
+PAIRS = "text_a\ttext_b\nba bo bu\tba da\nka ma\tmo mu ku\nba\tunseen\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Files that attacks copy and never change.
+
+    Attributes:
+      folder: of all of them.
+      table: what the undisturbed sweep printed.
+      answers: what its first model answers to `PAIRS`.
+    """
+
+    folder: Path
+    table: str
+    answers: str
+
+    @property
+    def files(self) -> Path:
+        """Pairs, vectors and the sweep file."""
+        return self.folder / "files"
+
+    @property
+    def workdir(self) -> Path:
+        """The working folder of the undisturbed sweep."""
+        return self.folder / "undisturbed"
+
+    @property
+    def cache(self) -> Path:
+        """Its data cache."""
+        return self.folder / "cache"
+
+    @property
+    def half(self) -> Path:
+        """The working folder of a sweep that was killed with two checkpoints in its first cohort."""
+        return self.folder / "half"
+
+    @property
+    def run(self) -> Path:
+        """The first run of the undisturbed sweep."""
+        return sorted((self.workdir / "runs").glob("[!.]*"))[0]
+
+    @property
+    def pairs(self) -> Path:
+        """Pairs to be answered."""
+        return self.folder / "pairs.tsv"
+
+    def sweep(self, workdir: Path, cache: Path | None = None) -> list[str]:
+        """The words of the sweep's command."""
+        return [*small_sweep.command(self.files, workdir, *WORDS), f"--config.execution.cache_directory={cache or self.cache}"]
+
+    def differs(self, workdir: Path, end: Ended, cache: Path | None = None) -> str:
+        """Says in what a sweep that has ended well differs from the undisturbed one."""
+        if end.status != 0:
+            last = (end.errors.strip().splitlines() or ["nothing said"])[-1]
+            return f"it did not end well, status {end.status}: {last[: judge.PIECES]}"
+        if "Traceback" in end.errors:
+            return "a traceback, though it ended well"
+        if end.output != self.table:
+            return "silently wrong: the table is another"
+        if _lasting(workdir) != _lasting(self.workdir):
+            return "silently wrong: records or arrays are others"
+        for there, right in ((workdir, self.workdir), *([(cache, self.cache)] if cache else [])):
+            now, before = set(judge.listing(there)), set(judge.listing(right))
+            if now != before:
+                return f"left behind: {sorted(now - before)[:5]}; missing: {sorted(before - now)[:5]}"[: judge.PIECES]
+        return ""
+
+
+def _lasting(workdir: Path) -> dict:
+    """What interruptions must not change, whichever cache was used."""
+    found = small_sweep.lasting(workdir)
+    for record, _ in found.values():
+        record["config"]["execution"].pop("cache_directory")
+    return found
+
+
+def die_at(event: int, folders: tuple[Path, ...], part: str = "") -> None:
+    """Lets this process kill itself just before its `event`-th change of a path below some folders that holds `part`."""
+    count, places = 0, tuple(map(str, folders))
+
+    def hook(name, arguments):
+        nonlocal count
+        writes = name == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if writes or name in CHANGES:
+            touched = [str(one) for one in arguments[:2]] if name == "os.rename" else [str(arguments[0])]
+            if any(path.startswith(places) and part in path for path in touched):
+                count += 1
+                if count == event:
+                    os.kill(os.getpid(), 9)
+
+    sys.addaudithook(hook)
+
+
+def prepared(folder: Path) -> Bench:
+    """Makes what is attacked.
+
+    Raises:
+      RuntimeError: a sweep that nothing disturbs does not end well.
+    """
+    small_sweep.write_files(folder / "files")
+    (folder / "pairs.tsv").write_text(PAIRS)
+    bench = Bench(folder, "", "")
+    said = folder / "said"
+    said.mkdir()
+    end = ended(bench.sweep(bench.workdir), said, limit_s=300)
+    if end.status != 0:
+        raise RuntimeError(f"the undisturbed sweep failed: {end.errors}")
+    for event in (110, 100, 90, 80):
+        shutil.rmtree(bench.half, ignore_errors=True)
+        Command(bench.sweep(bench.half), said, lambda event=event: die_at(event, (bench.half,))).wait()
+        if len([path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()]) == 2:
+            break
+    else:
+        raise RuntimeError("no kill leaves two checkpoints")
+    answers = ended(["predict", str(bench.run), "--input", str(bench.pairs), "--output", "-"], said)
+    if answers.status != 0 or len(answers.output.splitlines()) != 3:
+        raise RuntimeError(f"the undisturbed model failed: {answers.errors}")
+    [json.loads(line) for line in answers.output.splitlines()]
+    return Bench(folder, end.output, answers.output)

@@ -1,0 +1,275 @@
+"""Broken inputs of all readers and commands."""
+
+import gzip
+import io
+import json
+import os
+import random
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import reader_formats
+import small_records
+
+from jaxmatch.errors import InputError
+from torture import judge
+from torture.attacks import Attack
+from torture.bench import Bench
+from torture.harm import copied
+from torture.mutations import MAY_BE_GOOD, MUST_BE_REFUSED, binary, flipped, json_replaced, not_utf8, truncated
+from torture.processes import ended
+
+
+def _read(name: str, place: Path) -> Callable[[], int]:
+    """A reader called as the command would."""
+
+    def call() -> int:
+        read, file, _ = reader_formats.FORMATS[name]
+        try:
+            split = read(place / file)
+        except (InputError, OSError) as error:
+            print(f"jaxmatch: {error}", file=sys.stderr)
+            return judge.REFUSED
+        assert len(split.text_a) == len(split.text_b) == len(split.labels), "columns of different length"
+        assert all(text.strip() for text in (*split.text_a, *split.text_b)), "an empty text is accepted"
+        return 0
+
+    return call
+
+
+def _judged(end, change, names) -> str:
+    return judge.refused(end, names) if change in MUST_BE_REFUSED else judge.refused_or_sound(end, names)
+
+
+def _reader(name: str, change):
+    def make(folder: Path, generator: random.Random) -> str:
+        _, path = reader_formats.placed(folder, name, lambda content: change(content, generator))
+        return _judged(ended(_read(name, folder), folder), change, [path.name])
+
+    return make
+
+
+def _replaced(path: Path, generator: random.Random, kind: str) -> None:
+    """Something that is no plain file in its place."""
+    path.unlink(missing_ok=True)
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a loop of links":
+        path.symlink_to(path.name)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    elif kind == "empty":
+        path.write_bytes(b"")
+
+
+PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing")
+
+
+def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], change, names=lambda path: [path.name], kind: str = ""):
+    """A file of a command, changed, or replaced by what is no file."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        path = write(folder)
+        if kind:
+            _replaced(path, generator, kind)
+        else:
+            path.write_bytes(change(path.read_bytes(), generator))
+        output = folder / "output"
+        end = ended([word.replace("OUTPUT", str(output)) for word in words(folder)], folder)
+        problem = judge.refused(end, names(path)) if kind else _judged(end, change, names(path))
+        if not problem and end.status != 0 and output.is_file():
+            problem = "an output file is left, though the command failed"
+        return problem or judge.remains(folder)
+
+    return make
+
+
+def _copies(bench: Bench, name: str, where: str = ""):
+    """Writes the small sweep's files; gives one of them."""
+
+    def write(folder: Path) -> Path:
+        copied(bench.files, folder / "files")
+        return folder / "files" / name
+
+    return write
+
+
+def _vectors(bench: Bench, suffix: str):
+    def write(folder: Path) -> Path:
+        copied(bench.files, folder / "files")
+        content = (bench.files / "vectors.txt").read_bytes()
+        path = folder / "files" / f"broken.{suffix}"
+        if suffix == "txt.gz":
+            content = gzip.compress(content)
+        if suffix == "zip":
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("vectors.txt", content)
+            content = packed.getvalue()
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def _check(vectors: str = "") -> Callable[[Path], list[str]]:
+    def words(folder: Path) -> list[str]:
+        found = ["data", "check", "own", "--task", "classification", "--data-directory", str(folder / "files")]
+        return [*found, "--vectors", str(folder / "files" / vectors)] if vectors else found
+
+    return words
+
+
+def _pairs(bench: Bench, suffix: str):
+    def write(folder: Path) -> Path:
+        path = folder / f"asked.{suffix}"
+        if suffix == "tsv":
+            path.write_bytes(bench.pairs.read_bytes())
+        else:
+            path.write_text("".join(json.dumps({"text_a": "ba bo", "text_b": "ka", "id": number}) + "\n" for number in range(4)))
+        return path
+
+    return write
+
+
+def _records(folder: Path) -> Path:
+    """A finished sweep's folder with records only; gives one of them."""
+    workdir = folder / "workdir"
+    made = [small_records.record(blocks, seed=seed) for blocks in (1, 2) for seed in (1, 2)]
+    for record in made:
+        path = workdir / "runs" / record["run"] / "record.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(record))
+    return path
+
+
+def _sweep_notes(bench: Bench):
+    def write(folder: Path) -> Path:
+        copied(bench.workdir, folder / "workdir")
+        return folder / "workdir" / "sweep.json"
+
+    return write
+
+
+def _real_record(bench: Bench):
+    def write(folder: Path) -> Path:
+        copied(bench.workdir, folder / "workdir")
+        return sorted((folder / "workdir").glob("runs/*/record.json"))[0]
+
+    return write
+
+
+def _setting(bench: Bench, name: str, value: str):
+    """A setting given by name that makes no sense, or does."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        end = ended([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
+        if end.status == 0:  # the plan stands on the error stream
+            return judge.remains(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
+        return judge.refused(end, [name, name.rpartition(".")[2]]) or judge.remains(folder)
+
+    return make
+
+
+def _words(bench: Bench, words: list[str]):
+    """Words that are no command; argparse shows the usage as well."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        end = ended([word.replace("FOLDER", str(folder)) for word in words], folder)
+        if "usage:" in end.errors and end.status == judge.REFUSED:
+            return ""
+        return judge.refused(end)
+
+    return make
+
+
+def _figure(folder: Path) -> Path:
+    path = folder / "curves.json"
+    values = {"format": 1, "figure": "curves", "title": "t", "score": "dev.accuracy", "curves": [{"name": "a", "samples": [1, 2], "mean": [0.1, 0.2], "deviation": [0, 0], "runs": 2}]}
+    path.write_text(json.dumps(values))
+    return path
+
+
+def _timing(folder: Path) -> Path:
+    (folder / "workdir").mkdir()
+    path = folder / "workdir" / "timing.json"
+    path.write_text(json.dumps({"format": 1, "name": "t", "title": "t", "models": [{"name": "a", "parameters": 3, "seconds": [0.1]}], "batch_size": 8}))
+    return path
+
+
+SETTINGS = (
+    "model.name", "model.blocks", "model.hidden_size", "model.encoder_layers", "model.kernel_size", "model.alignment", "model.fusion",
+    "model.none", "data.name", "data.directory", "data.vectors", "data.task", "data.tokenizer", "data.minimum_count", "data.maximum_length",
+    "training.batch_size", "training.epochs", "training.maximum_buckets", "training.patience_samples", "optimizer.learning_rate",
+    "optimizer.dropout_rate", "execution.maximum_replicas", "execution.checkpoint_seconds", "execution.cache_directory", "nothing",
+)  # fmt: skip
+VALUES = ("", "-1", "0", "1e400", "nan", "x", "None", "[]", "10" * 30, "(1,", "{}", "0.5")
+
+COMMANDS = ("sweep", "train", "tune", "table", "report", "evaluate", "ensemble", "timing", "predict", "inspect", "occlusion", "figure", "data")
+WORDS = ([], ["FOLDER/none"], ["FOLDER"], ["/dev/null"], ["/dev/zero"], ["--nothing"], ["FOLDER/" + "n" * 300], [""], ["\x1b[31m"], ["FOLDER", "--workdir"])
+
+
+def attacks(bench: Bench) -> list[Attack]:
+    """More than 2,000 broken inputs."""
+    made: list[Attack] = []
+
+    def add(family: str, make, count: int = 1):
+        made.extend(Attack(f"inputs/{family}/{number}", make) for number in range(count))
+
+    changes = (*MUST_BE_REFUSED, *MAY_BE_GOOD)
+    for name in reader_formats.FORMATS:
+        for change in changes:
+            add(f"reader of {name}/{change.__name__}", _reader(name, change), 6)
+    files = {
+        "own data": (_copies(bench, "dev.tsv"), _check(), changes, 12),
+        "vectors": (_vectors(bench, "txt"), _check("broken.txt"), changes, 8),
+        "vectors gz": (_vectors(bench, "txt.gz"), _check("broken.txt.gz"), (truncated, flipped, binary), 25),
+        "vectors zip": (_vectors(bench, "zip"), _check("broken.zip"), (truncated, flipped, binary), 25),
+    }
+    records = (_records, _sweep_notes(bench), _real_record(bench))
+    for number, write in enumerate(records):
+        for command in ("table", "report"):
+            name = f"{('record', 'sweep.json', 'real record')[number]} of {command}"
+            files[name] = (write, _on_workdir(command), (json_replaced, truncated, not_utf8), 15 if number else 30)
+    for suffix in ("tsv", "jsonl"):
+        files[f"pairs {suffix}"] = (
+            _pairs(bench, suffix), lambda folder, suffix=suffix: ["predict", str(bench.run), "--input", str(folder / f"asked.{suffix}"), "--output", "OUTPUT"],
+            changes, 15,
+        )  # fmt: skip
+    files["labelled pairs"] = (
+        _copies(bench, "dev.tsv"), lambda folder: ["evaluate", str(bench.run), "--input", str(folder / "files" / "dev.tsv")], changes, 4
+    )
+    files["figure"] = (
+        _figure, lambda folder: ["figure", str(folder / "curves.json"), "--output", str(folder / "drawn")], (json_replaced, truncated, binary), 12,
+    )  # fmt: skip
+    files["timing"] = (_timing, lambda folder: ["table", str(folder / "workdir")], (json_replaced, truncated, not_utf8), 20)
+    files["sweep file"] = (
+        _copies(bench, "small.py"), lambda folder: ["sweep", str(folder / "files" / "small.py"), "--workdir", str(folder / "workdir"), "--dry-run"],
+        (truncated, flipped, binary), 15,
+    )  # fmt: skip
+    for name, (write, words, kinds, count) in files.items():
+        for change in kinds:
+            add(f"{name}/{change.__name__}", _file(write, words, change, _names), count)
+        for kind in PLACES:
+            if not (kind == "missing" and name.startswith(("own", "record", "real", "timing"))):
+                add(f"{name}/{kind}", _file(write, words, None, _names, kind))
+    for setting in SETTINGS:
+        for value in VALUES:
+            add(f"setting {setting}={value[:10]}", _setting(bench, setting, value))
+    for command in COMMANDS:
+        for number, words in enumerate(WORDS):
+            add(f"words of {command}, {number}", _words(bench, [command, *words]))
+    return made
+
+
+def _on_workdir(command: str) -> Callable[[Path], list[str]]:
+    return lambda folder: [command, str(folder / "workdir")]
+
+
+def _names(path: Path) -> list[str]:
+    """What may stand for a file: its name, or its folder where something of it is missing."""
+    return [path.name, str(path.parent)]

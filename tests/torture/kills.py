@@ -1,0 +1,62 @@
+"""Sweeps killed again and again, started again until they are done, and compared with one that nothing stopped."""
+
+import random
+import signal
+import time
+from pathlib import Path
+
+from torture.attacks import Attack
+from torture.bench import Bench, die_at
+from torture.processes import Command, ended
+
+KILLS = 5
+# Part of a path -> how many changes of such paths a launch makes, about.
+AIMS = {
+    "": 150,
+    "/checkpoints": 40,
+    "record.json": 3,
+    "DONE": 2,
+    "cohort.json": 2,
+    "sweep.json": 2,
+    "/model": 12,
+    "/cache": 25,
+    "/vectors": 2,
+}
+
+
+def _sweep(bench: Bench, part: str | None):
+    def make(folder: Path, generator: random.Random) -> str:
+        workdir, cache = folder / "workdir", folder / "cache"
+        words, killed = bench.sweep(workdir, cache), 0
+        for _ in range(6 * KILLS):
+            if killed == KILLS:
+                break
+            if part is None:
+                command = Command(words, folder)
+                time.sleep(generator.uniform(0.05, 2.5))
+                command.kill(signal.SIGKILL)
+            else:
+                event = generator.randrange(1, AIMS[part] + 1)
+                command = Command(words, folder, lambda event=event: die_at(event, (workdir, cache), part))
+            end = command.wait()
+            if end.status == 0:
+                if problem := bench.differs(workdir, end, cache):
+                    return f"after {killed} kills: {problem}"
+                break  # all is on record; there is nothing left to kill
+            if end.status != -signal.SIGKILL:
+                return f"after {killed} kills: status {end.status}: {end.errors.strip()[-300:]}"
+            killed += 1
+        end = ended(words, folder)
+        problem = bench.differs(workdir, end, cache)
+        return problem and f"after {killed} kills: {problem}"
+
+    return make
+
+
+def attacks(bench: Bench) -> list[Attack]:
+    """At least 100 kills: at random moments, and just before a chosen kind of file is written, renamed or removed."""
+    aims = [None, *AIMS] * 3
+    return [
+        Attack(f"kills/{'at random' if part is None else part.strip('/') or 'any change'}/{number}", _sweep(bench, part), KILLS)
+        for number, part in enumerate(aims)
+    ]
