@@ -6,15 +6,29 @@ import numpy as np
 import pytest
 from small_cohort import lockstep, make_cohort, make_data
 
+from jaxmatch.data.encoding import EncodedSplit
+
 # Fast enough that a run knows after an epoch which way its labels point.
 FAST = {"learning_rate": 0.02, "dropout_rate": 0.0, "decay_rate": 1.0}
 
 
+def backwards(split):
+    """The pairs of a split, the last one first."""
+    sides = []
+    for tokens, offsets in ((split.tokens_a, split.offsets_a), (split.tokens_b, split.offsets_b)):
+        pieces = np.split(tokens, offsets[1:-1])[::-1]
+        sides += [np.concatenate(pieces), np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])]
+    return EncodedSplit(*sides, split.labels[::-1])
+
+
 def opposite_data(learnable: str):
-    """Dev and test hold the training pairs; one of them has the opposite labels and gets worse as training goes on."""
+    """Dev and test hold the training pairs; one of them has the opposite labels and gets worse as training goes on.
+
+    It has them in another order, so that outputs of the one do not fit the labels of the other.
+    """
     data = make_data()
     train = data.splits["train"]
-    opposite = dataclasses.replace(train, labels=1 - train.labels)
+    opposite = backwards(dataclasses.replace(train, labels=1 - train.labels))
     other = {"dev": "test", "test": "dev"}[learnable]
     return dataclasses.replace(data, splits={"train": train, learnable: train, other: opposite})
 
