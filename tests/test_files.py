@@ -1,6 +1,7 @@
 """Files appear whole or not at all, and what stood in their place stays what it was."""
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -174,19 +175,32 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(
     remove_abandoned(tmp_path / "missing")
 
 
-def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
-    hold, removed = files._hold, []
+@pytest.mark.parametrize("place", ["open", "lock"])
+def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch, place):
+    hold, flock, removed = files._hold, fcntl.flock, []
+
+    def remove_first():
+        if not removed:
+            removed.append(True)
+            remove_abandoned(tmp_path)
+            assert not os.listdir(tmp_path)
 
     def hold_too_late(scratch):
-        if len(removed) < 2:
-            removed.append(scratch)
-            remove_abandoned(tmp_path)
+        if place == "open":
+            remove_first()
         return hold(scratch)
 
+    def lock_too_late(descriptor, operation):
+        if place == "lock" and not operation & fcntl.LOCK_NB:
+            remove_first()
+        return flock(descriptor, operation)
+
     monkeypatch.setattr(files, "_hold", hold_too_late)
+    monkeypatch.setattr(fcntl, "flock", lock_too_late)
     write_atomically(tmp_path / "file", "all of it")
+    assert removed == [True] and os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "all of it"
     removed.clear()
+    (tmp_path / "file").unlink()
     with directory_atomically(tmp_path / "folder") as folder:
         (folder / "part").touch()
-    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
-    assert (tmp_path / "file").read_text() == "all of it" and os.listdir(tmp_path / "folder") == ["part"]
+    assert removed == [True] and os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["part"]

@@ -205,6 +205,7 @@ def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(files, copy, m
     monkeypatch.setattr(Workdir, "claim", lambda self, planned, settled: next(claims))
     monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
     assert small_sweep.launched(files, copy)[1].trained == []
+    assert not (copy / "cohorts" / "other" / "error.json").exists()
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@
 """
 
 import dataclasses
+import glob
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ from jaxmatch.training.remains import half_written, remove_half_written
 TIMING_FILE = "timing.json"
 
 _FOLDERS = ("runs", "cohorts", "vectors")
-# Patterns to the last part: `glob` passes over a link that leads nowhere where it looks for a name.
-_FILES = ("*.json", "cohorts/*/*.json", "cohorts/*/DON[E]", "runs/*/record.jso[n]", "vectors/*.npy")
+_FILES = ("*.json", "cohorts/*/*.json", "cohorts/*/DONE", "runs/*/record.json", "vectors/*.npy")
 
 
 def pack(cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]) -> list[tuple[str, tuple[str, ...]]]:
@@ -156,17 +156,21 @@ class Workdir:
         """
         for folder in (self.path, *(self.path / name for name in _FOLDERS)):
             _check_folder(folder)
-        for folder in self.path.glob("runs/*-seed*"):
-            if not folder.name.startswith("."):
-                _check_folder(folder, os.R_OK | os.X_OK)  # whole when it appears
-        for folder in self.path.glob("cohorts/*"):
-            if not folder.name.startswith(".") and folder.suffix != ".lock":
+        for folder in self._there("runs/*-seed*"):
+            _check_folder(folder, os.R_OK | os.X_OK)  # whole when it appears
+        for folder in self._there("cohorts/*"):
+            if folder.suffix != ".lock":
                 _check_folder(folder)
                 _check_folder(folder / "checkpoints")
         for pattern in _FILES:
-            for file in self.path.glob(pattern):
-                if not file.is_file():
+            for file in self._there(pattern):
+                # Another launcher may have removed it since.
+                if not file.is_file() and os.path.lexists(file):
                     raise InputError("this is no plain file", path=file, remedy="remove it, and give the same command again")
+
+    def _there(self, pattern: str) -> Iterator[Path]:
+        """What a pattern finds, links that lead nowhere as well; not what is hidden, or has just been removed."""
+        return (self.path / name for name in glob.iglob(pattern, root_dir=self.path))
 
     def clean(self) -> None:
         """Removes what killed launchers left half written; what live ones are writing stays."""
