@@ -1,13 +1,14 @@
-"""What is read as a whole must be a plain file: a pipe may never end, a device never stop."""
+"""Only plain files are read as a whole: a pipe may never end, a device may never stop."""
 
 import os
 import stat
-from pathlib import Path
 
 from jaxmatch.errors import InputError
 
+FILE, FOLDER = "a file", "a folder"
 _KINDS = {
-    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: FILE,
+    stat.S_IFDIR: FOLDER,
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -15,11 +16,53 @@ _KINDS = {
 }
 
 
-def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
-    """Refuses what is no plain file, before it is opened.
+def kind(path: str | os.PathLike) -> str:
+    """What `path` leads to, such as `FILE`; "" if there is nothing, nor a link. Nothing is opened.
+
+    Raises:
+      InputError: it cannot be looked up.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "a link to a file that is not there" if os.path.islink(path) else ""
+    except (OSError, ValueError) as error:  # a folder that may not be entered; a name too long, or with a NUL
+        raise InputError(f"it cannot be looked up ({getattr(error, 'strerror', error)})", path=path) from None
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def require_plain_file(path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str | None = None) -> None:
+    """Refuses what is no plain file, and a file that is not there.
 
     Arguments:
-      path: the file, or a link to it. One that is not there is not refused: whoever opens it says so.
+      path: the file, or a link to it.
+      missing: what is said of a file that is not there.
+      remedy: what to do, for the error message.
+
+    Raises:
+      InputError: it is not there, cannot be looked up, or is something else.
+    """
+    if not is_plain_file(path, remedy=remedy):
+        raise InputError(missing, path=path, remedy=remedy)
+
+
+def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool:
+    """Whether there is a plain file; what else stands in its place is refused, not passed over.
+
+    Raises:
+      InputError: it cannot be looked up, or is something else.
+    """
+    there = kind(path)
+    if there and there != FILE:
+        raise InputError(f"this is {there}, not a file", path=path, remedy=remedy)
+    return bool(there)
+
+
+def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
+    """Refuses what is no plain file, or too long a one, before it is opened; whoever opens it says so if it is not there.
+
+    Arguments:
+      path: the file, or a link to it.
       remedy: what to give instead.
       most_bytes: how long the file may be; None: as long as it likes.
 
@@ -28,11 +71,11 @@ def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | Non
       OSError: it cannot be looked at.
     """
     try:
-        found = Path(path).stat()
+        found = os.stat(path)
     except FileNotFoundError:
         return
-    kind = _KINDS.get(stat.S_IFMT(found.st_mode))
-    if kind is not None:
-        raise InputError(f"this is {kind}, not a file", path=path, remedy=remedy)
+    there = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    if there != FILE:
+        raise InputError(f"this is {there}, not a file", path=path, remedy=remedy)
     if most_bytes is not None and found.st_size > most_bytes:
         raise InputError(f"the file has {found.st_size:,} bytes, more than {most_bytes:,}", path=path, remedy=remedy)

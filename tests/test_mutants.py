@@ -14,7 +14,9 @@ def test_every_fault_fits_its_file_and_names_tests_that_exist():
     assert len(mutants) >= 75
     assert len(set(mutants)) == len(mutants)
     for mutant in mutants:
-        compile(mutant.applied(ROOT), mutant.file, "exec")
+        text = mutant.applied(ROOT)
+        if mutant.file.endswith(".py"):
+            compile(text, mutant.file, "exec")
         assert mutant.before != mutant.after and mutant.tests
         for test in mutant.tests:
             file, _, name = test.partition("::")

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmatch import files
-from jaxmatch.data import regular
+from jaxmatch import files, plain_file
 from jaxmatch.errors import InputError
 
 _FORMAT = 1
@@ -43,7 +42,7 @@ def file_digest(path: Path, cache_directory: Path) -> str:
       InputError: it is no regular file, or cannot be read.
     """
     path = path.resolve()
-    regular.check(path)
+    plain_file.require_plain_file(path)
     before = _state(path)
     note = cache_directory / "digests" / f"{content_hash(str(path))}.json"
     remembered = _remembered(note, before)
@@ -129,7 +128,7 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def _value(path: Path) -> Any:
-    regular.check(path)
+    plain_file.require_plain_file(path)
     return files.read_json(path)
 
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from jaxmatch.data import regular
+from jaxmatch import plain_file
 from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import shown
@@ -42,7 +42,7 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
     found: dict[str, Path] = {}
     for root in roots:
         for split in SPLITS:
-            there = [root / file for file in candidates[split] if regular.found(root / file)]
+            there = [root / file for file in candidates[split] if plain_file.is_plain_file(root / file)]
             if name == OWN and len(there) > 1:
                 raise InputError(
                     f"both {' and '.join(path.name for path in there)} are there", path=root, remedy="keep one of them"
@@ -56,7 +56,7 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
     if companion_suffix:
         for split in tuple(found):
             companion = found[split].with_suffix(companion_suffix)
-            if not regular.found(companion):
+            if not plain_file.is_plain_file(companion):
                 raise InputError(
                     f"there is no such file, which is needed beside {found[split].name}",
                     path=companion,
@@ -198,8 +198,8 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
             remedy=f"give the directory that holds {folder or 'them'} (--data-directory, or the variable JAXMATCH_DATA)",
         )
     directory = Path(directory)
-    kind = regular.kind(directory)
-    if kind != regular.FOLDER:
+    kind = plain_file.kind(directory)
+    if kind != plain_file.FOLDER:
         problem = f"this is {kind}, not a directory" if kind else "there is no such directory"
         raise InputError(problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'}")
     parts = Path(folder).parts

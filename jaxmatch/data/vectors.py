@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from jaxmatch.data import regular
+from jaxmatch import plain_file
 from jaxmatch.data.readers.lines import listed, shown
 from jaxmatch.errors import InputError
 
@@ -111,7 +111,7 @@ def file_of(path: str | Path) -> Path:
       InputError: it is not there, or is no regular file.
     """
     archive, _ = split_path(path)
-    regular.check(archive, missing="there is no such vector file", remedy="name a .txt, .txt.gz or .zip file in GloVe's layout")
+    plain_file.require_plain_file(archive, missing="there is no such vector file", remedy="name a .txt, .txt.gz or .zip file in GloVe's layout")
     return archive
 
 

@@ -1,3 +1,42 @@
-"""Faults of measures."""
+"""Faults of what is measured and read: scores, times, significance, PyTorch's files, what a cache key names."""
 
-MUTANTS = []
+_SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/experiments/records.py"
+_TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/experiments/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/analysis/significance.py"
+_FILES, _INTEROP, _ENCODING = "jaxmatch/torch_files.py", "jaxmatch/interop.py", "jaxmatch/data/encoding.py"
+_READ = ["tests/test_torch_files.py"]
+
+MUTANTS = [
+    (_SCORES, "positive: int = 1) -> float:", "positive: int = 0) -> float:", ["tests/test_scores.py::test_f1_of_two_classes_is_that_of_the_second_label"]),
+    (_SCORES, "{\"f1\": f1(labels, predictions)", "{\"f1\": f1(labels, predictions, 0)",
+     ["tests/test_scores.py::test_f1_of_two_classes_is_that_of_the_second_label"]),
+    ("jaxmatch/data/readers/twitter_url.py", "\"1\" if positive > 3 else \"0\"", "\"0\" if positive > 3 else \"1\"",
+     ["tests/test_scores.py::test_twitter_url_is_scored_on_paraphrases_from_the_votes_on"]),
+    (_SCORES, "outputs[:, 1] - outputs[:, 0])}", "outputs[:, 0] - outputs[:, 1])}", ["tests/test_scores.py"]),
+    (_SCORES, "(counts - 1) / 2.0", "counts / 2.0", ["tests/test_scores.py"]),
+    (_SCORES, "(right > 0) & (right < sizes) if filtered", "(right > 0) if filtered", ["tests/test_scores.py"]),
+    (_SCORES, "\"mse\": False,", "\"mse\": True,", ["tests/test_records.py", "tests/test_scores.py", "tests/test_progress.py"]),
+    (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
+    (_RECORDS, "seconds[\"train\"] / replicas", "seconds[\"train\"]", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
+    (_TIMES, "[split[\"pairs\"] / seconds", "[split[\"pairs\"] / 1e3 / seconds", ["tests/test_timing.py::test_the_table_by_hand"]),
+    (_TIMES, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing.py::test_the_table_by_hand"]),
+    (_TIMING, "np.array(found[warm:])", "np.array(found)", ["tests/test_timing.py::test_the_first_answers_do_not_count"]),
+    (_SIGNIFICANCE, "equal_var=False", "equal_var=True", ["tests/test_significance.py"]),
+    (_SIGNIFICANCE, "ppf((1 + confidence) / 2", "ppf(confidence", ["tests/test_significance.py"]),
+    (_SIGNIFICANCE, "(interval.mean > published) == higher_is_better", "interval.mean > published", ["tests/test_significance.py"]),
+    (_ENCODING, "        \"tokenizer_release\": importlib.metadata.version(\"nltk\"),\n", "",
+     ["tests/test_features.py::test_encodings_are_made_anew_with_another_release_of_nltk"]),
+    (_ENCODING, "description[\"embedded\"] = embedded.VERSION", "pass",
+     ["tests/test_features.py::test_encodings_are_made_anew_with_another_version_of_the_generated_data"]),
+    (_FILES, "if (module, name) not in _KNOWN:\n            raise pickle.UnpicklingError(f\"it asks for {module}.{name}\")\n        return _KNOWN[module, name]",
+     "return _KNOWN.get((module, name)) or super().find_class(module, name)", _READ),
+    (_FILES, "if len(content) != storage.nbytes:", "if len(content) < storage.nbytes:", _READ),
+    (_FILES, "if order == \"big\":", "if False:", _READ),
+    (_FILES, "if self._left < 0:", "if False:", _READ),
+    (_FILES, "as_strided(storage[offset:]", "as_strided(storage", _READ),
+    (_FILES, "reach > storage.size)", "reach > storage.size + 1)", _READ),
+    (_INTEROP, "read(f\"{name}.weight_v\").T", "read(f\"{name}.weight_v\")",
+     ["tests/test_interop.py::test_a_checkpoint_file_answers_as_the_released_code"]),
+    (_INTEROP, "checkpoint[\"state_dict\"][\"model\"]", "checkpoint[\"state_dict\"]",
+     ["tests/test_interop.py::test_a_checkpoint_file_answers_as_the_released_code"]),
+    (".ci/run", "    export NLTK_DATA\n", "", ["tests/test_packaging.py::test_continuous_integration_runs_the_tests_on_the_data_beside_the_project"]),
+]

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from jaxmatch.data import regular
+from jaxmatch import plain_file
 from jaxmatch.errors import InputError
 
 # A longer line is no text that anybody wrote; it is refused before it is held whole.
@@ -46,7 +46,7 @@ def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, s
     Raises:
       InputError: the file cannot be opened or read, is no regular file, or as in `decode_lines`.
     """
-    regular.check(path)
+    plain_file.require_plain_file(path)
     try:
         with open(path, "rb") as file:
             yield from decode_lines(bounded_lines(file), path, keep_blank=keep_blank)
