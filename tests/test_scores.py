@@ -256,6 +256,10 @@ def test_outputs_that_are_not_finite_give_nan_and_every_name_has_a_direction(tas
         assert not any(map(math.isnan, good.values()))
 
 
+def test_of_errors_less_is_better_of_all_else_more():
+    assert {name for name, higher in scores.HIGHER_IS_BETTER.items() if not higher} == {"mse", "loss"}
+
+
 def test_three_classes_have_the_names_they_are_said_to_have():
     broken = call("classification", [0, 1], np.full((2, 3), np.nan), classes=3)
     assert set(broken) == {"accuracy", "macro_f1"} == set(call("classification", [0, 1], np.eye(3)[:2], classes=3))
