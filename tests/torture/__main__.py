@@ -56,9 +56,10 @@ def main() -> int:
 
 
 def _campaign(arguments: argparse.Namespace, folder: Path) -> int:
-    from torture import GROUPS, attacks, bench, report
+    from torture import GROUPS, attacks, bench, processes, report
     from torture.progress import Progress
 
+    processes.import_everything()
     begun = time.monotonic()
     made_ready = bench.prepared(folder)
     chosen = {}
@@ -82,8 +83,8 @@ def _campaign(arguments: argparse.Namespace, folder: Path) -> int:
             group = groups[name] = report.Group()
             place = folder / name
             place.mkdir()
-            for attack, problem in attacks.made(each, place, arguments.seed):
-                group.attacks += attack.weight
+            for attack, count, problem in attacks.made(each, place, arguments.seed):
+                group.attacks += count
                 group.seconds = round(time.monotonic() - began, 1)
                 if problem:
                     group.failed += 1

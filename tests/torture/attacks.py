@@ -22,7 +22,8 @@ class Attack:
     Attributes:
       name: what repeats it, together with the seed.
       make: takes an empty folder and a generator of random numbers; gives "" if the attack was withstood, or says what went wrong.
-      weight: how many attacks it counts as, such as the kills of one sweep.
+        A file `count` beside the folder says how many attacks it was, such as the kills of one sweep; without it, one.
+      weight: how many that will be, about.
     """
 
     name: str
@@ -30,8 +31,8 @@ class Attack:
     weight: int = 1
 
 
-def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[Attack, str]]:
-    """Makes attacks, and yields each with what went wrong as it ends."""
+def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[Attack, int, str]]:
+    """Makes attacks, and yields each with how many it was and what went wrong, as it ends."""
     waiting = iter(enumerate(attacks))
     running: dict[int, tuple[Attack, Path, float]] = {}
     try:
@@ -46,10 +47,11 @@ def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[A
             for pid, (attack, place, began) in list(running.items()):
                 if os.waitpid(pid, os.WNOHANG)[0]:
                     verdict = place / "verdict"
-                    yield attack, verdict.read_text() if verdict.exists() else "the attack itself died"
+                    count = int((place / "count").read_text()) if (place / "count").exists() else 1
+                    yield attack, count, verdict.read_text() if verdict.exists() else "the attack itself died"
                 elif time.monotonic() - began > LIMIT_S:
                     _end(pid)
-                    yield attack, f"it hangs: no end in {LIMIT_S} s"
+                    yield attack, 1, f"it hangs: no end in {LIMIT_S} s"
                 else:
                     continue
                 del running[pid]

@@ -62,6 +62,11 @@ class Bench:
         """Pairs to be answered."""
         return self.folder / "pairs.tsv"
 
+    @property
+    def figure(self) -> Path:
+        """The values of a figure of the undisturbed sweep."""
+        return self.folder / "figures" / "curves.json"
+
     def sweep(self, workdir: Path, cache: Path | None = None) -> list[str]:
         """The words of the sweep's command."""
         return [*small_sweep.command(self.files, workdir, *WORDS), f"--config.execution.cache_directory={cache or self.cache}"]
@@ -130,6 +135,9 @@ def prepared(folder: Path) -> Bench:
             break
     else:
         raise RuntimeError("no kill leaves two checkpoints")
+    drawn = ended(["figure", str(bench.workdir), "--output", str(bench.figure.parent)], said)
+    if drawn.status != 0:
+        raise RuntimeError(f"the undisturbed sweep cannot be drawn: {drawn.errors}")
     answers = ended(["predict", str(bench.run), "--input", str(bench.pairs), "--output", "-"], said)
     if answers.status != 0 or len(answers.output.splitlines()) != 3:
         raise RuntimeError(f"the undisturbed model failed: {answers.errors}")

@@ -9,6 +9,8 @@ from torture.bench import Bench
 from torture.harm import HARMS, copied, files_below
 from torture.processes import ended
 
+REPLACED = ("a folder", "a pipe", "other")
+
 
 def _of_half(bench: Bench, file: str, harm: str):
     """A launcher goes on without the damaged file, or refuses and names it."""
@@ -70,15 +72,21 @@ def _of_finished(bench: Bench, file: str, harm: str):
 
 
 def attacks(bench: Bench) -> list[Attack]:
-    """Each file with each harm; bits of models flipped several times."""
+    """Each file truncated, flipped, deleted and replaced; those of models several times."""
     cohort = [file for file in files_below(bench.half) if not file.endswith(".lock")]
-    made = [Attack(f"damage/half-done/{file}/{harm}", _of_half(bench, file, harm)) for file in cohort for harm in HARMS if harm != "emptied"]
+    newest = max((path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()), key=lambda path: int(path.name))
+    made = []
+    for number, file in enumerate(cohort):
+        harms = ["truncated", "flipped", "deleted", REPLACED[number % len(REPLACED)]]
+        if "/checkpoints/" in file and not file.startswith(str(newest.relative_to(bench.half))):  # the one that is not gone on from
+            harms = [harms[number % len(harms)]]
+        made += [Attack(f"damage/half-done/{file}/{harm}", _of_half(bench, file, harm)) for harm in harms]
     cache = [file for file in files_below(bench.cache) if not file.startswith("programs")]
-    made += [Attack(f"damage/cache/{file}/{harm}", _of_cache(bench, file, harm)) for file in cache for harm in HARMS]
+    made += [Attack(f"damage/cache/{file}/{harm}", _of_cache(bench, file, harm)) for file in cache for harm in HARMS if harm != "emptied"]
     model = [file for file in files_below(bench.run) if file.startswith("model")]
     for file in model:
         for harm in HARMS:
-            times = 12 if harm in ("flipped", "truncated", "other") else 1
+            times = 6 if harm in ("flipped", "truncated", "other") else 1
             made += [Attack(f"damage/model/{file}/{harm}/{number}", _of_model(bench, file, harm)) for number in range(times)]
     finished = [file for file in files_below(bench.workdir) if file.endswith(".json") and "/model/" not in file]
     for file in finished:

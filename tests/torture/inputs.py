@@ -5,13 +5,13 @@ import io
 import json
 import os
 import random
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import reader_formats
-import small_records
 
 from jaxmatch.errors import InputError
 from torture import judge
@@ -20,6 +20,9 @@ from torture.bench import Bench
 from torture.harm import copied
 from torture.mutations import MAY_BE_GOOD, MUST_BE_REFUSED, binary, flipped, json_replaced, not_utf8, truncated
 from torture.processes import ended
+
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def _read(name: str, place: Path) -> Callable[[], int]:
@@ -88,7 +91,18 @@ def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], cha
     return make
 
 
-def _copies(bench: Bench, name: str, where: str = ""):
+def _undamaged(write: Callable[[Path], Path], words: Callable[[Path], list[str]]):
+    """What is not broken must be accepted; else nothing is shown by what is refused."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        write(folder)
+        end = ended([word.replace("OUTPUT", str(folder / "output")) for word in words(folder)], folder)
+        return "" if end.status == 0 else f"a good file is not accepted: {end.errors.strip()[-300:]}"
+
+    return make
+
+
+def _copies(bench: Bench, name: str):
     """Writes the small sweep's files; gives one of them."""
 
     def write(folder: Path) -> Path:
@@ -136,17 +150,6 @@ def _pairs(bench: Bench, suffix: str):
     return write
 
 
-def _records(folder: Path) -> Path:
-    """A finished sweep's folder with records only; gives one of them."""
-    workdir = folder / "workdir"
-    made = [small_records.record(blocks, seed=seed) for blocks in (1, 2) for seed in (1, 2)]
-    for record in made:
-        path = workdir / "runs" / record["run"] / "record.json"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(record))
-    return path
-
-
 def _sweep_notes(bench: Bench):
     def write(folder: Path) -> Path:
         copied(bench.workdir, folder / "workdir")
@@ -155,7 +158,7 @@ def _sweep_notes(bench: Bench):
     return write
 
 
-def _real_record(bench: Bench):
+def _record(bench: Bench):
     def write(folder: Path) -> Path:
         copied(bench.workdir, folder / "workdir")
         return sorted((folder / "workdir").glob("runs/*/record.json"))[0]
@@ -187,18 +190,16 @@ def _words(bench: Bench, words: list[str]):
     return make
 
 
-def _figure(folder: Path) -> Path:
-    path = folder / "curves.json"
-    values = {"format": 1, "figure": "curves", "title": "t", "score": "dev.accuracy", "curves": [{"name": "a", "samples": [1, 2], "mean": [0.1, 0.2], "deviation": [0, 0], "runs": 2}]}
-    path.write_text(json.dumps(values))
-    return path
+def _figure(bench: Bench):
+    def write(folder: Path) -> Path:
+        return Path(shutil.copy(bench.figure, folder))
+
+    return write
 
 
 def _timing(folder: Path) -> Path:
     (folder / "workdir").mkdir()
-    path = folder / "workdir" / "timing.json"
-    path.write_text(json.dumps({"format": 1, "name": "t", "title": "t", "models": [{"name": "a", "parameters": 3, "seconds": [0.1]}], "batch_size": 8}))
-    return path
+    return Path(shutil.copy(RESULTS / "re2_timing" / "timing.json", folder / "workdir"))
 
 
 SETTINGS = (
@@ -230,11 +231,9 @@ def attacks(bench: Bench) -> list[Attack]:
         "vectors gz": (_vectors(bench, "txt.gz"), _check("broken.txt.gz"), (truncated, flipped, binary), 25),
         "vectors zip": (_vectors(bench, "zip"), _check("broken.zip"), (truncated, flipped, binary), 25),
     }
-    records = (_records, _sweep_notes(bench), _real_record(bench))
-    for number, write in enumerate(records):
-        for command in ("table", "report"):
-            name = f"{('record', 'sweep.json', 'real record')[number]} of {command}"
-            files[name] = (write, _on_workdir(command), (json_replaced, truncated, not_utf8), 15 if number else 30)
+    for file, write in {"record": _record(bench), "sweep.json": _sweep_notes(bench)}.items():
+        for command in ("table", "report", "figure"):
+            files[f"{file} of {command}"] = (write, _on_workdir(command), (json_replaced, truncated, not_utf8), 25)
     for suffix in ("tsv", "jsonl"):
         files[f"pairs {suffix}"] = (
             _pairs(bench, suffix), lambda folder, suffix=suffix: ["predict", str(bench.run), "--input", str(folder / f"asked.{suffix}"), "--output", "OUTPUT"],
@@ -244,7 +243,7 @@ def attacks(bench: Bench) -> list[Attack]:
         _copies(bench, "dev.tsv"), lambda folder: ["evaluate", str(bench.run), "--input", str(folder / "files" / "dev.tsv")], changes, 4
     )
     files["figure"] = (
-        _figure, lambda folder: ["figure", str(folder / "curves.json"), "--output", str(folder / "drawn")], (json_replaced, truncated, binary), 12,
+        _figure(bench), lambda folder: ["figure", str(folder / "curves.json"), "--output", str(folder / "drawn")], (json_replaced, truncated, binary), 12,
     )  # fmt: skip
     files["timing"] = (_timing, lambda folder: ["table", str(folder / "workdir")], (json_replaced, truncated, not_utf8), 20)
     files["sweep file"] = (
@@ -252,10 +251,11 @@ def attacks(bench: Bench) -> list[Attack]:
         (truncated, flipped, binary), 15,
     )  # fmt: skip
     for name, (write, words, kinds, count) in files.items():
+        made.append(Attack(f"inputs/{name}/undamaged", _undamaged(write, words)))
         for change in kinds:
             add(f"{name}/{change.__name__}", _file(write, words, change, _names), count)
         for kind in PLACES:
-            if not (kind == "missing" and name.startswith(("own", "record", "real", "timing"))):
+            if not (kind == "missing" and name.startswith(("own", "record", "sweep.json", "timing"))):
                 add(f"{name}/{kind}", _file(write, words, None, _names, kind))
     for setting in SETTINGS:
         for value in VALUES:
@@ -267,7 +267,8 @@ def attacks(bench: Bench) -> list[Attack]:
 
 
 def _on_workdir(command: str) -> Callable[[Path], list[str]]:
-    return lambda folder: [command, str(folder / "workdir")]
+    more = ["--output", "OUTPUT"] if command == "figure" else []
+    return lambda folder: [command, str(folder / "workdir"), *more]
 
 
 def _names(path: Path) -> list[str]:

@@ -11,7 +11,6 @@ from torture.bench import Bench
 from torture.processes import Command
 
 SIGNALS = {"TERM": {-15, 143, 0}, "INT": {130, 0}, "HUP": {-1, 129, 0}, "KILL": {-9, 0}, "STOP": {0}}
-CRASHED = {-4, -6, -7, -8, -11}
 
 
 def _together(bench: Bench, count: int, sent: str, begun: bool):
@@ -45,12 +44,11 @@ def _together(bench: Bench, count: int, sent: str, begun: bool):
 
 
 def attacks(bench: Bench) -> list[Attack]:
-    """One to three launchers, each with every signal, on a new folder and on one that was begun."""
+    """One to three launchers, each with every signal, on a new folder or on one that was begun."""
     made = []
-    for again in range(2):
-        for count in (1, 2, 3):
-            for sent in ("", *SIGNALS):
-                if count > 1 or sent:
-                    name = f"launchers/{count} together{f', SIG{sent} to one' if sent else ''}/{'begun' if again else 'new'}"
-                    made.append(Attack(name, _together(bench, count, sent, bool(again))))
+    for count in (1, 2, 3):
+        for sent in ("", *SIGNALS):
+            if count > 1 or sent:
+                name = f"launchers/{count} on {'a begun' if count == 2 else 'a new'} folder{f', SIG{sent} to one' if sent else ''}"
+                made.append(Attack(name, _together(bench, count, sent, count == 2)))
     return made

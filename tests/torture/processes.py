@@ -2,7 +2,10 @@
 
 import contextlib
 import dataclasses
+import gc
+import importlib
 import os
+import pkgutil
 import resource
 import signal
 import sys
@@ -10,6 +13,8 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+
+import jaxmatch
 
 LIMIT_S = 120
 MOST_MEMORY_MIB = 3000
@@ -112,6 +117,15 @@ class Command:
         status, seconds, memory = self._ended
         output, errors = (path.read_text(errors="replace") if path.is_file() else "" for path in self._texts)
         return Ended(None if late else status, output, errors, seconds, memory)
+
+
+def import_everything() -> None:
+    """Imports all of jaxmatch, for the processes forked later, and starts nothing."""
+    for module in pkgutil.walk_packages(jaxmatch.__path__, "jaxmatch."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()  # else each process would look through all of it, and copy it
 
 
 def ended(words, folder: Path, *, limit_s: float = LIMIT_S, **arguments) -> Ended:
