@@ -4,6 +4,7 @@ import argparse
 import math
 import os
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -46,6 +47,8 @@ def _spread(attacks: list, scale: float) -> list:
 
 def main() -> int:
     """Makes the attacks; 1 if one was not withstood."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell started it in the background
+        signal.signal(number, signal.default_int_handler)
     arguments = _arguments()
     # Where a user who owns nothing may look.
     with tempfile.TemporaryDirectory(prefix="jaxmatch-torture-") as scratch:
@@ -91,13 +94,20 @@ def _campaign(arguments: argparse.Namespace, folder: Path) -> int:
                     group.failures[attack.name] = problem
                     progress.say(f"FAILED {attack.name}: {problem}")
                 progress.made(name, attack.weight)
-            group.failures = dict(sorted(group.failures.items()))
-            if arguments.output:
-                report.write(report.values(groups, arguments.seed, command), arguments.output)
+            _keep(groups, arguments, command)
     except KeyboardInterrupt:
         progress.say("interrupted; this is what was made so far")
+        _keep(groups, arguments, command)
     print("\n" + report.markdown(report.values(groups, arguments.seed, command)))
     return 1 if any(group.failed for group in groups.values()) or len(groups) < len(chosen) else 0
+
+
+def _keep(groups: dict, arguments: argparse.Namespace, command: str) -> None:
+    """Writes what is known so far, if asked to."""
+    from torture import report
+
+    if arguments.output:
+        report.write(report.values(groups, arguments.seed, command), arguments.output)
 
 
 if __name__ == "__main__":

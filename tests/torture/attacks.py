@@ -58,8 +58,9 @@ def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[A
                 _remove(place)
             time.sleep(0.005)
     finally:
-        for pid in running:
+        for pid, (_, place, _) in running.items():
             _end(pid)
+            _remove(place)
 
 
 def _begun(attack: Attack, place: Path, seed: int) -> int:

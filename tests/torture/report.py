@@ -56,7 +56,7 @@ def markdown(told: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     for name, group in [*groups.items(), ("**all**", sums)]:
         lines.append(f"| {name} | {group['attacks']} | {group['attacks'] - group['failed']} | {group['failed']} | {group['seconds']:.0f} |")
-    failures = [item for group in groups.values() for item in group["failures"].items()]
+    failures = [item for group in groups.values() for item in sorted(group["failures"].items())]
     if failures:
         lines += ["", "## Failures", "", f"Each is made again by `python tests/torture --seed {told['seed']} --only NAME`.", "", "| name | what went wrong |", "| --- | --- |"]
         lines += [f"| `{_cell(name)}` | {_cell(problem)} |" for name, problem in failures]
