@@ -65,6 +65,8 @@ def test_records_count_only_when_their_cohort_is_done(workdir):
     write_json(workdir.run_folder("a0") / "record.json", {})
     assert workdir.finished() == set()
     assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    write_json(workdir.run_folder("a1") / "record.json", {})
+    assert workdir.finished() == set() and held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
     finish(workdir, cohort)
     assert workdir.finished() == {"a0", "a1"}
     assert not cohort.checkpoints.exists()
