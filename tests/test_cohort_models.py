@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from small_cohort import DIMENSIONS, InterruptAfter, Interruption, leaves, make_cohort, make_data
-from test_cohort import lockstep, same
+from small_cohort import DIMENSIONS, InterruptAfter, Interruption, leaves, lockstep, make_cohort, make_data
+from test_cohort import same
 
 from jaxmatch.data.characters import character_table
 from jaxmatch.experiments import memory
