@@ -1,3 +1,5 @@
+"""Faults of commands and of what they print."""
+
 MUTANTS = [
     ("jaxmatch/cli/stream.py", "poll.poll(1000 * SILENCE)", "poll.poll(None)", ["tests/test_cli_streams.py::test_an_answer_does_not_wait_for_the_next_pair"]),
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_line_that_is_too_long_is_named_wherever_it_stands"]),

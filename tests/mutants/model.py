@@ -1,3 +1,5 @@
+"""Faults of layers and of the folder of a trained model."""
+
 _LAYERS = "jaxmatch/layers/"
 _FOLDER, _ARRAYS, _MATCHER = "jaxmatch/model_folder.py", "jaxmatch/stored_arrays.py", "jaxmatch/matcher.py"
 
@@ -31,5 +33,5 @@ MUTANTS = [
     (_MATCHER, "powers / powers.sum(axis=1, keepdims=True)", "powers / powers.sum()", ["tests/test_matcher.py::test_probabilities_are_the_softmax_of_the_logits"]),
     (_MATCHER, "result[rows] = self.model.logits", "result[np.sort(rows)] = self.model.logits", ["tests/test_matcher.py::test_answers_keep_the_order_and_do_not_depend_on_companions"]),
     (_MATCHER, "if wrong.size:", "if False:", ["tests/test_model_folder.py::test_an_answer_that_is_not_finite_is_not_given"]),
-    ("jaxmatch/models/bound.py", "[:batch]", "[-batch:]", ["tests/test_matcher.py::test_saved_model_gives_the_logits_of_the_one_in_memory"]),
+    ("jaxmatch/models/bound.py", "[:batch]", "[-batch:]", ["tests/test_models.py::test_a_bound_model_answers_as_the_model_does[esan]"]),
 ]
