@@ -72,6 +72,7 @@ def _begun(attack: Attack, place: Path, seed: int) -> int:
         (place / "work").mkdir()
         os.chmod(place, 0o755)
         os.chmod(place / "work", 0o777)
+        os.chdir(place / "work")  # what a command leaves in the current folder goes with the attack
         problem = attack.make(place / "work", random.Random(f"{seed} {attack.name}"))
     except BaseException:
         problem = f"the attack itself failed: {traceback.format_exc().strip()[-600:]}"

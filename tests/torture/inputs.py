@@ -178,7 +178,8 @@ def _setting(bench: Bench, name: str, value: str):
         end = ended([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
         if end.status == 0:  # the plan stands on the error stream
             return judge.remains(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
-        return judge.refused(end, [name, name.rpartition(".")[2]]) or judge.remains(folder)
+        last = name.rpartition(".")[2]
+        return judge.refused(end, [name, last, last.replace("_", " "), *([value[:50]] if value else ["''"])]) or judge.remains(folder)
 
     return make
 
