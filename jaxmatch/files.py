@@ -200,10 +200,11 @@ def read_json(path: str | os.PathLike) -> Any:
 
     Raises:
       OSError: the file cannot be read.
-      ValueError: it is no JSON, or none that Python can hold.
+      ValueError: it is no JSON in UTF-8, or none that Python can hold.
     """
     try:
-        return json.loads(Path(path).read_bytes())
+        # Of bytes, `json.loads` would take other encodings too, and halves of characters.
+        return json.loads(Path(path).read_bytes().decode())
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
 

@@ -204,3 +204,10 @@ def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_
     with directory_atomically(tmp_path / "folder") as folder:
         (folder / "part").touch()
     assert removed == [True] and os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["part"]
+
+
+@pytest.mark.parametrize("content", ['"é"'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xe9"'])
+def test_json_is_read_as_utf_8_alone(tmp_path, content):
+    (tmp_path / "notes.json").write_bytes(content)
+    with pytest.raises(ValueError):
+        files.read_json(tmp_path / "notes.json")

@@ -274,6 +274,15 @@ def test_a_damaged_record_is_one_line(copy, capsys, damage):
 
 
 @pytest.mark.slow
+def test_a_layout_that_cannot_be_followed_names_its_file(copy):
+    notes = json.loads((copy / "sweep.json").read_text())
+    notes["layout"]["scores"] = ["x"]
+    (copy / "sweep.json").write_text(json.dumps(notes))
+    with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is no score"):
+        launch.table(copy)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["", "{}", "[]", '{"layout": {}, "runs": []}', '{"layout": {"published": []}}'])
 def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(files, copy, damage):
     (copy / "sweep.json").write_text(damage)

@@ -19,7 +19,7 @@ from jaxmatch.experiments.failures import FailedCohorts
 from jaxmatch.experiments.halving import Halving
 from jaxmatch.experiments.plan import Plan, make_plan
 from jaxmatch.experiments.preparation import cache_folder
-from jaxmatch.experiments.reading import SweepFolder, name_of_sweep, read_sweep_folder, write_notes
+from jaxmatch.experiments.reading import SweepFolder, name_of_sweep, notes_file, read_sweep_folder, write_notes
 from jaxmatch.experiments.records import best_record
 from jaxmatch.experiments.smoke import smoked
 from jaxmatch.experiments.sweep import NOT_IDENTITY, Sweep
@@ -197,7 +197,7 @@ def table_of(folder: SweepFolder) -> Table:
     """The table of a sweep folder.
 
     Raises:
-      InputError: none of its runs has finished.
+      InputError: none of its runs has finished, or the layout in its notes cannot be followed.
     """
     layout = folder.layout
     if not folder.records:
@@ -207,7 +207,10 @@ def table_of(folder: SweepFolder) -> Table:
         if failed := sorted(folder.path.glob("cohorts/*/error.json")):
             note += f"; training failed, as {failed[0]} says"
         layout = dataclasses.replace(layout, notes=(*layout.notes, note))
-    return make_table(list(folder.records.values()), layout)
+    try:
+        return make_table(list(folder.records.values()), layout)
+    except InputError as error:
+        raise InputError(error.problem, path=error.path or notes_file(folder.path), remedy=error.remedy) from None
 
 
 def resolve(

@@ -14,8 +14,6 @@ from jaxmatch.experiments.workdir import Workdir
 from jaxmatch.files import read_json, write_json
 from jaxmatch.plain_file import check_plain_file
 
-_NOTES = "sweep.json"
-
 
 @dataclasses.dataclass(frozen=True)
 class SweepFolder:
@@ -45,6 +43,11 @@ class SweepFolder:
         return tuple(run for run in self.runs if run not in self.records)
 
 
+def notes_file(directory: Path) -> Path:
+    """Where a sweep's folder says what its table looks like and which runs it has."""
+    return Path(directory) / "sweep.json"
+
+
 def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
     """Writes down, in a sweep's folder, what `read_sweep_folder` reads besides records; `text` is the plan in words."""
     places = {
@@ -53,12 +56,12 @@ def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
     layout = dataclasses.asdict(plan.sweep.table)
     analyses = {name: dict(options) for name, options in plan.sweep.analyses.items()}
     notes = {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places, "analyses": analyses, "plan": text}
-    write_json(folder.path / _NOTES, notes)
+    write_json(notes_file(folder.path), notes)
 
 
 def name_of_sweep(directory: Path) -> str | None:
     """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are damaged."""
-    file = Path(directory) / _NOTES
+    file = notes_file(directory)
     try:
         check_plain_file(file, "")
         return read_json(file)["name"]
@@ -78,7 +81,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
       InputError: no sweep was run there, or a file is damaged.
     """
     directory = Path(directory)
-    file = directory / _NOTES
+    file = notes_file(directory)
     check_plain_file(file, "run the sweep again to renew it")
     try:
         notes = read_json(file)
