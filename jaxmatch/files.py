@@ -5,6 +5,7 @@ frees when a process ends, however it ends). `remove_abandoned` removes those th
 """
 
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -24,6 +25,8 @@ except ImportError:  # Windows: nothing is locked, so nothing counts as abandone
 _SCRATCH = re.compile(r"\..*\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
 # A file name holds up to 255 bytes; a scratch name needs 30 of them for itself.
 _MOST_BYTES = 200
+# Of renameat2(2): paths as they are, and both names at once.
+_HERE, _EXCHANGE = -100, 2
 
 
 def _scratch_name(path: Path) -> Path:
@@ -209,6 +212,22 @@ def read_json(path: str | os.PathLike) -> Any:
         raise ValueError("the JSON is nested too deeply") from error
 
 
+def _replace_folder(new: Path, old: Path) -> None:
+    """Puts a folder in the place of another, which a rename alone cannot do unless that is empty.
+
+    Linux exchanges the two names in one step (renameat2(2)); elsewhere the old one steps aside first, and a kill in between
+    leaves neither.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # no such function
+        renameat2 = ctypes.CDLL(None).renameat2
+        if renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), _EXCHANGE) == 0:
+            return  # the scratch name holds what is to be removed
+    aside = _scratch_name(old)
+    os.replace(old, aside)
+    os.replace(new, old)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 @contextlib.contextmanager
 def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty folder that becomes `target` when the block ends well and vanishes when it does not.
@@ -234,12 +253,8 @@ def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
                             os.fsync(opened.fileno())
             with _named(target):
                 if path.exists():
-                    # A folder cannot be renamed over a full one; the old one steps aside first.
-                    old = _scratch_name(path)
                     shutil.copymode(path, scratch)
-                    os.replace(path, old)
-                    os.replace(scratch, path)
-                    shutil.rmtree(old, ignore_errors=True)
+                    _replace_folder(scratch, path)
                 else:
                     os.replace(scratch, path)
             _flush_folder(path.parent)

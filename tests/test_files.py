@@ -211,3 +211,24 @@ def test_json_is_read_as_utf_8_alone(tmp_path, content):
     (tmp_path / "notes.json").write_bytes(content)
     with pytest.raises(ValueError):
         files.read_json(tmp_path / "notes.json")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
+def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
+    path = tmp_path / "it"
+    for text in ("old", "new"):
+        if text == "new":
+            monkeypatch.setattr(os, "replace", lambda *_: pytest.fail("there is a moment without a folder"))
+        with directory_atomically(path) as folder:
+            (folder / "text").write_text(text)
+        assert (path / "text").read_text() == text
+    assert os.listdir(tmp_path) == ["it"]
+
+
+def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_EXCHANGE", -1)
+    for text in ("old", "new"):
+        with directory_atomically(tmp_path / "it") as folder:
+            (folder / "text").write_text(text)
+    assert (tmp_path / "it" / "text").read_text() == "new"
+    assert os.listdir(tmp_path) == ["it"]

@@ -37,4 +37,5 @@ MUTANTS = [
     (_CHECKPOINTS, "sorted(self._manager.all_steps(), reverse=True)", "sorted(self._manager.all_steps())", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "            remove_half_written(self._folder)\n", "", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "before, logger.disabled = logger.disabled, True", "before = logger.disabled", ["tests/test_checkpoints.py"]),
+    (_FILES, "_HERE, _EXCHANGE = -100, 2", "_HERE, _EXCHANGE = -100, -1", ["tests/test_files.py::test_a_folder_is_replaced_in_one_step"]),
 ]
