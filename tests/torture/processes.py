@@ -8,6 +8,7 @@ import os
 import pkgutil
 import resource
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -59,9 +60,16 @@ class Command:
         self._began, self._ended = time.monotonic(), None
         sys.stdout.flush()
         sys.stderr.flush()
+        # A limit on the size of files is not to cut what is said about it: that goes through a process without limits.
+        self._relay = None
+        if prepare:
+            with open(self._texts[1], "wb") as errors:
+                self._relay = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=errors)
         self.pid = os.fork()
         if not self.pid:
             self._be(words, prepare, given)
+        if self._relay:
+            self._relay.stdin.close()
 
     def _be(self, words, prepare, given):
         """The life of the new process."""
@@ -71,7 +79,12 @@ class Command:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.dup2(os.open(given, os.O_RDONLY), 0)
             for number, path in enumerate(self._texts, start=1):
-                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number)
+                relayed = self._relay and path == self._texts[1]
+                os.dup2(
+                    self._relay.stdin.fileno() if relayed else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number
+                )
+            if self._relay:
+                self._relay.stdin.close()
             if prepare:
                 prepare()
             from jaxmatch.cli.main import main
@@ -114,6 +127,8 @@ class Command:
                 os.kill(self.pid, signal.SIGKILL)
             time.sleep(pause)
             pause = min(0.05, pause * 1.3)
+        if self._relay:
+            self._relay.wait()
         status, seconds, memory = self._ended
         output, errors = (path.read_text(errors="replace") if path.is_file() else "" for path in self._texts)
         return Ended(None if late else status, output, errors, seconds, memory)
