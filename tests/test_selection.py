@@ -85,8 +85,7 @@ def test_dev_and_test_are_not_exchanged(learnable):
 @pytest.mark.parametrize(("name", "evaluations"), [("dev", 4), ("test", 3)])
 def test_patience_counts_what_dev_brings(name, evaluations):
     """Two epochs without a better dev loss end a run, whatever test does meanwhile."""
-    # Patience runs out within an epoch.
-    training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 100, "evaluate_every_samples": 40}
+    training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 140}
     cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=opposite_data(name), training=training)
     for result in cohort.train():
         assert len(result.progress.curve) == evaluations
