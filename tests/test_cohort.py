@@ -53,6 +53,12 @@ def test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone(results):
         same(beside[neighbour], results[neighbour])
 
 
+def test_a_step_that_diverges_changes_nothing():
+    _, state = lockstep(make_cohort(optimizer=[{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]), 6)
+    assert (np.asarray(state.diverged_at) >= 0).tolist() == [False, True, False]
+    assert np.isfinite(np.asarray(state.parameters)).all()
+
+
 def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
     train = make_cohort().lockstep.programs.train
     before = dict(train.executables)
