@@ -1,11 +1,13 @@
 """Evaluation asks for the same compiled shapes whatever the split, and puts its outputs in the split's order."""
 
+import jax
 import numpy as np
 import small_cohort
 
 from jaxmatch.data.batches import evaluation_rows
 from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
+from jaxmatch.training.programs import replica_mesh
 
 
 def first_words(static, parameters, tokens, sentences, vectors):
@@ -15,6 +17,7 @@ def first_words(static, parameters, tokens, sentences, vectors):
     return np.stack([tokens["ids"][:, 0], (sentences > 0).sum(axis=1)], axis=1)[None].astype(np.float32)
 
 
+first_words.mesh = replica_mesh(jax.devices()[:1])
 asked: list[tuple[int, int]] = []
 
 
@@ -24,10 +27,10 @@ def test_splits_of_other_sizes_and_lengths_share_their_shapes():
     assert long.lengths.max() != short.lengths.max()
     buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=2)
     rows = evaluation_rows(lengths, buckets, 8)
-    shapes = []
+    shapes, parameters = [], np.zeros((1, 0), np.float32)
     for split in (long, short):
         asked.clear()
-        outputs = Evaluator(split, first_words, lambda tree: tree, None, buckets=buckets, rows=rows).outputs(None)
+        outputs = Evaluator(split, first_words, lambda tree: tree, None, buckets=buckets, rows=rows).outputs(parameters)
         np.testing.assert_array_equal(outputs[0, :, 0], split.tokens_a[split.offsets_a[:-1]])
         np.testing.assert_array_equal(outputs[0, :, 1], split.lengths)
         shapes.append(set(asked))

@@ -18,19 +18,31 @@ def test_all_replicas_have_their_turn_and_never_too_many(count, most):
     assert most is None or count > most or side_by_side == count
 
 
+@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 64)), st.integers(1, 64))
+def test_where_more_do_not_fit_the_turns_are_as_few_as_can_be(count, most, limit):
+    side_by_side = replicas.at_once(count, most, limit)
+    without = replicas.at_once(count, most)
+    if without <= limit:
+        assert side_by_side == without
+    else:
+        assert side_by_side <= limit
+        assert -(-count // side_by_side) == -(-count // limit)
+
+
 def test_a_cpu_computes_few_and_an_accelerator_all():
     assert [replicas.most_at_once(batch, "cpu") for batch in (16, 64, 128, 512, 2048)] == [8, 2, 1, 1, 1]
     assert replicas.most_at_once(64, "gpu") is None
     assert [replicas.at_once(count, 4) for count in (3, 4, 5, 6, 8, 10)] == [3, 4, 1, 3, 4, 2]
+    assert [replicas.at_once(count, None, 4) for count in (3, 4, 5, 6, 8, 10)] == [3, 4, 3, 3, 4, 4]
 
 
-@pytest.mark.parametrize("most", [None, 4, 2, 1])
-def test_a_function_of_replicas_is_that_of_each(most):
+@pytest.mark.parametrize("side_by_side", [5, 4, 3, 2, 1])  # with 3 one replica is computed twice
+def test_a_function_of_replicas_is_that_of_each(side_by_side):
     def function(tree, x):
         return {"sum": tree["a"] + x, "product": tree["b"] @ tree["b"].T}
 
     given_arrays = {"a": np.arange(4.0), "b": np.arange(24, dtype=np.float32).reshape(4, 2, 3)}, np.ones((4, 5))
-    found = jax.jit(lambda *arrays: replicas.over_replicas(function, arrays, most))(*given_arrays)
+    found = jax.jit(lambda *arrays: replicas.over_replicas(function, arrays, side_by_side))(*given_arrays)
     for replica in range(4):
         one = function(*jax.tree.map(lambda leaf: leaf[replica], given_arrays))
         jax.tree.map(lambda all_of_them, alone: np.testing.assert_allclose(all_of_them[replica], alone), found, one)

@@ -52,11 +52,11 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
     if spec["program"] == "evaluate":
         parameters = array((replicas, *state.parameters.shape), state.parameters.dtype)
         tokens, sentences = jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"]))
-        return jax.jit(cohort_outputs(flat, target.platform)).lower(parameters, tokens, sentences, vectors)
+        return jax.jit(functools.partial(cohort_outputs(flat), replicas)).lower(parameters, tokens, sentences, vectors)
     stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
     split = jax.tree.map(lambda leaf: array((PAIRS, LONGEST)[: leaf.ndim], leaf.dtype), split)
     order, weights = (array((replicas, PAIRS // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
-    step = functools.partial(cohort_step(flat, "classification"), LENGTH, None)
+    step = functools.partial(cohort_step(flat, "classification"), LENGTH, replicas)
     return jax.jit(step, donate_argnums=0).lower(*stacked, order, weights, array((), jnp.int32), split, vectors)
 
 

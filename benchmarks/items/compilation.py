@@ -14,7 +14,7 @@ from benchmarks.memory_worker import compiled_bytes
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
 from jaxmatch.experiments import memory
-from jaxmatch.training.replicas import most_at_once
+from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.step import cohort_step, flattening
 
 REPLICAS = 10
@@ -77,11 +77,11 @@ def compile_step(
     order = jax.tree.map(lambda leaf: _behind(1, leaf), (rows, weights))
     by_replica = jax.tree.map(lambda leaf: _behind(replicas, leaf), (*of_a_run, *order))
     step = jax.jit(cohort_step(flattening(module, dimensions), task), static_argnums=(0, 1), donate_argnums=2)
-    most = most_at_once(batch, jax.default_backend())
+    side_by_side = at_once(replicas, most_at_once(batch, jax.default_backend()))
     number = jax.ShapeDtypeStruct((), np.int32)
     with without_cache():
         start = time.perf_counter()
-        compiled = step.lower(length, most, *by_replica, number, split, vectors).compile()
+        compiled = step.lower(length, side_by_side, *by_replica, number, split, vectors).compile()
         return compiled, time.perf_counter() - start
 
 

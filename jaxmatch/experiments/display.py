@@ -187,6 +187,9 @@ class Display(Listener):
             self._done_work += self._reached * self._cohort_work
         self._say(f"{self._label}: goes on from a checkpoint, {done:,} of {total:,} steps in")
 
+    def ran_out(self, part: str, at_once: int) -> None:
+        self._say(f"{self._label}: memory ran out in {part}, which goes on with {at_once} at once")
+
     def cohort_done(self, folder: CohortFolder) -> None:
         """A cohort's records are written."""
         self._done_work += (1 - self._reached) * self._cohort_work

@@ -24,6 +24,7 @@ from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_e
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
+from jaxmatch.training.room import ran_out
 
 SECONDS_BETWEEN_TRIES = 1.0
 
@@ -172,7 +173,7 @@ def _train(
         )
         results = cohort.train(checkpoints, display, until=stage.until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
-        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+        if not isinstance(error, MemoryError) and not ran_out(error):
             raise
         raise InputError(
             f"{len(runs)} runs at once do not fit the memory of the device",
@@ -200,6 +201,7 @@ def _train(
             devices=devices,
             steps=cohort.steps,
             halving=stage.halving,
+            ran_out=cohort.ran_out,
         )
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":

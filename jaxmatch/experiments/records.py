@@ -1,10 +1,11 @@
 """What one run left behind."""
 
+import dataclasses
 import functools
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from jaxmatch.files import read_json
 from jaxmatch.models import count_parameters
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.training.cohort import RunResult
+from jaxmatch.training.room import RanOut
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FORMAT = 1
@@ -89,12 +91,14 @@ def make_record(
     devices: Iterable[jax.Device],
     steps: Mapping[str, int],
     halving: Mapping[str, Any] | None = None,
+    ran_out: Sequence[RanOut] = (),
 ) -> dict[str, Any]:
     """The record of a run, as plain values for JSON.
 
     `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
     training and what it takes to answer a pair (see `Scorer.answered`) make models comparable. `dropped` tells, of a run whose
-    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`).
+    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`). `ran_out` is there
+    where the memory of a device ran out, with what was done about it (`room.RanOut`).
     """
     progress = result.progress
     dropped = None
@@ -142,6 +146,7 @@ def make_record(
             "coverage": data.report.get("coverage"),
         },
         "parameters": count_parameters(result.parameters),
+        **({"ran_out": [dataclasses.asdict(event) for event in ran_out]} if ran_out else {}),
     }
 
 

@@ -18,6 +18,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import evaluation_batch_size
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
+from jaxmatch.training.room import RanOut, ran_out
 from jaxmatch.training.scorer import Scorer
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 from jaxmatch.training.step import ReplicaState
@@ -69,6 +70,7 @@ class Cohort:
       seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an evaluation
         had to wait for its compilation counts as "compile".
       steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
+      ran_out: how often a device's memory ran out so far, over all interruptions.
 
     Raises:
       InputError: the data has no train or no dev split.
@@ -93,6 +95,7 @@ class Cohort:
                 )
         self._training, self._execution, self._data = training, execution, data
         devices = tuple(devices or jax.devices())
+        self._device = devices[0].device_kind
         self.lockstep = Lockstep(
             model=model,
             data=data,
@@ -108,7 +111,14 @@ class Cohort:
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], devices[0].platform),
             maximum_buckets=training["maximum_buckets"],
         )
-        self._progress = [RunProgress() for _ in seeds]
+        self.ran_out: list[RanOut] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forgets all training there was. The limits that memory set stay."""
+        self.lockstep.begin()
+        self.scorer.begin()
+        self._progress = [RunProgress() for _ in self.lockstep.seeds]
         self._epoch = self._index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
         self.steps = {"lockstep": 0, "replica": 0}
@@ -128,6 +138,9 @@ class Cohort:
     ) -> list[RunResult] | None:
         """Trains every run to its end and scores test once with the checkpoint that dev chose.
 
+        Where the memory of a device runs out, fewer replicas are computed side by side from then on. Training goes back to the
+        last checkpoint for that: what a step was given may be gone with it. An evaluation is made again.
+
         Arguments:
           checkpoints: where to keep and look for checkpoints; None keeps none.
           listener: hears how it goes.
@@ -136,8 +149,32 @@ class Cohort:
 
         Returns:
           One result a run, in the order of the seeds given; or None when it has paused.
+
+        Raises:
+          MemoryError: one replica at a time does not fit a device.
         """
-        listener, dropped = listener or Listener(), dropped or {}
+        self._listener = listener or Listener()
+        while True:
+            try:
+                return self._train(checkpoints, self._listener, until, dropped or {})
+            except jax.errors.JaxRuntimeError as error:
+                self._compute_fewer(self.lockstep, "training", error)
+            self._begin()
+
+    def _compute_fewer(self, where: Lockstep | Scorer, part: str, error: jax.errors.JaxRuntimeError) -> None:
+        """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if not."""
+        if not ran_out(error):
+            raise error
+        if where.at_once == 1:
+            raise MemoryError(f"one replica at a time does not fit in {part}") from error
+        fewer = where.at_once // 2
+        self.ran_out.append(RanOut(part, self.steps["lockstep"], self._device, where.at_once, fewer))
+        where.limit = fewer
+        self._listener.ran_out(part, fewer * self.lockstep.device_count)
+
+    def _train(
+        self, checkpoints: Checkpoints | None, listener: Listener, until: int | None, dropped: Mapping[int, Collection[int]]
+    ) -> list[RunResult] | None:
         with self._timed("train"):
             state = self.lockstep.initial()
         best = jnp.zeros_like(state.parameters)
@@ -248,9 +285,9 @@ class Cohort:
         losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
         self._note_divergence(state)
         runs = int(np.count_nonzero(self.lockstep.slots >= 0))
-        dev_outputs = self.scorer.outputs("dev", state.parameters, runs)
+        dev_outputs = self._outputs("dev", state.parameters, runs)
         on_test = self._training["best_on_test"] and "test" in self._data.splits
-        test_outputs = self.scorer.outputs("test", state.parameters, runs) if on_test else None
+        test_outputs = self._outputs("test", state.parameters, runs) if on_test else None
         slots, selection = self.lockstep.slots, self._training["selection"]
         improved = np.zeros(len(slots), bool)
         shown = []
@@ -268,6 +305,14 @@ class Cohort:
         jax.block_until_ready(best)
         self._update_active()
         return best, shown
+
+    def _outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
+        """As `Scorer.outputs`, with fewer replicas side by side where memory runs out."""
+        while True:
+            try:
+                return self.scorer.outputs(split, parameters, runs)
+            except jax.errors.JaxRuntimeError as error:
+                self._compute_fewer(self.scorer, "evaluation", error)
 
     def _note_divergence(self, state: ReplicaState) -> None:
         """Marks the runs whose loss is no longer finite."""
@@ -309,6 +354,8 @@ class Cohort:
             "answered": self.scorer.answered,
             "steps": self.steps,
         }
+        if self.ran_out:
+            notes["ran_out"] = [dataclasses.asdict(event) for event in self.ran_out]
         number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         checkpoints.save(number, {"state": state, "best": best}, notes)
         self._saved_at = time.perf_counter()
@@ -343,10 +390,19 @@ class Cohort:
         self.seconds.update(notes["seconds"])
         self.scorer.answered.update(notes.get("answered", {}))  # those of older versions have none
         steps = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
+        self._recall([RanOut(**event) for event in notes.get("ran_out", [])])
         # A checkpoint of an older version does not count them.
         self.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(self.lockstep.slots)})
         listener.resumed(steps, self._training["epochs"] * self.lockstep.batches.steps_per_epoch)
         return state, best
+
+    def _recall(self, events: Sequence[RanOut]) -> None:
+        """Takes over how often memory ran out before the checkpoint; devices of the same kind keep to what fitted then."""
+        self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
+        for event in self.ran_out:
+            if event.device == self._device:
+                where = self.lockstep if event.part == "training" else self.scorer
+                where.limit = min(where.limit or event.then_at_once, event.then_at_once)
 
     def _results(self, best) -> list[RunResult]:
         tests: list[dict | None] = [None] * len(self._progress)
@@ -354,7 +410,7 @@ class Cohort:
         tested = [run for run, progress in enumerate(self._progress) if progress.best is not None and progress.status != "dropped"]
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
-                outputs = self.scorer.outputs("test", self.lockstep.by_replica(best), len(self._progress))
+                outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
                 for run in tested:
                     tests[run] = self.scorer.scores("test", outputs[run])
         host = np.asarray(best)

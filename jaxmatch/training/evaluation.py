@@ -11,7 +11,7 @@ from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.encoding import EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training.programs import Program
-from jaxmatch.training.replicas import most_at_once, over_replicas
+from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
 from jaxmatch.training.step import Flattening
 
 # Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
@@ -43,20 +43,20 @@ def evaluation_shapes(
     return buckets, evaluation_rows(lengths, buckets, batch_size)
 
 
-def cohort_outputs(flat: Flattening, platform: str) -> Callable:
-    """Evaluation of a batch by every replica on devices of a platform; dropout is off.
+def cohort_outputs(flat: Flattening) -> Callable:
+    """Evaluation of a batch by every replica; dropout is off.
 
     Returns:
-      A function of (parameters, tokens, sentences, vectors) that gives `<float32>[replica, batch, outputs]`; `parameters` is
-      `<float32>[replica, parameters]`, `tokens` and `sentences` as `match` of a model takes them. No split is among its
-      arguments, whose size would make it another program.
+      A function of (side_by_side, parameters, tokens, sentences, vectors) that gives `<float32>[replica, batch, outputs]`;
+      `parameters` is `<float32>[replica, parameters]`, `tokens` and `sentences` as `match` of a model takes them. No split is
+      among its arguments, whose size would make it another program. `side_by_side` replicas are computed in a turn (replicas.py).
     """
 
-    def outputs(parameters, tokens, sentences, vectors):
+    def outputs(side_by_side, parameters, tokens, sentences, vectors):
         def one(parameters):
             return flat.module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
 
-        return over_replicas(one, (parameters,), most_at_once(len(sentences), platform))
+        return over_replicas(one, (parameters,), side_by_side)
 
     return outputs
 
@@ -98,9 +98,28 @@ class Evaluator:
             )
             self._batches.append((batch.rows[batch.weights > 0], place(cut)))
 
-    def outputs(self, parameters: jax.Array) -> np.ndarray:
-        """`<float32>[replica, pairs, outputs]` for `<float32>[replica, parameters]`, in the order of the split."""
-        parts = [self._program((), parameters, tokens, sentences, self._vectors) for _, (tokens, sentences) in self._batches]
+    def at_once(self, replicas: int, limit: int | None) -> int:
+        """How many of some replicas answer side by side on a device, at most; see `outputs`."""
+        return max(self._at_once(replicas, limit, sentences) for _, (_, sentences) in self._batches)
+
+    def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
+        mesh = self._program.mesh
+        return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
+
+    def outputs(self, parameters: jax.Array, limit: int | None = None) -> np.ndarray:
+        """What every replica answers.
+
+        Arguments:
+          parameters: `<float32>[replica, parameters]`.
+          limit: more replicas side by side do not fit a device (`replicas.at_once`).
+
+        Returns:
+          `<float32>[replica, pairs, outputs]`, in the order of the split.
+        """
+        parts = []
+        for _, (tokens, sentences) in self._batches:
+            side_by_side = self._at_once(len(parameters), limit, sentences)
+            parts.append(self._program((side_by_side,), parameters, tokens, sentences, self._vectors))
         parts = [np.asarray(part, np.float32) for part in parts]
         result = np.empty((parts[0].shape[0], self._pairs, parts[0].shape[2]), np.float32)
         for (kept, _), part in zip(self._batches, parts, strict=True):

@@ -17,7 +17,7 @@ from jaxmatch.layers.words import WordTable
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
-from jaxmatch.training.replicas import most_at_once
+from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.step import Flattening, ReplicaState, cohort_step, flattening, initial_state
 
 
@@ -46,7 +46,7 @@ def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.D
             mesh=mesh,
             donated=(0,),
         ),
-        Program(cohort_outputs(flat, devices[0].platform), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
+        Program(cohort_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
     )
 
 
@@ -91,6 +91,7 @@ class Lockstep:
     Attributes:
       slots: the run of each slot, `<int64>[slot]`; -1: none, it only fills the devices.
       active: whether a run still learns, `<bool>[run]`.
+      limit: more replicas side by side do not fit a device (`replicas.at_once`); None: none is known.
     """
 
     def __init__(
@@ -116,9 +117,15 @@ class Lockstep:
         self.vectors = self.everywhere(word_table(data))
         self._split = self.everywhere(device_split(train))
         self._placed_for: tuple[bytes, bytes] | None = None
-        self.active = np.ones(len(seeds), bool)
-        self.slots = np.full(self._whole(len(seeds)), -1)
-        self.slots[: len(seeds)] = np.arange(len(seeds))
+        self.limit: int | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Gives every run a slot, in which it learns."""
+        runs = len(self.seeds)
+        self.active = np.ones(runs, bool)
+        self.slots = np.full(self._whole(runs), -1)
+        self.slots[:runs] = np.arange(runs)
 
     def _whole(self, count: int) -> int:
         """The least number of slots, `count` or more, that the devices share evenly."""
@@ -128,6 +135,11 @@ class Lockstep:
     def device_count(self) -> int:
         """How many devices share the slots."""
         return self._mesh.size
+
+    @property
+    def at_once(self) -> int:
+        """How many replicas a device computes side by side in a turn of a step."""
+        return at_once(len(self.slots) // self._mesh.size, self._most_at_once, self.limit)
 
     @property
     def compile_seconds(self) -> float:
@@ -177,7 +189,7 @@ class Lockstep:
         """One step of every slot; `state` is used up."""
         bucket, batch = (int(number) for number in epoch.sequence[index])
         seeds, settings, active = self._arguments()
-        static = (self.buckets[bucket], self._most_at_once)
+        static = (self.buckets[bucket], self.at_once)
         order, weights = epoch.batches[bucket]
         return self.programs.train(
             static, state, settings, seeds, active, order, weights, np.int32(batch), self._split, self.vectors

@@ -60,7 +60,7 @@ class Program:
         donated: tuple[int, ...] = (),
         runs_once: bool = False,
     ):
-        self._function, self.name, self._by_replica, self._mesh, self._donated = function, name, by_replica, mesh, donated
+        self._function, self.name, self._by_replica, self.mesh, self._donated = function, name, by_replica, mesh, donated
         hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
         self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
@@ -88,11 +88,11 @@ class Program:
         def call(*arrays):
             return self._function(*static, *arrays)
 
-        if self._mesh.size > 1:
+        if self.mesh.size > 1:
             specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in self._by_replica)
             # Devices never talk to each other here, which is all that the check watches over; it refuses a scan that begins with zeros,
             # because those are the same on every device and what follows from them is not.
-            call = jax.shard_map(call, mesh=self._mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA), check_vma=False)
+            call = jax.shard_map(call, mesh=self.mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA), check_vma=False)
         call.__name__ = self.name
         return jax.jit(call, donate_argnums=self._donated)
 

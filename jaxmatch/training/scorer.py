@@ -25,12 +25,20 @@ class Scorer:
 
     Attributes:
       answered: pairs that runs answered so far, each counted once a run, and the seconds it took, without compilation.
+      at_once: how many replicas a device computed side by side when it last answered, at most.
+      limit: more do not fit a device (`replicas.at_once`); None: none is known.
     """
 
     def __init__(self, data: EncodedData, lockstep: Lockstep, *, batch_size: int, maximum_buckets: int):
         self._data, self._lockstep = data, lockstep
         self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
         self._evaluators: dict[str, Evaluator] = {}
+        self.limit: int | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what was answered."""
+        self.at_once = 0
         self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     def evaluator(self, split: str) -> Evaluator:
@@ -61,7 +69,8 @@ class Scorer:
         """
         evaluator = self.evaluator(split)
         start, compiled = time.perf_counter(), self._lockstep.compile_seconds
-        outputs = evaluator.outputs(parameters)
+        self.at_once = evaluator.at_once(len(parameters), self.limit)
+        outputs = evaluator.outputs(parameters, self.limit)
         compiled = self._lockstep.compile_seconds - compiled
         self.answered["seconds"] += time.perf_counter() - start - compiled
         self.answered["pairs"] += runs * outputs.shape[1]

@@ -202,18 +202,18 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
     """`train_step` for every replica.
 
     Returns:
-      A function of (length, most, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
+      A function of (length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
       `order` is `<int32>[replica, batches, batch]` and `weights` `<float32>[replica, batches, batch]`, a bucket's batches of
-      one epoch; `batch` says which of them to take, `<int32>[]`. `most` replicas are computed side by side (replicas.py).
+      one epoch; `batch` says which of them to take, `<int32>[]`. `side_by_side` replicas are computed in a turn (replicas.py).
     """
 
-    def step(length, most, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
+    def step(length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
         def one(state, hyperparameters, seed, active, order, weights):
             return train_step(
                 flat, task, length, state, hyperparameters, seed, active,
                 order[batch], weights[batch], split, vectors,
             )  # fmt: skip
 
-        return over_replicas(one, (state, hyperparameters, seeds, active, order, weights), most)
+        return over_replicas(one, (state, hyperparameters, seeds, active, order, weights), side_by_side)
 
     return step

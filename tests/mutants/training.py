@@ -30,7 +30,7 @@ MUTANTS = [
     (_LOCKSTEP, "return self.seeds[runs], jax.tree", "return self.seeds[runs * 0], jax.tree", _START),
     # The same compiled programs.
     (_COHORT, "jnp.where(improved, runs, best.shape[0])", "jnp.where(improved, runs, runs)", _KEPT),
-    (_COHORT, 'self.scorer.outputs("dev", state.parameters, runs)', 'self.scorer.outputs("test", state.parameters, runs)', _KEPT),
+    (_COHORT, 'self._outputs("dev", state.parameters, runs)', 'self._outputs("test", state.parameters, runs)', _KEPT),
     (_COHORT, 'self.scorer.scores("dev", dev_outputs[slot])', 'self.scorer.scores("test", dev_outputs[slot])', _SPLITS),
     (_COHORT, 'tests[run] = self.scorer.scores("test", outputs[run])', 'tests[run] = self.scorer.scores("dev", outputs[run])', _SPLITS),
     (_COHORT, "return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best", "return state, best",

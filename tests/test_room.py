@@ -1,0 +1,181 @@
+"""Where a device's memory runs out: fewer replicas at a time, and nothing is lost."""
+
+import collections
+
+import jax
+import numpy as np
+import pytest
+import small_sweep
+from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
+
+from jaxmatch.experiments.failures import FailedCohorts
+from jaxmatch.training import room
+from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.programs import Program
+from jaxmatch.training.progress import Listener
+
+ARGUMENTS = {"seeds": (1, 2, 3, 4), "training": {"epochs": 3, "maximum_buckets": 1}}
+STEPS = 15
+
+
+class Heard(Listener):
+    """Notes how often memory ran out."""
+
+    def __init__(self):
+        self.told = []
+
+    def ran_out(self, part, at_once):
+        self.told.append((part, at_once))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Has a device's memory run out where a program computes more than `most` replicas side by side, once it was called so often."""
+    real, called = Program.__call__, collections.Counter()
+
+    def begin(name, most, after=0):
+        def call(self, static, *arrays):
+            called[self.name] += 1
+            if self.name != name or static[-1] <= most or called[name] <= after:
+                return real(self, static, *arrays)
+            for leaf in jax.tree.leaves([arrays[position] for position in self._donated]):
+                leaf.delete()  # what was donated is gone
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
+
+        monkeypatch.setattr(Program, "__call__", call)
+        return called
+
+    yield begin
+
+
+def assert_same(results, others, **tolerance):
+    for one, other in zip(results, others, strict=True):
+        assert [entry["samples"] for entry in one.progress.curve] == [entry["samples"] for entry in other.progress.curve]
+        for left, right in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_allclose(left, right, **tolerance)
+
+
+def limited(limit):
+    """A cohort that knows from the start how many replicas fit."""
+    cohort = make_cohort(**ARGUMENTS)
+    cohort.lockstep.limit = limit
+    return cohort
+
+
+@pytest.fixture(scope="module")
+def side_by_side():
+    return make_cohort(**ARGUMENTS).train()
+
+
+@pytest.mark.parametrize("fit", [2, 1])
+def test_at_the_first_step_fewer_are_computed_at_once(short, side_by_side, fit):
+    short("train_step", fit)
+    cohort, heard = make_cohort(**ARGUMENTS), Heard()
+    results = cohort.train(listener=heard)
+    assert [(event.part, event.after_steps, event.at_once, event.then_at_once) for event in cohort.ran_out] == [
+        ("training", 0, 4, 2), ("training", 0, 2, 1),
+    ][: 3 - fit]  # fmt: skip
+    assert heard.told == [("training", 2), ("training", 1)][: 3 - fit]
+    assert cohort.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
+    assert_same(results, limited(fit).train(), rtol=0)
+    assert_same(results, side_by_side, atol=1e-5)
+
+
+def test_without_a_checkpoint_training_begins_again(short, side_by_side):
+    cohort = make_cohort(**ARGUMENTS)
+    short("train_step", 2, after=7)
+    assert_same(cohort.train(), side_by_side, atol=1e-5)
+    assert cohort.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
+
+
+def test_in_the_middle_training_goes_on_from_the_last_checkpoint(short, side_by_side, tmp_path):
+    cohort, checkpoints = make_cohort(**ARGUMENTS), Checkpoints(tmp_path / "ran out")
+    called = short("train_step", 2, after=7)
+    results = cohort.train(checkpoints)
+    checkpoints.close()
+    (event,) = cohort.ran_out
+    assert 0 < event.after_steps <= 7 and (event.at_once, event.then_at_once) == (4, 2)
+    assert called["train_step"] <= STEPS + 2  # the step that failed, and at most one that was not waited for
+    assert cohort.steps["lockstep"] == STEPS
+    assert_same(results, side_by_side, atol=1e-5)
+
+
+def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
+    """Also where there is memory again: a device of the same kind keeps to what fitted."""
+    called = short("train_step", 2, after=3)
+    results = []
+    for kind, name in (("undisturbed", "one"), ("killed", "other")):
+        called.clear()
+        cohort, checkpoints = make_cohort(**ARGUMENTS), Checkpoints(tmp_path / name)
+        if kind == "killed":
+            with pytest.raises(Interruption):
+                cohort.train(checkpoints, InterruptAfter(9))
+            assert len(cohort.ran_out) == 1
+            called["train_step"] = -100
+            events, cohort = cohort.ran_out, make_cohort(**ARGUMENTS)
+        results.append(cohort.train(checkpoints))
+        assert cohort.lockstep.limit == 2 and len(cohort.ran_out) == 1
+        checkpoints.close()
+    assert cohort.ran_out == events
+    assert_same(*results, rtol=0)
+
+
+def test_a_device_of_another_kind_is_not_held_to_it(short, tmp_path):
+    called = short("train_step", 2)
+    checkpoints = Checkpoints(tmp_path)
+    with pytest.raises(Interruption):
+        make_cohort(**ARGUMENTS).train(checkpoints, InterruptAfter(9))
+    called["train_step"] = -100
+    cohort = make_cohort(**ARGUMENTS)
+    cohort._device = "another kind"
+    cohort.train(checkpoints)
+    checkpoints.close()
+    assert cohort.lockstep.limit is None and len(cohort.ran_out) == 1
+
+
+def test_an_evaluation_is_made_again_with_fewer_and_no_step_is(short, side_by_side):
+    called = short("evaluate", 1)
+    cohort, heard = make_cohort(**ARGUMENTS), Heard()
+    results = cohort.train(listener=heard)
+    assert called["train_step"] == STEPS and cohort.lockstep.limit is None
+    assert heard.told == [("evaluation", 2), ("evaluation", 1)]
+    assert {event.after_steps for event in cohort.ran_out} == {STEPS // 3}
+    assert_same(results, side_by_side, rtol=0)
+    for one, other in zip(results, side_by_side, strict=True):
+        np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["train_step", "evaluate"])
+def test_only_where_not_even_one_fits_it_fails(short, name):
+    short(name, 0)
+    with pytest.raises(MemoryError, match="one replica at a time does not fit in"):
+        make_cohort(**ARGUMENTS).train()
+
+
+def test_another_error_is_none_of_memory(monkeypatch):
+    def call(*arguments):
+        raise jax.errors.JaxRuntimeError("INTERNAL: no")
+
+    monkeypatch.setattr(Program, "__call__", call)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        make_cohort(**ARGUMENTS).train()
+    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_kept")
+def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
+    what = {"seeds": 2, "grid_overrides": {"optimizer.learning_rate": "0.01"}}
+    table, _ = small_sweep.launched(small_files, tmp_path / "one", **what)
+    short("train_step", 1)
+    other, watcher = small_sweep.launched(small_files, tmp_path / "other", **what)
+    assert watcher.text.count("memory ran out in training, which goes on with 1 at once") == 1
+    event = {"part": "training", "after_steps": 0, "device": jax.devices()[0].device_kind, "at_once": 2, "then_at_once": 1}
+    before, after = small_sweep.records(tmp_path / "one"), small_sweep.records(tmp_path / "other")
+    assert [record.get("ran_out") for record in before.values()] == [None, None]
+    assert [record.pop("ran_out") for record in after.values()] == [[event], [event]]
+    assert [list(record) for record in before.values()] == [list(record) for record in after.values()]
+    assert table == other
+    short("train_step", 0)
+    with pytest.raises(FailedCohorts, match="2 runs at once do not fit the memory of the device"):
+        small_sweep.launched(small_files, tmp_path / "third", **what)
