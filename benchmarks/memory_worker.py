@@ -26,6 +26,7 @@ from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.experiments import memory
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.room import bytes_beside_arguments
 
 
 def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
@@ -86,11 +87,8 @@ def size(tree: Any) -> int:
 
 def compiled_bytes(executable: Any) -> int | None:
     """The most that a compiled program holds, by its own account: arguments, results and what lies between; None without one."""
-    told = executable.memory_analysis()
-    if told is None:
-        return None
-    held = told.argument_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
-    return held + told.temp_size_in_bytes
+    beside = bytes_beside_arguments(executable)
+    return None if beside is None else executable.memory_analysis().argument_size_in_bytes + beside
 
 
 def measure(model: dict, optimizer: dict, replicas: int, batch: int, length: int, words: int, dimensions: int, classes: int) -> dict:

@@ -107,9 +107,10 @@ def test_where_nothing_limits_a_process_a_device_offers_what_the_machine_has(mon
 def test_an_evaluation_of_more_rows_counts_where_all_replicas_are_side_by_side():
     module = models.build(MODEL, outputs=3)
     needs = functools.partial(memory.needs, module, "classification", DIMENSIONS, [(4, 8)])
-    assert memory.answer_bytes(module, "classification", DIMENSIONS, 4, 8) < memory.step_bytes(module, "classification", DIMENSIONS, 4, 8)
+    shape = (module, "classification", DIMENSIONS, 4, 8, "gpu")
+    assert memory.answer_bytes(*shape) < memory.step_bytes(*shape)
     assert needs("gpu", [(4, 8)]) == needs("gpu")
-    assert needs("gpu", [(4, 8), (512, 8)]).step == memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8) > needs("gpu").step
+    assert needs("gpu", [(4, 8), (512, 8)]).step == memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8, "gpu") > needs("gpu").step
     assert needs("cpu", [(512, 8)]) == needs("cpu")
 
 

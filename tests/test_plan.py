@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxmatch.experiments.plan import largest, tokens_scored
+from jaxmatch.data.buckets import largest
+from jaxmatch.experiments.plan import tokens_scored
 
 SIZES = st.integers(1, 12)
 

@@ -1,15 +1,19 @@
-"""Where a device's memory runs out: fewer replicas at a time, and nothing is lost."""
+"""Where a device's memory ends: fewer replicas at a time, as compiled programs tell or where it runs out; and nothing is lost."""
 
 import collections
+import functools
+import types
 
 import jax
 import numpy as np
 import pytest
 import small_sweep
+from hypothesis import given
+from hypothesis import strategies as st
 from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
 
 from jaxmatch.experiments.failures import FailedCohorts
-from jaxmatch.training import room
+from jaxmatch.training import lockstep, replicas, room
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.programs import Program
 from jaxmatch.training.progress import Listener
@@ -22,7 +26,10 @@ class Heard(Listener):
     """Notes how often memory ran out."""
 
     def __init__(self):
-        self.told = []
+        self.told, self.found = [], []
+
+    def fitted(self, part, at_once):
+        self.found.append((part, at_once))
 
     def ran_out(self, part, at_once):
         self.told.append((part, at_once))
@@ -160,6 +167,98 @@ def test_another_error_is_none_of_memory(monkeypatch):
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
     assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))
+
+
+def executable(taken):
+    """In the place of a compiled program that takes some bytes."""
+    told = types.SimpleNamespace(temp_size_in_bytes=taken, output_size_in_bytes=30, alias_size_in_bytes=30)
+    return types.SimpleNamespace(memory_analysis=lambda: told)
+
+
+@given(st.integers(1, 100), st.integers(1, 10_000), st.integers(0, 20_000), st.integers(-1000, 200_000))
+def test_what_is_settled_fits_and_few_programs_are_compiled(count, each, fixed, free):
+    tried = []
+
+    def compiled(side_by_side):
+        tried.append(side_by_side)
+        return executable(fixed + each * side_by_side)
+
+    limit = room.limit_that_fits(functools.partial(replicas.at_once, count, None), compiled, None, free)
+    settled = replicas.at_once(count, None, limit)
+    assert settled == 1 or fixed + each * settled <= free
+    assert tried == sorted(set(tried), reverse=True)
+    assert len(tried) <= 3 or fixed > each
+    assert tried[-1:] == [settled] or settled == 1
+    if fixed == 0 and settled > 1:  # nothing that fits as it is goes unused
+        assert settled == replicas.at_once(count, None, max(1, free // each))
+
+
+def test_a_compiler_that_refuses_is_asked_for_half():
+    def compiled(side_by_side):
+        if side_by_side > 3:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 16.6G of 15.75G hbm.")
+        return executable(50)
+
+    assert room.limit_that_fits(functools.partial(replicas.at_once, 10, None), compiled, None, 100) == 2
+
+    def broken(side_by_side):
+        raise jax.errors.JaxRuntimeError("INTERNAL: no")
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        room.limit_that_fits(lambda limit: 2, broken, None, 100)
+
+
+def test_what_is_free_is_what_the_device_with_least_of_it_tells():
+    def device(**told):
+        return types.SimpleNamespace(memory_stats=lambda: told or None)
+
+    assert room.free_bytes([device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]) == 650
+    assert room.free_bytes([device(bytes_limit=1000), device()]) is None
+    if jax.default_backend() == "cpu":
+        assert room.free_bytes(jax.devices()) is None
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Has every program take 100 bytes a replica side by side, and devices tell how many are free."""
+
+    def begin(free):
+        lockstep.programs.cache_clear()
+        programs = []
+        real = Program.compiled
+
+        def compiled(self, static, arrays):
+            programs.append((self.name, static[-1]) if static else None)
+            return types.SimpleNamespace(taken=100 * static[-1], of=real(self, static, arrays)) if static else real(self, static, arrays)
+
+        monkeypatch.setattr(room, "free_bytes", lambda devices: free)
+        monkeypatch.setattr(room, "bytes_beside_arguments", lambda program: program.taken)
+        monkeypatch.setattr(Program, "compiled", compiled)
+        monkeypatch.setattr(Program, "__call__", lambda self, static, *arrays: real(self, static, arrays)(*arrays))
+        return programs
+
+    yield begin
+
+
+def test_how_many_are_computed_at_once_follows_from_the_compiled_programs(told, side_by_side):
+    asked = told(250)
+    cohort, heard = make_cohort(**ARGUMENTS), Heard()
+    results = cohort.train(listener=heard)
+    assert asked == [("train_step", 4), ("train_step", 2), ("evaluate", 4), ("evaluate", 2), ("evaluate", 2)]  # dev, then test
+    assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.ran_out
+    train, evaluate = cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate
+    assert (train.compilations, evaluate.compilations) == (2, 2)  # what was settled is what runs
+    assert_same(results, limited(2).train(), rtol=0)
+    assert_same(results, side_by_side, atol=1e-5)
+
+
+def test_where_all_fit_all_are_computed_at_once(told, side_by_side):
+    asked = told(400)
+    cohort, heard = make_cohort(**ARGUMENTS), Heard()
+    results = cohort.train(listener=heard)
+    assert asked == [("train_step", 4), ("evaluate", 4), ("evaluate", 4)]
+    assert (cohort.lockstep.limit, cohort.scorer.limit, heard.found) == (None, None, [])
+    assert_same(results, side_by_side, rtol=0)
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def _row(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
     needs = memory.Needs(**answer["needs"])
     sizes = {name: None if answer[name] is None else answer[name] / 2**20 for name in ("compiled", "measured", "shared", "limit")}
     row = {**sizes, "device": answer["device"], "estimate": needs.of(replicas) / 2**20, "remark": ""}
-    row["planned"] = needs.within(memory.SHARE_TO_USE * answer["limit"])
+    row["planned"] = needs.within(memory.calibration(answer["device"]).to_use * answer["limit"])
     most = sizes["compiled"] if sizes["measured"] is None else sizes["measured"]
     if most:
         row |= {"replica": most / replicas, "ratio": most / row["estimate"]}
@@ -63,11 +63,12 @@ def _row(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
 
 def _notes(rows: list[dict[str, Any]]) -> list[str]:
     ratios = [row["ratio"] for row in rows if row.get("ratio")]
+    to_use = memory.calibration(rows[0]["device"]).to_use
     notes = [
         "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a fresh process.",
         "Used: on an accelerator the peak its allocator tells, on a CPU the growth of the process during a step plus the arrays that "
         "stay; compiled: what the compiled step's own account says. Without the data and word vectors, which all runs share.",
-        f"Planned: the largest cohort that a plan trains at once; it fills {memory.SHARE_TO_USE:.0%} of the memory by its estimate. Would fit: if "
+        f"Planned: the largest cohort that a plan trains at once; it fills {to_use:.0%} of the memory by its estimate. Would fit: if "
         "all needed as much more or less than estimated as was measured, with nothing kept free.",
     ]
     if ratios:

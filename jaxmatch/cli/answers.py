@@ -89,14 +89,15 @@ class Answers:
         """Refuses a pair whose answer would take more memory than the device has: the system might end the process for it."""
         if sum(map(len, _texts(fields))) <= _SHORT:
             return
-        from jaxmatch.experiments.memory import SHARE_TO_USE, answer_bytes, device_bytes
+        from jaxmatch.experiments.memory import answer_bytes, calibration, device_bytes
         from jaxmatch.models.token_rows import room
 
         model, matcher = self._matcher.model, self._matcher
         tokens = sum(len(matcher.tokens(text)) for text in _texts(fields))
-        needed = answer_bytes(model.module, matcher.task, model.vectors.shape[1], 1, room(tokens, steps=4))
-        there_are = min(device_bytes(device) for device in model.vectors.devices())
-        if needed > SHARE_TO_USE * there_are:
+        device = min(model.vectors.devices(), key=device_bytes)
+        there_are = device_bytes(device)
+        needed = answer_bytes(model.module, matcher.task, model.vectors.shape[1], 1, room(tokens, steps=4), device.platform)
+        if needed > calibration(device.platform).to_use * there_are:
             raise InputError(
                 f"its texts have {tokens:,} tokens, whose answer takes about {needed / 2**30:,.0f} GiB; the device has "
                 f"{there_are / 2**30:,.0f} GiB",

@@ -4,6 +4,8 @@ A compiled program has fixed shapes. The two sentences of a pair lie side by sid
 number, the row's length; the few lengths are chosen to add as little padding as any choice can.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from jaxmatch.errors import InputError
@@ -70,3 +72,12 @@ def padding_share(lengths: np.ndarray, buckets: tuple[int, ...]) -> float:
     """The share of padding among all tokens, between 0 and 1, when every pair is padded to its bucket."""
     padded = np.asarray(buckets)[assign(lengths, buckets)].sum(dtype=np.int64)
     return 1.0 - int(np.sum(lengths, dtype=np.int64)) / int(padded)
+
+
+def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those (rows, length) that no other exceeds or equals in both: tracing a program for each shape takes a second or more."""
+    kept: list[tuple[int, int]] = []
+    for rows, length in sorted(set(shapes), reverse=True):
+        if not kept or length > kept[-1][1]:
+            kept.append((rows, length))
+    return kept

@@ -93,6 +93,8 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
             f"{_count(cohort.buckets, 'shape')}, {_count(cohort.steps_per_epoch, 'step')} x "
             f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
+    if jax.default_backend() != "cpu":
+        lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
     work = sum(cohort.multiplications * len(cohort.runs) for cohort in cohorts)
     seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK * jax.device_count())
     lines.append(f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before")
@@ -186,6 +188,9 @@ class Display(Listener):
         if not self._again:
             self._done_work += self._reached * self._cohort_work
         self._say(f"{self._label}: goes on from a checkpoint, {done:,} of {total:,} steps in")
+
+    def fitted(self, part: str, at_once: int) -> None:
+        self._say(f"{self._label}: memory holds {at_once} at once in {part}")
 
     def ran_out(self, part: str, at_once: int) -> None:
         self._say(f"{self._label}: memory ran out in {part}, which goes on with {at_once} at once")

@@ -13,7 +13,6 @@ _WRITTEN = frozenset(
 _VIEWS = frozenset({"transpose", "reshape", "squeeze"})
 # Equations that only wrap a program.
 _WRAPPERS = frozenset("pjit jit closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat checkpoint".split())
-_LEAST_ITEM_BYTES = 4
 
 
 class _Trace:
@@ -21,10 +20,11 @@ class _Trace:
 
     Attributes:
       equations: (name, values used, values made), in order; a value is a number.
-      size: value -> bytes. Half floats count as float32, to which a CPU widens them.
+      size: value -> bytes.
     """
 
-    def __init__(self, program: Any):
+    def __init__(self, program: Any, least_item_bytes: int):
+        self._least_item_bytes = least_item_bytes
         self.equations: list[tuple[str, list[int], list[int]]] = []
         self.size: dict[int, int] = {}
         values = {id(variable): self._new(variable) for variable in program.invars}
@@ -34,7 +34,7 @@ class _Trace:
 
     def _new(self, variable: Any) -> int:
         number, shaped = len(self.size), variable.aval
-        item = max(getattr(shaped.dtype, "itemsize", 0), _LEAST_ITEM_BYTES) if shaped.size > 1 else 0
+        item = max(getattr(shaped.dtype, "itemsize", 0), self._least_item_bytes) if shaped.size > 1 else 0
         self.size[number] = shaped.size * item
         return number
 
@@ -56,13 +56,14 @@ class _Trace:
                 self.equations.append((name, [value for value in used if value is not None], made))
 
 
-def peak_bytes(program: Any) -> int:
+def peak_bytes(program: Any, least_item_bytes: int = 4) -> int:
     """The most bytes of written values that a program holds at once, its arguments not counted.
 
     Arguments:
       program: the `jaxpr` of `jax.make_jaxpr`.
+      least_item_bytes: what smaller numbers count as: a CPU widens half floats to float32.
     """
-    trace = _Trace(program)
+    trace = _Trace(program, least_item_bytes)
     written = _written(trace) - trace.inputs
     # value -> the written values it is computed from element by element; a written value is its own.
     origins: dict[int, frozenset[int]] = {}

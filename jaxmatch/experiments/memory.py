@@ -1,4 +1,8 @@
-"""How many replicas fit."""
+"""How many replicas fit, by an estimate for which nothing is compiled.
+
+A plan cuts the runs of a signature into cohorts by it, so that a cohort is the same whatever a compiler makes of it. How many of a
+cohort's replicas an accelerator computes side by side is settled by the compiled programs (training/room.py).
+"""
 
 import contextlib
 import dataclasses
@@ -6,7 +10,7 @@ import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,6 +21,7 @@ from jaxmatch.experiments.liveness import peak_bytes
 from jaxmatch.layers.words import WordTable
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.replicas import at_once, most_at_once
+from jaxmatch.training.room import SHARE_TO_USE
 from jaxmatch.training.step import flattening, initial_state, train_step
 
 # Parameters, Adam's two moments and the best so far, which stay from step to step.
@@ -25,13 +30,41 @@ COPIES_OF_PARAMETERS = 4
 COPIES_OF_A_LOOP = 3
 # What a checkpoint takes to the host, whose memory a CPU's is; not part of a step.
 COPIES_OF_A_CHECKPOINT = 4
-# What a compiled step holds beside that, of what it must: copies in another layout and what is scheduled early come on top.
-# Measured with `memory_analysis()` of the training program on a CPU, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to
-# 1.65. `python -m benchmarks memory` measures it anew.
-SHARE_HELD = 1.5
-# The rest is kept free for the runtime and everything an estimate leaves out.
-SHARE_TO_USE = 0.7
 BYTES_OF_A_SMALL_DEVICE = 8 * 2**30
+
+
+class Calibration(NamedTuple):
+    """What the estimate takes for granted of a platform.
+
+    Attributes:
+      held: what a compiled step holds beside its state, of what it must: copies in another layout and what is scheduled early come
+        on top, and what is computed again comes off.
+      least_item_bytes: what a number takes at least.
+      to_use: of a device's memory. Elsewhere than on a CPU it is the compiled program that tells in the end how many replicas are
+        computed side by side (training/room.py); a plan that is too careful would leave the device idle.
+    """
+
+    held: float
+    least_item_bytes: int
+    to_use: float
+
+
+_CALIBRATIONS = {
+    # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65;
+    # `python -m benchmarks memory` measures it anew. The rest of the memory is for the runtime and what an estimate leaves out.
+    "cpu": Calibration(held=1.5, least_item_bytes=4, to_use=0.7),
+    # Temporaries of RE2's training program as compiled for an H100, 1 to 32 runs at 64 and 512 pairs of 40 tokens, float32 and
+    # bfloat16: 0.74 to 1.25 (benchmarks/results/accelerators, commit e01a29f).
+    "gpu": Calibration(held=1.0, least_item_bytes=2, to_use=SHARE_TO_USE),
+    # The same for a v5e: 9.7 GB of two runs at 512 pairs, which is 2.8, and 16.6 GB of ten, 0.96, of what the compiler had to make
+    # fit 15.75 GB and could not (jax 0.10.2).
+    "tpu": Calibration(held=1.5, least_item_bytes=2, to_use=SHARE_TO_USE),
+}
+
+
+def calibration(platform: str) -> Calibration:
+    """Of a platform, as "cpu"; one that is not known is taken for a GPU."""
+    return _CALIBRATIONS.get(platform, _CALIBRATIONS["gpu"])
 
 
 def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -88,16 +121,17 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
 
 
 @functools.lru_cache(maxsize=256)
-def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int) -> int:
-    """An estimate of what a step of one replica holds beside its state; nothing is compiled or run.
+def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int, platform: str) -> int:
+    """An estimate of what a step of one replica holds beside its state on a platform; nothing is compiled or run.
 
     Arguments: as of `step_program`.
     """
-    return int(SHARE_HELD * peak_bytes(step_program(module, task, dimensions, batch, length)))
+    held, least, _ = calibration(platform)
+    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length), least))
 
 
 @functools.lru_cache(maxsize=256)
-def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int) -> int:
+def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int, platform: str) -> int:
     """The same of what scores a batch: a forward pass, of as many rows as an evaluation has."""
     flat = flattening(module, dimensions)
     state, *_, split, vectors = step_shapes(module, task, dimensions, rows, length)
@@ -106,7 +140,8 @@ def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int
         return module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
 
     program = jax.make_jaxpr(answer)(state.parameters, split["tokens"], split["sentences"], vectors).jaxpr
-    return int(SHARE_HELD * peak_bytes(program))
+    held, least, _ = calibration(platform)
+    return int(held * peak_bytes(program, least))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +174,8 @@ class Needs:
 
     def that_fit(self, devices: Sequence[jax.Device], shared: int = 0) -> int:
         """How many replicas, or any number less, the devices hold together beside what all share on each; at least one on each."""
-        return len(devices) * self.within(max(0, SHARE_TO_USE * (device_bytes(devices[0]) - shared)))
+        to_use = calibration(devices[0].platform).to_use
+        return len(devices) * self.within(max(0, to_use * (device_bytes(devices[0]) - shared)))
 
 
 def needs(
@@ -152,10 +188,10 @@ def needs(
 ) -> Needs:
     """What training a model with batches of some (pairs, tokens), and evaluating it with others, needs on devices of a platform."""
     shapes = list(shapes)
-    step = max(step_bytes(module, task, dimensions, *shape) for shape in shapes)
+    step = max(step_bytes(module, task, dimensions, *shape, platform) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
     if most is None:  # where replicas take turns, an evaluation holds the answers of few
-        step = max([step, *(answer_bytes(module, task, dimensions, *shape) for shape in answered)])
+        step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform) for shape in answered)])
     return Needs(step, 4 * flattening(module, dimensions).length, most)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.data import catalog
 from jaxmatch.data.batches import BatchPlan
-from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoding import DataSettings, EncodedData
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
@@ -153,15 +153,6 @@ def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) ->
     tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
     scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
     return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
-
-
-def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those (rows, length) that no other exceeds or equals in both: tracing a step for each shape takes a second or more."""
-    kept: list[tuple[int, int]] = []
-    for rows, length in sorted(set(shapes), reverse=True):
-        if not kept or length > kept[-1][1]:
-            kept.append((rows, length))
-    return kept
 
 
 def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:

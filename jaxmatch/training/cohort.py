@@ -172,6 +172,14 @@ class Cohort:
         where.limit = fewer
         self._listener.ran_out(part, fewer * self.lockstep.device_count)
 
+    @contextlib.contextmanager
+    def _told_if_fewer(self, where: Lockstep | Scorer, part: str) -> Iterator[None]:
+        """Tells the listener if a limit on the replicas side by side is found in the block."""
+        before = where.limit
+        yield
+        if where.limit != before:
+            self._listener.fitted(part, where.at_once * self.lockstep.device_count)
+
     def _train(
         self, checkpoints: Checkpoints | None, listener: Listener, until: int | None, dropped: Mapping[int, Collection[int]]
     ) -> list[RunResult] | None:
@@ -181,6 +189,8 @@ class Cohort:
         if checkpoints is not None:
             state, best = self._restore(checkpoints, state, best, listener)
         state, best = self.lockstep.by_replica(state), self.lockstep.by_replica(best)
+        with self._timed("train"), self._told_if_fewer(self.lockstep, "training"):
+            self.lockstep.fit(state)
         total = self._training["epochs"] * self.lockstep.batches.steps_per_epoch
         self._saved_at, self._save_seconds = time.perf_counter(), 0.0
         state = self._drop(state, dropped)
@@ -310,7 +320,8 @@ class Cohort:
         """As `Scorer.outputs`, with fewer replicas side by side where memory runs out."""
         while True:
             try:
-                return self.scorer.outputs(split, parameters, runs)
+                with self._told_if_fewer(self.scorer, "evaluation"):
+                    return self.scorer.outputs(split, parameters, runs)
             except jax.errors.JaxRuntimeError as error:
                 self._compute_fewer(self.scorer, "evaluation", error)
 

@@ -7,11 +7,12 @@ import jax
 import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches, evaluation_rows
-from jaxmatch.data.buckets import plan_buckets
+from jaxmatch.data.buckets import largest, plan_buckets
 from jaxmatch.data.encoding import EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training.programs import Program
 from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
+from jaxmatch.training.room import limit_that_fits
 from jaxmatch.training.step import Flattening
 
 # Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
@@ -105,6 +106,18 @@ class Evaluator:
     def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
         mesh = self._program.mesh
         return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
+
+    def fit(self, parameters: jax.Array, limit: int | None, free: int) -> int | None:
+        """The limit, or a lower one, under which batches of the largest shapes fit `free` bytes of a device; see `outputs`."""
+        batches = {sentences.shape: (tokens, sentences) for _, (tokens, sentences) in self._batches}
+        for tokens, sentences in (batches[shape] for shape in largest(batches)):
+            limit = limit_that_fits(
+                lambda limit: self._at_once(len(parameters), limit, sentences),
+                lambda side_by_side: self._program.compiled((side_by_side,), (parameters, tokens, sentences, self._vectors)),
+                limit,
+                free,
+            )
+        return limit
 
     def outputs(self, parameters: jax.Array, limit: int | None = None) -> np.ndarray:
         """What every replica answers.

@@ -11,10 +11,10 @@ import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
-from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.layers.words import WordTable
-from jaxmatch.training import hyperparameters
+from jaxmatch.training import hyperparameters, room
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
@@ -139,7 +139,29 @@ class Lockstep:
     @property
     def at_once(self) -> int:
         """How many replicas a device computes side by side in a turn of a step."""
-        return at_once(len(self.slots) // self._mesh.size, self._most_at_once, self.limit)
+        return self._at_once(self.limit)
+
+    def _at_once(self, limit: int | None) -> int:
+        return at_once(len(self.slots) // self._mesh.size, self._most_at_once, limit)
+
+    def fit(self, state: ReplicaState) -> None:
+        """Lowers `limit` where a step of the largest shapes does not fit what the devices have free.
+
+        The programs compiled for this are those that train. Where nobody tells what is free, as on a CPU, nothing is done.
+
+        Arguments:
+          state: of all slots.
+        """
+        free = room.free_bytes(jax.block_until_ready(state).step.devices())
+        if free is None:
+            return
+        epoch = self.epoch(0)
+        buckets = {(rows, self.buckets[bucket]): bucket for bucket, rows in self.batches.batch_rows.items()}
+        for shape in largest(buckets):
+            call = functools.partial(self._call, state, epoch, buckets[shape], 0)
+            self.limit = room.limit_that_fits(
+                self._at_once, lambda side_by_side: self.programs.train.compiled(*call(side_by_side)), self.limit, free
+            )
 
     @property
     def compile_seconds(self) -> float:
@@ -187,13 +209,15 @@ class Lockstep:
 
     def step(self, state: ReplicaState, epoch: Epoch, index: int) -> ReplicaState:
         """One step of every slot; `state` is used up."""
-        bucket, batch = (int(number) for number in epoch.sequence[index])
+        static, arrays = self._call(state, epoch, *epoch.sequence[index].tolist(), self.at_once)
+        return self.programs.train(static, *arrays)
+
+    def _call(self, state: ReplicaState, epoch: Epoch, bucket: int, batch: int, side_by_side: int) -> tuple[tuple, tuple]:
+        """What the training program is given for a step: static arguments and arrays."""
         seeds, settings, active = self._arguments()
-        static = (self.buckets[bucket], self.at_once)
         order, weights = epoch.batches[bucket]
-        return self.programs.train(
-            static, state, settings, seeds, active, order, weights, np.int32(batch), self._split, self.vectors
-        )
+        arrays = state, settings, seeds, active, order, weights, np.int32(batch), self._split, self.vectors
+        return (self.buckets[bucket], side_by_side), arrays
 
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
         """Seeds, hyperparameters and active marks of the slots, on the devices; placed anew only when they change."""

@@ -16,6 +16,9 @@ class Listener:
     def resumed(self, done: int, total: int) -> None:
         """Training goes on from a checkpoint, `done` steps in."""
 
+    def fitted(self, part: str, at_once: int) -> None:
+        """The devices have memory for `at_once` replicas side by side in "training" or "evaluation", not for all."""
+
     def ran_out(self, part: str, at_once: int) -> None:
         """The devices' memory ran out in "training" or "evaluation", which goes on with `at_once` replicas at most side by side."""
 

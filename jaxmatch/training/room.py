@@ -1,8 +1,12 @@
-"""Where a device's memory ends: telling that it ran out, and going on with fewer replicas side by side."""
+"""How many replicas side by side fit a device: as compiled programs tell, and fewer where memory runs out all the same."""
 
 import dataclasses
+from collections.abc import Callable, Iterable
 
 import jax
+
+# Of what an allocator grants; the rest is for what it cannot use between arrays, and for data that come and go.
+SHARE_TO_USE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,3 +31,50 @@ class RanOut:
 def ran_out(error: Exception) -> bool:
     """Whether an error says that a device has too little memory for a program, when that is compiled or when it runs."""
     return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+
+
+def free_bytes(devices: Iterable[jax.Device]) -> int | None:
+    """What a program may take on each of some devices beside the arrays there; None where nobody tells, as of a CPU."""
+    told = [device.memory_stats() or {} for device in devices]
+    if any("bytes_limit" not in each for each in told):
+        return None
+    return min(int(SHARE_TO_USE * each["bytes_limit"]) - each.get("bytes_in_use", 0) for each in told)
+
+
+def bytes_beside_arguments(program: jax.stages.Compiled) -> int | None:
+    """What a compiled program takes on each device beside its arguments, by its own account; None without one."""
+    told = program.memory_analysis()
+    if told is None:
+        return None
+    return told.temp_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
+
+
+def limit_that_fits(
+    at_once: Callable[[int | None], int], compiled: Callable[[int], jax.stages.Compiled], limit: int | None, free: int
+) -> int | None:
+    """How many replicas side by side a device has memory for.
+
+    The program for all is compiled first; where it takes too much, that for as many fewer. Seldom more than three are compiled, and
+    the last is the one to run.
+
+    Arguments:
+      at_once: how many are computed side by side under a limit (replicas.py).
+      compiled: the program that computes so many side by side.
+      limit: what is known already.
+      free: bytes that the program may take.
+
+    Returns:
+      The limit under which it fits, or 1.
+    """
+    while (side_by_side := at_once(limit)) > 1:
+        try:
+            needed = bytes_beside_arguments(compiled(side_by_side))
+        except jax.errors.JaxRuntimeError as error:  # a TPU's compiler refuses what does not fit
+            if not ran_out(error):
+                raise
+            limit = side_by_side // 2
+            continue
+        if needed is None or needed <= free:
+            return limit
+        limit = max(1, min(side_by_side - 1, side_by_side * free // needed))
+    return limit

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
+from jaxmatch.training import room
 from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, mean_loss
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.scores import score
@@ -67,7 +68,10 @@ class Scorer:
         Returns:
           `<float32>[replica, pairs, outputs]`.
         """
-        evaluator = self.evaluator(split)
+        new, evaluator = split not in self._evaluators, self.evaluator(split)
+        free = room.free_bytes(parameters.devices()) if new else None
+        if free is not None:
+            self.limit = evaluator.fit(parameters, self.limit, free)
         start, compiled = time.perf_counter(), self._lockstep.compile_seconds
         self.at_once = evaluator.at_once(len(parameters), self.limit)
         outputs = evaluator.outputs(parameters, self.limit)
