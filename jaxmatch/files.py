@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from jaxmatch.plain_file import check_plain_file
+
 try:
     import fcntl
 except ImportError:  # Windows: nothing is locked, so nothing counts as abandoned
@@ -202,9 +204,11 @@ def read_json(path: str | os.PathLike) -> Any:
     """The value in a JSON file.
 
     Raises:
+      InputError: it is a folder, a pipe, a socket or a device.
       OSError: the file cannot be read.
       ValueError: it is no JSON in UTF-8, or none that Python can hold.
     """
+    check_plain_file(path, remedy="remove it, or put the file back that was here")
     try:
         # Of bytes, `json.loads` would take other encodings too, and halves of characters.
         return json.loads(Path(path).read_bytes().decode())

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxmatch import files
+from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, open_atomically, remove_abandoned, write_atomically
 
 
@@ -232,3 +233,9 @@ def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypa
             (folder / "text").write_text(text)
     assert (tmp_path / "it" / "text").read_text() == "new"
     assert os.listdir(tmp_path) == ["it"]
+
+
+def test_json_is_read_from_plain_files_alone(tmp_path):
+    os.mkfifo(tmp_path / "notes.json")  # to read it would wait for somebody who writes
+    with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
+        files.read_json(tmp_path / "notes.json")

@@ -1,5 +1,6 @@
 """A saved model answers as the one in memory did, wherever it is moved, and a damaged one is refused."""
 
+import copy
 import json
 import os
 import pickle
@@ -42,6 +43,12 @@ def model(run):
 def own_run(run, tmp_path):
     """A copy that a test may damage."""
     return shutil.copytree(run, tmp_path / "copy")
+
+
+def test_a_model_that_has_answered_can_be_pickled_and_copied(model):
+    before = model.predict([("a", "b c")])
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert other.predict([("a", "b c")]) == before
 
 
 def test_saved_model_gives_the_logits_of_the_one_in_memory(model):

@@ -43,6 +43,10 @@ class BoundModel:
         if self.characters is not None:
             object.__setattr__(self, "characters", jnp.asarray(self.characters))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: compiled programs are made again where they are wanted."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
     @property
     def words(self) -> jax.Array | WordTable:
         """What the module is given as word vectors."""

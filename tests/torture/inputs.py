@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import reader_formats
+import small_sweep
 
 from jaxmatch.errors import InputError
 from torture import judge
@@ -253,7 +254,7 @@ def attacks(bench: Bench) -> list[Attack]:
     )  # fmt: skip
     files["timing"] = (_timing, lambda folder: ["table", str(folder / "workdir")], (json_replaced, truncated, not_utf8), 20)
     files["sweep file"] = (
-        _copies(bench, "small.py"), lambda folder: ["sweep", str(folder / "files" / "small.py"), "--workdir", str(folder / "workdir"), "--dry-run"],
+        _copies(bench, "small.py"), lambda folder: [*small_sweep.command(folder / "files", folder / "workdir"), "--dry-run"],
         (truncated, flipped, binary), 15,
     )  # fmt: skip
     for name, (write, words, kinds, count) in files.items():
@@ -263,7 +264,9 @@ def attacks(bench: Bench) -> list[Attack]:
         for kind in PLACES:
             # A run without a record is one that has not ended yet; a table tells how many have.
             absent = kind in ("missing", "a loop of links") and name.startswith(("own", "record", "sweep.json", "timing"))
-            if not absent:
+            # Pairs may come from a pipe, for which a command waits as any program does; JSON lines may be none.
+            sound = (name, kind) in (("pairs tsv", "a pipe"), ("pairs jsonl", "a pipe"), ("pairs jsonl", "empty"))
+            if not absent and not sound:
                 add(f"{name}/{kind}", _file(write, words, None, _names, kind))
     for setting in SETTINGS:
         for value in VALUES:
