@@ -13,6 +13,7 @@ from typing import IO, Any
 from jaxmatch import __version__
 from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune
 from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
 from jaxmatch.errors import InputError
 from jaxmatch.files import naming
@@ -172,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command() -> int:
     """`jaxmatch` as a process of its own."""
     start_again_with_huge_pages()
+    raise_lost_interrupts()
     # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training. From
     # Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):
