@@ -116,7 +116,7 @@ class Watcher(Display):
 
     def cohort(self, folder, runs):
         self.trained.append(folder.runs)
-        super().cohort(folder, runs)
+        return super().cohort(folder, runs)
 
 
 def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher]:

@@ -1,6 +1,7 @@
 """Launchers, from a file to the table: the plan, what is trained, what the folder says afterwards."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -13,7 +14,7 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import execution, launch
+from jaxmatch.experiments import display, execution, launch
 from jaxmatch.experiments.configuration import default_config
 from jaxmatch.experiments.display import duration_text, plan_text
 from jaxmatch.experiments.plan import make_plan
@@ -72,6 +73,23 @@ def test_the_plan_counts_programs_and_cohorts(files):
         "hidden_size=8", "learning_rate=1e+30 hidden_size=8", "hidden_size=12", "learning_rate=1e+30 hidden_size=12",
     ]  # fmt: skip
     assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
+
+
+def test_the_time_counts_what_the_devices_compute(files, monkeypatch):
+    plan = planned(files, seeds=5, overrides={"execution.maximum_replicas": "5"})
+    first, _ = plan.cohorts
+    monkeypatch.setattr(display, "_multiplications_a_second", lambda: first.multiplications / display.SHARE_OF_PEAK / 100)
+
+    def seconds(**changes):
+        changed = [dataclasses.replace(cohort, **changes) for cohort in plan.cohorts]
+        text = plan_text(dataclasses.replace(plan, cohorts=tuple(changed)), set())
+        return re.search("estimated training time: (.* min)", text)[1]
+
+    assert seconds(there_are=1) == "17 min"  # 100 s a run
+    assert seconds(there_are=1, limit=4) == "20 min"  # two turns of three
+    assert seconds(there_are=2) == "10 min"  # three on a device, of which one is a filler
+    assert seconds(there_are=4) == "7 min"  # on three devices, so that one cohort waits for the other
+    assert seconds(there_are=10) == "2 min"  # beside each other
 
 
 def test_the_plan_counts_only_what_is_missing(files):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxmatch.data.buckets import largest
-from jaxmatch.experiments.plan import tokens_scored
+from jaxmatch.experiments.memory import Needs
+from jaxmatch.experiments.plan import PlannedCohort, tokens_scored
 
 SIZES = st.integers(1, 12)
 
@@ -31,6 +32,25 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
     assert set(kept) <= set(shapes)
     assert all(any(covers(one, shape) for one in kept) for shape in shapes)
     assert not any(covers(one, other) for one in kept for other in kept if one is not other)
+
+
+@pytest.mark.parametrize(
+    ("runs", "there_are", "limit", "most", "devices", "computed"),
+    [
+        (10, 1, None, None, 1, 10),
+        (10, 1, 4, None, 1, 12),  # three turns of four
+        (7, 1, 6, None, 1, 8),
+        (10, 1, None, 4, 1, 10),  # as on a CPU: five turns of two
+        (3, 8, None, None, 3, 1),
+        (10, 8, None, None, 5, 2),
+        (11, 8, None, None, 6, 2),  # one fills
+    ],
+)
+def test_a_cohort_costs_what_its_devices_compute(runs, there_are, limit, most, devices, computed):
+    needs = Needs(step=100, parameters=1, most=most)
+    cohort = PlannedCohort("signature", (None,) * runs, None, 1, 1, 1, needs, 10.0, there_are, limit)
+    assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
+    assert cohort.replica_bytes == needs.of(-(-runs // devices)) // -(-runs // devices)
 
 
 @pytest.mark.parametrize(

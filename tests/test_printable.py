@@ -73,7 +73,7 @@ def test_pages_escape_them_too():
 def test_progress_and_printed_lines_escape_them(capsys):
     written = io.StringIO()
     display = Display(Console(file=written, width=200))
-    display._say(EVIL + "\n[red]")
+    display.say(EVIL + "\n[red]")
     display.show(f"{EVIL}\nsecond")
     assert written.getvalue() == f"{SHOWN}\\n[red]\n{SHOWN}\nsecond\n"
     show(EVIL)

@@ -162,7 +162,11 @@ class StopAt(small_sweep.Watcher):
     def __init__(self, method, count):
         super().__init__()
         self._left = count
-        before = getattr(self, method)
+        self._method = method
+        self._stop_in(self)
+
+    def _stop_in(self, shown):
+        before = getattr(shown, self._method, None)
 
         def call(*arguments):
             self._left -= 1
@@ -170,15 +174,20 @@ class StopAt(small_sweep.Watcher):
                 raise Stop
             return before(*arguments)
 
-        setattr(self, method, call)
+        if before:
+            setattr(shown, self._method, call)
+
+    def cohort(self, folder, runs):
+        shown = super().cohort(folder, runs)
+        self._stop_in(shown)
+        return shown
 
 
 @pytest.mark.parametrize(
     ("method", "count"),
     # While training before a rung and behind it, with one cohort at the rung, with both, when it is decided, when one is over.
     [
-        ("evaluated", 1), ("cohort_paused", 1), ("cohort_paused", 2), ("rung", 1), ("evaluated", 4), ("rung", 2),
-        ("cohort_done", 1),
+        ("evaluated", 1), ("paused", 1), ("paused", 2), ("rung", 1), ("evaluated", 4), ("rung", 2), ("done", 1),
     ],  # fmt: skip
 )
 def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method, count):

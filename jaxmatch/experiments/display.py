@@ -1,8 +1,10 @@
 """What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
 
+import dataclasses
 import functools
 import math
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from jaxmatch.experiments.plan import Plan
+from jaxmatch.experiments.side_by_side import Job, lasting
 from jaxmatch.experiments.sweep import Run
 from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.printable import printable
@@ -95,13 +98,13 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         )
     if jax.default_backend() != "cpu":
         lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
-    work = sum(cohort.multiplications * len(cohort.runs) for cohort in cohorts)
-    seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK * jax.device_count())
+    work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
+    seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK)
     lines.append(f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before")
     return "\n".join(lines)
 
 
-class Display(Listener):
+class Display:
     """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
 
     Arguments:
@@ -115,8 +118,8 @@ class Display(Listener):
         )
         self._bar: Progress | None = None
         # Work is counted in multiplications; what this process did of it gives the speed.
-        self._done_work = self._cohort_work = self._here_work = self._reached = 0.0
-        self._label, self._said_waiting, self._again = "", False, False
+        self._done_work = self._here_work = 0.0
+        self._said_waiting, self._lock = False, threading.RLock()
 
     def show(self, text: str) -> None:
         """Prints lines; control characters in them, of labels or file names, are escaped."""
@@ -133,7 +136,7 @@ class Display(Listener):
         """
         self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
         self._plan, self._numbers, self._paused = plan, {}, set()
-        missing = [cohort for name, (_, cohort) in plan.runs.items() if name not in finished]
+        missing = plan.missing(finished)
         if not missing:
             return
         self._bar = Progress(
@@ -146,70 +149,44 @@ class Display(Listener):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self._total_work = share * sum(cohort.multiplications for cohort in missing)
+        self._total_work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
         self._began = self._line_at = time.monotonic()
         self._task = self._bar.add_task("training", total=self._total_work)
         self._bar.start()
 
-    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> None:
-        """A cohort begins."""
+    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> "CohortDisplay":
+        """A cohort begins; what tells how it goes."""
         number = self._numbers.setdefault(folder.name, len(self._numbers) + 1)
-        planned = self._plan.runs[folder.runs[0]][1]
-        self._label = f"cohort {number} ({_shared(runs)})"
-        self._cohort_work, self._reached = planned.multiplications * len(runs), 0.0
-        self._again = folder.name in self._paused
-        self._say(f"{self._label}: {_count(len(runs), 'run')}, compiling")
+        planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
+        label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
+        self.say(f"{label}: {_count(len(runs), 'run')}, compiling")
+        return CohortDisplay(self, folder.name, label, planned.device_work * planned.devices, paused)
 
-    def stepped(self, done: int, total: int) -> None:
-        advance = (done / total - self._reached) * self._cohort_work
-        self._here_work += advance
-        self._done_work += advance
-        self._reached = done / total
-        if not self._bar:
-            return
-        self._bar.update(self._task, completed=self._done_work, description=printable(self._label))
-        now = time.monotonic()
-        if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
-            to_go = max(0.0, self._total_work - self._done_work)
-            left = duration_text((now - self._began) * to_go / self._here_work)
-            self._say(f"{self._label}: {done:,} of {total:,} steps, about {left} left for the whole sweep")
-            self._line_at = now
+    def advance(self, work: float, *, here: bool, label: str = "", steps: str = "") -> None:
+        """Some work is behind a cohort.
 
-    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
-        if scores:
-            defined = [value for value in scores if not math.isnan(value)] or scores
-            best = max(defined) if HIGHER_IS_BETTER[score] else min(defined)
-            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
-            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
-            self._say(f"{self._label}: epoch {epoch}, {samples:,} pairs: dev {score} {told}")
+        Arguments:
+          work: in multiplications.
+          here: whether this process has just done it, which tells how fast it is.
+          label: of the cohort, for the bar.
+          steps: how far it is, for a line.
+        """
+        with self._lock:
+            self._done_work += work
+            self._here_work += work if here else 0.0
+            if not self._bar or not here:
+                return
+            self._bar.update(self._task, completed=self._done_work, description=printable(label))
+            now = time.monotonic()
+            if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
+                to_go = max(0.0, self._total_work - self._done_work)
+                left = duration_text((now - self._began) * to_go / self._here_work)
+                self.say(f"{label}: {steps} steps, about {left} left for the whole sweep")
+                self._line_at = now
 
-    def resumed(self, done: int, total: int) -> None:
-        self._reached = done / total  # what was done before says nothing about the speed here
-        if not self._again:
-            self._done_work += self._reached * self._cohort_work
-        self._say(f"{self._label}: goes on from a checkpoint, {done:,} of {total:,} steps in")
-
-    def fitted(self, part: str, at_once: int) -> None:
-        self._say(f"{self._label}: memory holds {at_once} at once in {part}")
-
-    def ran_out(self, part: str, at_once: int) -> None:
-        self._say(f"{self._label}: memory ran out in {part}, which goes on with {at_once} at once")
-
-    def cohort_done(self, folder: CohortFolder) -> None:
-        """A cohort's records are written."""
-        self._done_work += (1 - self._reached) * self._cohort_work
-        self._cohort_work = 0.0
-        self._say(f"{self._label}: done")
-
-    def cohort_failed(self, folder: CohortFolder, message: str) -> None:
-        """A cohort has failed; the others go on."""
-        self._cohort_work = 0.0
-        self._say(f"{self._label}: failed ({message})")
-
-    def cohort_paused(self, folder: CohortFolder) -> None:
-        """A cohort has come to a rung and waits there for the others."""
-        self._paused.add(folder.name)
-        self._say(f"{self._label}: at the rung")
+    def pause(self, name: str) -> None:
+        """A cohort waits at a rung; when it goes on, what it has done is not counted again."""
+        self._paused.add(name)
 
     def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
         """It is settled which settings go on.
@@ -223,7 +200,7 @@ class Display(Listener):
         """
         last = next((mean for mean in reversed(means[:go_on]) if mean is not None), None)
         spread = "" if last is None or means[0] is None else f" (mean {score} so far {means[0]:.4f} to {last:.4f})"
-        self._say(f"rung after epoch {epochs}: {go_on} of {settings} settings go on{spread}")
+        self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings go on{spread}")
 
     def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
         """Successive halving has come to its end; see `rungs.saving`."""
@@ -233,7 +210,7 @@ class Display(Listener):
             for part in ("lockstep_steps", "replica_steps")
         )
         seconds, compiling = saving["train_seconds"], saving["compile_seconds"]["made"]
-        self._say(
+        self.say(
             f"successive halving: {steps}; trained for {duration_text(seconds['made'])}, the whole grid would take about "
             f"{duration_text(seconds['whole'])}; compilation {duration_text(compiling)}"
         )
@@ -241,13 +218,13 @@ class Display(Listener):
     def waiting(self, cohorts: int) -> None:
         """Another launcher trains what is left."""
         if not self._said_waiting:
-            self._say(f"waiting for another launcher that trains {_count(cohorts, 'cohort')} of this folder")
+            self.say(f"waiting for another launcher that trains {_count(cohorts, 'cohort')} of this folder")
         self._said_waiting = True
 
     def best(self, record: Mapping[str, Any], folder: Path) -> None:
         """Everything is on record: which trained model to take."""
         score = record["dev"][record["selected_on"].removeprefix("dev.")]
-        self._say(f"best on dev: {folder} ({record['selected_on']} {score:.4f}, seed {record['seed']})")
+        self.say(f"best on dev: {folder} ({record['selected_on']} {score:.4f}, seed {record['seed']})")
 
     def end(self) -> None:
         """Everything is trained."""
@@ -255,5 +232,63 @@ class Display(Listener):
             self._bar.stop()
             self._bar = None
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Prints a line."""
         self.show(printable(line))
+
+
+class CohortDisplay(Listener):
+    """What is shown of a cohort in training.
+
+    Arguments:
+      display: of the whole sweep.
+      name: of the cohort's folder.
+      label: what it is called.
+      work: multiplications that it takes.
+      again: whether this process trained it before, up to a rung.
+    """
+
+    def __init__(self, display: Display, name: str, label: str, work: float, again: bool):
+        self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
+        self._reached = 0.0
+
+    def stepped(self, done: int, total: int) -> None:
+        advance, self._reached = (done / total - self._reached) * self._work, done / total
+        self._display.advance(advance, here=True, label=self._label, steps=f"{done:,} of {total:,}")
+
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+        if scores:
+            defined = [value for value in scores if not math.isnan(value)] or scores
+            best = max(defined) if HIGHER_IS_BETTER[score] else min(defined)
+            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
+            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {told}")
+
+    def resumed(self, done: int, total: int) -> None:
+        advance, self._reached = (done / total - self._reached) * self._work, done / total
+        if not self._again:
+            self._display.advance(advance, here=False)  # what was done before says nothing about the speed here
+        self._say(f"goes on from a checkpoint, {done:,} of {total:,} steps in")
+
+    def fitted(self, part: str, at_once: int) -> None:
+        self._say(f"memory holds {at_once} at once in {part}")
+
+    def ran_out(self, part: str, at_once: int) -> None:
+        self._say(f"memory ran out in {part}, which goes on with {at_once} at once")
+
+    def done(self) -> None:
+        """Its records are written."""
+        self._display.advance((1 - self._reached) * self._work, here=False)
+        self._say("done")
+
+    def failed(self, message: str) -> None:
+        """It has failed; the others go on."""
+        self._say(f"failed ({message})")
+
+    def paused(self) -> None:
+        """It has come to a rung and waits there for the others."""
+        self._display.pause(self._name)
+        self._say("at the rung")
+
+    def _say(self, line: str) -> None:
+        self._display.say(f"{self._label}: {line}")

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import math
+import threading
 import time
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -20,10 +21,13 @@ from jaxmatch.experiments.display import Display
 from jaxmatch.experiments.failures import FailedCohorts, mark_failed, of_the_machine
 from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import make_record, placed, read_record
+from jaxmatch.experiments.side_by_side import Job, Stopped, run_jobs
 from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_end
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
+from jaxmatch.training.progress import Listener
+from jaxmatch.training.replicas import devices_filled
 from jaxmatch.training.room import ran_out
 
 SECONDS_BETWEEN_TRIES = 1.0
@@ -99,7 +103,8 @@ def execute_stage(
 ) -> None:
     """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`.
 
-    A cohort that fails is marked, and the others go on. What failed before is tried again, once.
+    A cohort takes the devices that it fills; on the others the next ones are trained beside it. One that fails is marked, and the
+    others go on. What failed before is tried again, once.
 
     Raises:
       FailedCohorts: some failed, here or in another launcher; the others have come as far as the stage goes.
@@ -114,48 +119,83 @@ def execute_stage(
         """Whether it has failed since this began, whoever trained it."""
         return folder.failure() not in (None, before.get(folder.name))
 
+    def job(folder: CohortFolder) -> Job:
+        runs = tuple(plan.runs[name][0] for name in folder.runs)
+        lasts = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
+
+        def train(taken: tuple[jax.Device, ...], stop: threading.Event) -> bool:
+            """Trains it unless somebody else does or has; whether it did."""
+            try:
+                with folder.lock().acquire(blocking=False):
+                    # Somebody may have finished it, or taken it away, since it was claimed.
+                    there = (folder.path / "cohort.json").exists()
+                    if there and not stage.reached(folder) and not failed(folder):
+                        _try(plan, folder, workdir, display, stage, taken, stop)
+                        return True
+            except Timeout:
+                pass
+            return False
+
+        return Job(devices_filled(len(folder.runs), len(devices)), lasts, train)
+
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
         if all(map(failed, claimed)):
             raise FailedCohorts(claimed, len(wanted))
-        trained = False
-        for folder in claimed:
-            try:
-                with folder.lock().acquire(blocking=False):
-                    # Somebody may have finished it, or taken it away, since it was claimed; or stopped at one that holds
-                    # runs which are not planned here, and which the next claim abandons.
-                    there = (folder.path / "cohort.json").exists()
-                    if there and not stage.reached(folder) and not failed(folder) and wanted.issuperset(folder.runs):
-                        _try(plan, folder, workdir, display, stage, devices)
-                        trained = True
-            except Timeout:
-                continue
+        # Somebody may have stopped at one that holds runs which are not planned here, and which the next claim abandons.
+        trained = any(run_jobs([job(folder) for folder in claimed if wanted.issuperset(folder.runs)], devices))
         left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
         if not trained and left:
             display.waiting(len(left))
             time.sleep(SECONDS_BETWEEN_TRIES)
 
 
+class _Stoppable:
+    """A listener that ends training when an event says so."""
+
+    def __init__(self, listener: Listener, stop: threading.Event):
+        self._listener, self._stop = listener, stop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listener, name)
+
+    def stepped(self, done: int, total: int) -> None:
+        if self._stop.is_set():
+            raise Stopped
+        self._listener.stepped(done, total)
+
+
 def _try(
-    plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display, stage: Stage, devices: tuple[jax.Device, ...]
+    plan: Plan,
+    folder: CohortFolder,
+    workdir: Workdir,
+    display: Display,
+    stage: Stage,
+    devices: tuple[jax.Device, ...],
+    stop: threading.Event,
 ) -> None:
     """Trains a cohort, and marks it if that fails."""
     folder.error.unlink(missing_ok=True)
+    runs = [plan.runs[name][0] for name in folder.runs if name not in stage.dropped]
+    shown = display.cohort(folder, runs or [plan.runs[name][0] for name in folder.runs])
     try:
-        _train(plan, folder, workdir, display, stage, devices)
+        if _train(plan, folder, workdir, _Stoppable(shown, stop), stage, devices):
+            shown.done()
+        else:
+            shown.paused()
     except Exception as error:  # whatever it is, other cohorts need not meet it
         if of_the_machine(error):
             raise
-        display.cohort_failed(folder, mark_failed(folder, error))
+        shown.failed(mark_failed(folder, error))
 
 
 def _train(
-    plan: Plan, folder: CohortFolder, workdir: Workdir, display: Display, stage: Stage, devices: tuple[jax.Device, ...]
-) -> None:
+    plan: Plan, folder: CohortFolder, workdir: Workdir, listener: Listener, stage: Stage, devices: tuple[jax.Device, ...]
+) -> bool:
+    """Trains a cohort as far as the stage goes; whether it has its records."""
     planned = plan.runs
     runs = [planned[name][0] for name in folder.runs]
     data = planned[folder.runs[0]][1].data
     config = runs[0].config
-    display.cohort(folder, [run for run, name in zip(runs, folder.runs, strict=True) if name not in stage.dropped] or runs)
     dropped: dict[int, list[int]] = {}
     for position, name in enumerate(folder.runs):
         if name in stage.dropped:
@@ -171,7 +211,7 @@ def _train(
             optimizer=[run.config.optimizer.to_dict() for run in runs],
             devices=devices,
         )
-        results = cohort.train(checkpoints, display, until=stage.until, dropped=dropped)
+        results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not isinstance(error, MemoryError) and not ran_out(error):
             raise
@@ -184,8 +224,7 @@ def _train(
         checkpoints.close()
     if results is None:
         _note_pause(folder.rung(stage.until), folder, cohort)
-        display.cohort_paused(folder)
-        return
+        return False
     vectors = _shared_vectors(workdir, data)
     workdir.clear_remains(folder.runs)
     for run, result in zip(runs, results, strict=True):
@@ -208,7 +247,7 @@ def _train(
                 _save_model(run_folder / "model", run, data, result, vectors)
             write_json(run_folder / "record.json", plain(record))
     folder.mark_done()
-    display.cohort_done(folder)
+    return True
 
 
 def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:

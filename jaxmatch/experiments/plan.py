@@ -22,6 +22,7 @@ from jaxmatch.experiments.workdir import pack
 from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.lockstep import outputs_of
+from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.scores import score, score_names
 
 
@@ -36,8 +37,10 @@ class PlannedCohort:
       buckets: shapes the program is compiled for.
       steps_per_epoch: steps that visit every pair once.
       steps: steps of a run that is not stopped early.
-      replica_bytes: estimated memory of one run, its share of the cohort's.
+      needs: estimated memory of its runs.
       multiplications: estimated multiply-adds of one run, training and scoring, for an estimate of time.
+      there_are: devices; it takes those that it fills.
+      limit: replicas side by side that one of them has memory for by the estimate; None: all.
     """
 
     signature: str
@@ -46,8 +49,30 @@ class PlannedCohort:
     buckets: int
     steps_per_epoch: int
     steps: int
-    replica_bytes: int
+    needs: memory.Needs
     multiplications: float
+    there_are: int
+    limit: int | None
+
+    @property
+    def devices(self) -> int:
+        """How many devices its runs are spread over."""
+        return devices_filled(len(self.runs), self.there_are)
+
+    @property
+    def replica_bytes(self) -> int:
+        """Estimated memory of one run, its share of the cohort's."""
+        return self.needs.of(self._on_a_device) // self._on_a_device
+
+    @property
+    def device_work(self) -> float:
+        """Multiply-adds of each of its devices, on which every turn costs as much as all the replicas side by side."""
+        side_by_side = at_once(self._on_a_device, self.needs.most, self.limit)
+        return self.multiplications * turns(self._on_a_device, side_by_side) * side_by_side
+
+    @property
+    def _on_a_device(self) -> int:
+        return math.ceil(len(self.runs) / self.devices)
 
     def names(self) -> tuple[str, ...]:
         """The identities of its runs."""
@@ -134,7 +159,9 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
             f"{shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f}",
             remedy="cut long texts: --config.data.maximum_length=N",
         )
-    fit = config.execution.maximum_replicas or needs.that_fit(devices, shared)
+    that_fit = needs.that_fit(devices, shared)
+    fit = config.execution.maximum_replicas or that_fit
+    limit = that_fit // len(devices) if needs.most is None else None
     parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
     # For every token and parameter one forward, and in training two products of the same size backward.
@@ -142,9 +169,8 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     cohorts = []
     for start in range(0, len(runs), fit):
         chosen = tuple(runs[start : start + fit])
-        on_a_device = math.ceil(len(chosen) / len(devices))
-        share = needs.of(on_a_device) // on_a_device
-        cohorts.append(PlannedCohort(signature, chosen, data, len(batches.batch_rows), batches.steps_per_epoch, steps, share, work))
+        steps_of = len(batches.batch_rows), batches.steps_per_epoch, steps
+        cohorts.append(PlannedCohort(signature, chosen, data, *steps_of, needs, work, len(devices), limit))
     return cohorts
 
 

@@ -21,6 +21,7 @@ from jaxmatch.experiments.plan import Plan
 from jaxmatch.experiments.records import read_record
 from jaxmatch.experiments.workdir import CohortFolder, Workdir
 from jaxmatch.files import read_json, write_json
+from jaxmatch.training.replicas import devices_filled
 
 
 def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
@@ -99,11 +100,11 @@ def saving(plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Map
     parts = ("lockstep_steps", "replica_steps", "train_seconds", "compile_seconds")
     made = {part: sum(each.get(part, 0) for each in times.values()) for part in parts}
     whole = dict.fromkeys(parts[:3], 0.0)
-    devices = jax.device_count()
     for folder in workdir.cohorts():
         if folder.name not in times or not plan.runs.keys() >= set(folder.runs):
             continue
-        steps = plan.runs[folder.runs[0]][1].steps
+        planned = plan.runs[folder.runs[0]][1]
+        steps, devices = planned.steps, devices_filled(len(folder.runs), planned.there_are)
         whole["lockstep_steps"] += steps
         whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
         begun = _paused(folder, halving.rungs[0])

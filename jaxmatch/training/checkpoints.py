@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,23 +59,28 @@ def _hindered(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
 
 
+# Of the threads that train cohorts beside each other: what `_quiet` changes is the whole process's.
+_ONE_AT_A_TIME = threading.Lock()
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps Orbax from printing the tracebacks of its threads: whatever went wrong is raised as well."""
-    logger, hook = logging.getLogger("absl"), sys.unraisablehook
+    with _ONE_AT_A_TIME:
+        logger, hook = logging.getLogger("absl"), sys.unraisablehook
 
-    def without_late_callbacks(unraisable: Any) -> None:
-        # A thread of TensorStore tells a loop that is gone how its write ended.
-        if "Event loop is closed" not in str(unraisable.exc_value):
-            hook(unraisable)
+        def without_late_callbacks(unraisable: Any) -> None:
+            # A thread of TensorStore tells a loop that is gone how its write ended.
+            if "Event loop is closed" not in str(unraisable.exc_value):
+                hook(unraisable)
 
-    before, logger.disabled = logger.disabled, True
-    sys.unraisablehook = without_late_callbacks
-    try:
-        yield
-        sys.unraisablehook = hook  # after an error it stays: a thread may be late
-    finally:
-        logger.disabled = before
+        before, logger.disabled = logger.disabled, True
+        sys.unraisablehook = without_late_callbacks
+        try:
+            yield
+            sys.unraisablehook = hook  # after an error it stays: a thread may be late
+        finally:
+            logger.disabled = before
 
 
 def _plain(checkpoint: Path) -> bool:

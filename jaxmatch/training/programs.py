@@ -8,6 +8,7 @@ keep all that a long sweep compiles, what was used longest ago goes.
 import functools
 import itertools
 import logging
+import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable
@@ -21,6 +22,8 @@ from jaxmatch import memory_mappings
 REPLICA = "replica"
 _clock = itertools.count()
 _alive: weakref.WeakSet["Program"] = weakref.WeakSet()
+# What is kept of all programs is changed by one thread at a time; they compile side by side.
+_bookkeeping = threading.Lock()
 
 
 def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
@@ -66,20 +69,23 @@ class Program:
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self._used: dict[Hashable, int] = {}
         self.compilations, self.compile_seconds = 0, 0.0
-        _alive.add(self)
+        with _bookkeeping:
+            _alive.add(self)
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
         """The executable for these arguments; compiles it when it is new."""
         key = (static, tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays)))
-        if key not in self.executables:
+        executable = self.executables.get(key)
+        if executable is None:
             start = time.perf_counter()
             if memory_mappings.scarce():
                 _forget_some()
-            self.executables[key] = self._jitted(static).lower(*arrays).compile(self._compiler_options)
+            executable = self._jitted(static).lower(*arrays).compile(self._compiler_options)
             self.compilations += 1
             self.compile_seconds += time.perf_counter() - start
-        self._used[key] = next(_clock)
-        return self.executables[key]
+        with _bookkeeping:
+            self.executables[key], self._used[key] = executable, next(_clock)
+        return executable
 
     def __call__(self, static: tuple, *arrays: Any) -> Any:
         return self.compiled(static, arrays)(*arrays)
@@ -100,11 +106,12 @@ class Program:
 def _forget_some() -> None:
     """Gives up the quarter of all executables that was used longest ago. What is wanted again is compiled again, or loaded."""
     _tell_once()
-    by_use = sorted(
-        ((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0]
-    )
-    for _, program, key in by_use[: -(-len(by_use) // 4)]:
-        del program.executables[key], program._used[key]
+    with _bookkeeping:
+        by_use = sorted(
+            ((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0]
+        )
+        for _, program, key in by_use[: -(-len(by_use) // 4)]:
+            del program.executables[key], program._used[key]
 
 
 @functools.cache

@@ -27,8 +27,18 @@ def at_once(replicas: int, most: int | None, limit: int | None = None) -> int:
     if most is not None and replicas > most:
         side_by_side = max(count for count in range(1, most + 1) if replicas % count == 0)
     if limit is not None and side_by_side > limit:
-        side_by_side = -(-replicas // -(-replicas // limit))
+        side_by_side = -(-replicas // turns(replicas, limit))
     return side_by_side
+
+
+def turns(replicas: int, side_by_side: int) -> int:
+    """In how many turns some replicas are computed on one device, so many side by side."""
+    return -(-replicas // side_by_side)
+
+
+def devices_filled(replicas: int, devices: int) -> int:
+    """How many of some devices replicas fill: as few as leave none of them more replicas than if they were spread over all."""
+    return -(-replicas // -(-replicas // devices))
 
 
 def over_replicas(function: Callable, arguments: tuple, side_by_side: int) -> Any:
@@ -61,4 +71,4 @@ def _in_overlapping_turns(function: Callable, arguments: tuple, replicas: int, s
 
     shapes = jax.eval_shape(jax.vmap(function), *arguments)
     results = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-    return jax.lax.fori_loop(0, -(-replicas // side_by_side), turn, results)
+    return jax.lax.fori_loop(0, turns(replicas, side_by_side), turn, results)

@@ -25,7 +25,7 @@ MUTANTS = [
     (_EXECUTION, "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
     (_EXECUTION, "    folder.error.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
-    (_EXECUTION, "not failed(folder) and wanted.issuperset(folder.runs)", "not failed(folder)", ["tests/test_launch.py"]),
+    (_EXECUTION, "for folder in claimed if wanted.issuperset(folder.runs)]", "for folder in claimed]", ["tests/test_launch.py"]),
     (_EXECUTION, "np.array_equal(there, vectors)", "there.shape == vectors.shape", ["tests/test_failures.py"]),
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
     (_LAUNCH, "    folder.check()\n", "", ["tests/test_failures.py"]),

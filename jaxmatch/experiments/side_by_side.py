@@ -1,0 +1,88 @@
+"""Jobs beside each other, each in a thread of its own on devices of its own."""
+
+import concurrent.futures
+import dataclasses
+import heapq
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+
+# An interrupt may be raised anew by another thread (cli/interrupts.py), which does not end a wait.
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Stopped(BaseException):
+    """What ends a job that is told to stop. No `Exception`: nobody takes it for a failure of the job."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Something to do on some devices.
+
+    Attributes:
+      devices: how many it takes.
+      lasts: how long in proportion to the other jobs.
+      run: is given that many devices, and an event that says when to stop.
+    """
+
+    devices: int
+    lasts: float
+    run: Callable[[tuple[jax.Device, ...], threading.Event], Any] | None = None
+
+
+def lasting(jobs: Iterable[Job], devices: int) -> float:
+    """How long jobs last together, run as by `run_jobs` on so many devices."""
+    waiting = sorted(jobs, key=lambda job: -job.lasts)
+    running: list[tuple[float, int]] = []
+    now, free = 0.0, devices
+    while waiting or running:
+        for job in [job for job in waiting if job.devices <= free]:
+            if job.devices <= free:
+                heapq.heappush(running, (now + job.lasts, job.devices))
+                free -= job.devices
+                waiting.remove(job)
+        now, freed = heapq.heappop(running)
+        free += freed
+    return now
+
+
+def run_jobs(jobs: Sequence[Job], devices: Sequence[jax.Device]) -> list[Any]:
+    """Runs jobs on devices: the longest first, others beside it on what it leaves free.
+
+    Where no two of them have room, all run in this thread, in the order given.
+
+    Arguments:
+      jobs: none takes more devices than there are.
+      devices: to share.
+
+    Returns:
+      What each returned.
+
+    Raises:
+      BaseException: what the first job that failed has raised, or what interrupts this thread, as Ctrl-C does. All jobs that had
+        begun have stopped by then.
+    """
+    stop = threading.Event()
+    if sum(sorted(job.devices for job in jobs)[:2]) > len(devices) or len(jobs) < 2:
+        return [job.run(tuple(devices[: job.devices]), stop) for job in jobs]
+    free, returned = list(devices), [None] * len(jobs)
+    waiting = sorted(range(len(jobs)), key=lambda number: -jobs[number].lasts)
+    running: dict[concurrent.futures.Future, tuple[int, tuple[jax.Device, ...]]] = {}
+    with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
+        try:
+            while waiting or running:
+                for number in list(waiting):
+                    if jobs[number].devices <= len(free):
+                        taken, free = tuple(free[: jobs[number].devices]), free[jobs[number].devices :]
+                        running[threads.submit(jobs[number].run, taken, stop)] = number, taken
+                        waiting.remove(number)
+                done, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_LOOKS, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    number, taken = running.pop(future)
+                    free = sorted((*free, *taken), key=list(devices).index)
+                    returned[number] = future.result()
+        finally:
+            stop.set()
+    return returned

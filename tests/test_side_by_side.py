@@ -1,0 +1,172 @@
+"""Cohorts that do not fill the devices are trained beside each other, each on devices of its own."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from jaxmatch.experiments.side_by_side import Job, lasting, run_jobs
+from jaxmatch.training.replicas import devices_filled
+
+DEVICES = tuple("abcdefgh")
+
+
+def test_a_cohort_takes_the_devices_that_it_fills():
+    assert [devices_filled(runs, 8) for runs in (1, 3, 8, 9, 10, 16, 17, 24, 25)] == [1, 3, 8, 5, 5, 8, 6, 8, 7]
+    for devices in range(1, 9):
+        for runs in range(1, 40):
+            filled = devices_filled(runs, devices)
+            assert filled <= devices and -(-runs // filled) == -(-runs // devices)
+            assert filled == 1 or -(-runs // (filled - 1)) > -(-runs // devices)
+
+
+def test_jobs_with_room_overlap_on_devices_of_their_own():
+    meeting, begun = threading.Barrier(2, timeout=20), []
+
+    def run(devices, stop):
+        begun.append(devices)
+        meeting.wait()  # breaks unless two are there at a time
+        return devices
+
+    returned = run_jobs([Job(3, 1.0, run), Job(2, 2.0, run), Job(4, 4.0, run), Job(3, 3.0, run)], DEVICES)
+    assert [len(devices) for devices in returned] == [3, 2, 4, 3]
+    assert {frozenset(begun[0]), frozenset(begun[1])} == {frozenset("abcd"), frozenset("efg")}  # the longest come first
+    assert not set(begun[0]) & set(begun[1]) and not set(returned[0]) & set(returned[1])
+
+
+def test_where_there_is_room_for_one_all_run_in_this_thread_in_their_order():
+    def run(devices, stop):
+        return devices, threading.current_thread()
+
+    jobs = [Job(5, 1.0, run), Job(8, 2.0, run), Job(4, 3.0, run)]
+    assert run_jobs(jobs, DEVICES) == [(DEVICES[:size], threading.current_thread()) for size in (5, 8, 4)]
+    assert run_jobs(jobs[:1], DEVICES) == [(DEVICES[:5], threading.current_thread())]
+    assert run_jobs([], DEVICES) == []
+
+
+def test_what_one_raises_stops_the_others_and_is_raised():
+    stopped = []
+
+    def fail(devices, stop):
+        raise OSError(28, "No space left on device")
+
+    def last(devices, stop):
+        stopped.append(stop.wait(20))
+
+    with pytest.raises(OSError, match="No space left"):
+        run_jobs([Job(3, 1.0, last), Job(3, 1.0, fail), Job(3, 0.5, last)], DEVICES)
+    assert stopped == [True]  # what had not begun never does
+
+
+def test_how_long_jobs_last():
+    one, two, five = Job(1, 3.0), Job(2, 2.0), Job(5, 1.0)
+    assert lasting([], 8) == 0
+    assert lasting([one, two, five], 8) == 3
+    assert lasting([two, five, five], 8) == 2  # both fives have their turn beside the two
+    assert lasting([one, two, five], 5) == 4  # the five waits for both
+    assert lasting([one] * 5, 1) == 15 and lasting([one] * 5, 2) == 9
+
+
+# Devices are fixed when JAX starts, so this needs a process of its own.
+PROGRAM = """
+import os, pathlib, signal, sys, threading, time
+import jax
+import pytest
+import small_sweep
+from jaxmatch.experiments import execution
+from jaxmatch.experiments.failures import FailedCohorts
+from jaxmatch.training.cohort import Cohort
+
+assert len(jax.devices()) == 8
+folder = pathlib.Path(sys.argv[1])
+files = small_sweep.write_files(folder / "files")
+# Two cohorts of three runs.
+what = dict(seeds=3, grid_overrides={"optimizer.learning_rate": "0.01,0.003"}, overrides={"execution.maximum_replicas": "3"})
+
+def without_device(workdir):
+    found = small_sweep.lasting(workdir)
+    return {run: ({**record, "device": ""}, parameters) for run, (record, parameters) in found.items()}
+
+def launched(name, watcher=None):
+    watcher = watcher or small_sweep.Watcher()
+    overrides = small_sweep.overrides(files) | what["overrides"]
+    text = small_sweep.launch.sweep(files / "small.py", workdir=folder / name, display=watcher, **{**what, "overrides": overrides})
+    return text, watcher
+
+# Beside each other: the second begins before the first is done.
+table, watcher = launched("beside")
+lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
+assert ["compiling" in line for line in lines] == [True, True, False, False], lines
+assert all("cohort 1" in line or "cohort 2" in line for line in lines)
+records = small_sweep.records(folder / "beside")
+assert len(records) == 6 and {record["device"].split(" x ")[0] for record in records.values()} == {"3"}
+assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_steps"] for record in records.values())
+
+# One after the other, on three devices and on all: the same to the bit.
+with pytest.MonkeyPatch.context() as patch:
+    alone = threading.Event()
+    patch.setattr(execution, "run_jobs", lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
+    other, watcher = launched("in turn")
+    assert ["compiling" in line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")] == [True, False] * 2
+    assert other == table and small_sweep.lasting(folder / "in turn") == small_sweep.lasting(folder / "beside")
+    patch.setattr(execution, "devices_filled", lambda runs, devices: devices)
+    launched("on all")
+    assert without_device(folder / "on all") == without_device(folder / "beside")
+
+# Ctrl-C while both train: both go on from their checkpoints.
+class Interrupting(small_sweep.Watcher):
+    meeting = threading.Barrier(2, timeout=100)
+
+    def cohort(self, cohort, runs):
+        shown, calls = super().cohort(cohort, runs), []
+        before = shown.evaluated
+
+        def evaluated(*arguments):
+            before(*arguments)
+            calls.append(1)
+            if len(calls) == 2:  # the first is in a checkpoint
+                if self.meeting.wait() == 0:
+                    os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(2)
+
+        shown.evaluated = evaluated
+        return shown
+
+with pytest.raises(KeyboardInterrupt):
+    launched("interrupted", Interrupting())
+assert not (folder / "interrupted" / "runs").exists() and not list(folder.glob("interrupted/cohorts/*/error.json"))
+assert len({checkpoint.parent for checkpoint in folder.glob("interrupted/cohorts/*/checkpoints/*")}) == 2
+other, watcher = launched("interrupted")
+assert watcher.text.count("goes on from a checkpoint") == 2
+assert other == table and small_sweep.lasting(folder / "interrupted") == small_sweep.lasting(folder / "beside")
+
+# One fails: the other is trained, and the next launch trains what is missing.
+with pytest.MonkeyPatch.context() as patch:
+    real, left = Cohort.train, [1]
+    def train(*arguments, **options):
+        if left:
+            left.pop()
+            raise RuntimeError("no")
+        return real(*arguments, **options)
+    patch.setattr(Cohort, "train", train)
+    with pytest.raises(FailedCohorts, match="RuntimeError: no; 3 of 6 runs are missing"):
+        launched("failed")
+assert len(small_sweep.records(folder / "failed")) == 3
+other, watcher = launched("failed")
+assert len(watcher.trained) == 1 and small_sweep.lasting(folder / "failed") == small_sweep.lasting(folder / "beside")
+print("side by side")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("programs_kept")
+def test_two_cohorts_of_three_on_eight_devices(tmp_path):
+    folder = os.path.dirname(__file__)
+    path = os.pathsep.join([folder, os.path.dirname(folder), os.environ.get("PYTHONPATH", "")])
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "side by side" in done.stdout
