@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 
+import jax
 import pytest
 import small_sweep
 
@@ -58,6 +59,14 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(files, tmp_path):
     assert "6 runs at once, 1 shape, 4 steps x 3 epochs" in watcher.text
     assert "estimated training time" in watcher.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_on_an_accelerator_the_plan_says_that_memory_is_an_estimate(files, monkeypatch):
+    plan = planned(files)
+    told = "memory is an estimate; how many runs are computed at once follows from the compiled programs"
+    assert (told in plan_text(plan, set())) == (jax.default_backend() != "cpu")
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert told in plan_text(plan, set())
 
 
 def test_the_plan_counts_programs_and_cohorts(files):

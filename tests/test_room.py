@@ -17,6 +17,7 @@ from jaxmatch.training import lockstep, replicas, room
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.programs import Program
 from jaxmatch.training.progress import Listener
+from jaxmatch.training.scorer import Scorer
 
 ARGUMENTS = {"seeds": (1, 2, 3, 4), "training": {"epochs": 3, "maximum_buckets": 1}}
 STEPS = 15
@@ -159,6 +160,15 @@ def test_only_where_not_even_one_fits_it_fails(short, name):
         make_cohort(**ARGUMENTS).train()
 
 
+def test_pairs_that_do_not_fit_are_not_answered_by_fewer(monkeypatch):
+    def full(self, split):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
+
+    monkeypatch.setattr(Scorer, "evaluator", full)
+    with pytest.raises(MemoryError, match="one replica at a time does not fit in evaluation"):
+        make_cohort(**ARGUMENTS).train()
+
+
 def test_another_error_is_none_of_memory(monkeypatch):
     def call(*arguments):
         raise jax.errors.JaxRuntimeError("INTERNAL: no")
@@ -166,7 +176,7 @@ def test_another_error_is_none_of_memory(monkeypatch):
     monkeypatch.setattr(Program, "__call__", call)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
-    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))
+    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # of what writes checkpoints
 
 
 def executable(taken):

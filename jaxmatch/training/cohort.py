@@ -165,7 +165,7 @@ class Cohort:
         """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if not."""
         if not ran_out(error):
             raise error
-        if where.at_once == 1:
+        if where.at_once <= 1:  # 0: not even the pairs to answer
             raise MemoryError(f"one replica at a time does not fit in {part}") from error
         fewer = where.at_once // 2
         self.ran_out.append(RanOut(part, self.steps["lockstep"], self._device, where.at_once, fewer))
