@@ -92,8 +92,8 @@ def without_device(workdir):
 def launched(name, watcher=None):
     watcher = watcher or small_sweep.Watcher()
     overrides = small_sweep.overrides(files) | what["overrides"]
-    text = small_sweep.launch.sweep(files / "small.py", workdir=folder / name, display=watcher, **{**what, "overrides": overrides})
-    return text, watcher
+    arguments = {**what, "overrides": overrides, "workdir": folder / name, "display": watcher}
+    return small_sweep.launch.sweep(files / "small.py", **arguments), watcher
 
 # Beside each other: the second begins before the first is done.
 table, watcher = launched("beside")
@@ -109,7 +109,8 @@ with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
     patch.setattr(execution, "run_jobs", lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
     other, watcher = launched("in turn")
-    assert ["compiling" in line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")] == [True, False] * 2
+    lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
+    assert ["compiling" in line for line in lines] == [True, False, True, False]
     assert other == table and small_sweep.lasting(folder / "in turn") == small_sweep.lasting(folder / "beside")
     patch.setattr(execution, "devices_filled", lambda runs, devices: devices)
     launched("on all")
@@ -167,6 +168,7 @@ def test_two_cohorts_of_three_on_eight_devices(tmp_path):
     path = os.pathsep.join([folder, os.path.dirname(folder), os.environ.get("PYTHONPATH", "")])
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=500)
+    words = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "side by side" in done.stdout

@@ -1,7 +1,7 @@
 """How many replicas fit, by an estimate for which nothing is compiled.
 
-A plan cuts the runs of a signature into cohorts by it, so that a cohort is the same whatever a compiler makes of it. How many of a
-cohort's replicas an accelerator computes side by side is settled by the compiled programs (training/room.py).
+A plan cuts the runs of a signature into cohorts by it, so that a cohort is the same whatever a compiler makes of it. How many of
+a cohort's replicas an accelerator computes side by side is settled by the compiled programs (training/room.py).
 """
 
 import contextlib
@@ -37,8 +37,8 @@ class Calibration(NamedTuple):
     """What the estimate takes for granted of a platform.
 
     Attributes:
-      held: what a compiled step holds beside its state, of what it must: copies in another layout and what is scheduled early come
-        on top, and what is computed again comes off.
+      held: what a compiled step holds beside its state, of what it must: copies in another layout and what is scheduled early
+        come on top, and what is computed again comes off.
       least_item_bytes: what a number takes at least.
       to_use: of a device's memory. Elsewhere than on a CPU it is the compiled program that tells in the end how many replicas are
         computed side by side (training/room.py); a plan that is too careful would leave the device idle.
@@ -56,8 +56,8 @@ _CALIBRATIONS = {
     # Temporaries of RE2's training program as compiled for an H100, 1 to 32 runs at 64 and 512 pairs of 40 tokens, float32 and
     # bfloat16: 0.74 to 1.25 (benchmarks/results/accelerators, commit e01a29f).
     "gpu": Calibration(held=1.0, least_item_bytes=2, to_use=SHARE_TO_USE),
-    # The same for a v5e: 9.7 GB of two runs at 512 pairs, which is 2.8, and 16.6 GB of ten, 0.96, of what the compiler had to make
-    # fit 15.75 GB and could not (jax 0.10.2).
+    # The same for a v5e: 9.7 GB of two runs at 512 pairs, which is 2.8, and 16.6 GB of ten, 0.96, which the compiler was to
+    # make fit 15.75 GB and could not (jax 0.10.2).
     "tpu": Calibration(held=1.5, least_item_bytes=2, to_use=SHARE_TO_USE),
 }
 

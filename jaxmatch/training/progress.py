@@ -20,7 +20,7 @@ class Listener:
         """The devices have memory for `at_once` replicas side by side in "training" or "evaluation", not for all."""
 
     def ran_out(self, part: str, at_once: int) -> None:
-        """The devices' memory ran out in "training" or "evaluation", which goes on with `at_once` replicas at most side by side."""
+        """Memory ran out in "training" or "evaluation", which goes on with at most `at_once` replicas side by side."""
 
 
 @dataclasses.dataclass

@@ -54,8 +54,8 @@ def limit_that_fits(
 ) -> int | None:
     """How many replicas side by side a device has memory for.
 
-    The program for all is compiled first; where it takes too much, that for as many fewer. Seldom more than three are compiled, and
-    the last is the one to run.
+    The program for all is compiled first; where it takes too much, that for as many fewer. Seldom more than three are compiled,
+    and the last is the one to run.
 
     Arguments:
       at_once: how many are computed side by side under a limit (replicas.py).
