@@ -23,7 +23,7 @@ def program(monkeypatch):
 
 def kept(program):
     """The lengths there are executables for."""
-    return sorted(shape[0] for _, ((shape, _),) in program.executables)
+    return sorted(shape[0] for _, ((shape, _),), _ in program.executables)
 
 
 def called(program, *lengths):
@@ -95,3 +95,16 @@ def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypat
         called(program, length)
         most = max(most, taken() - before)
     assert most <= 3 * ten
+
+
+def test_another_default_precision_is_another_program():
+    """What a record says of its products is read from that default."""
+    mesh = programs.replica_mesh((jax.devices()[0],))
+    program = programs.Program(lambda x: x @ x, name="square", by_replica=(False,), mesh=mesh)
+    square = np.ones((2, 2), np.float32)
+    program((), square)
+    with jax.default_matmul_precision("highest"):
+        program((), square)
+        assert "operand_precision={highest,highest}" in program.compiled((), (square,)).as_text()
+    program((), square)
+    assert program.compilations == 2

@@ -13,6 +13,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.experiments.execution import plain
 from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, make_record, read_record, versions
 from jaxmatch.experiments.tables import fields
+from jaxmatch.products import products_of
 from jaxmatch.training.progress import RunProgress
 
 
@@ -67,7 +68,7 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
 
 
 def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
-    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), to_dict=dict)
+    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict)
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
     result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
 
@@ -78,6 +79,7 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
         times = {"seconds": {"train": 1.5}, "answered": {"pairs": 0, "seconds": 0.0}, "replicas": 1, "steps": {"lockstep": 3}}
         made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, **times, devices=jax.devices()[:1])
         assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
+        assert made["products"] == products_of("float32", jax.devices()[0])
         assert (made["times"]["lockstep_steps"], made["status"], made["dropped"]) == (3, "finished", None)
         assert made["data"]["files"] == dict.fromkeys(splits, "sha")
         return made["data"]["about"]
@@ -88,7 +90,7 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
 
 
 def test_microseconds_a_pair_are_millionths_of_a_second():
-    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), to_dict=dict)
+    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict)
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
     data = SimpleNamespace(name="own", fingerprint="f", splits={"train": SimpleNamespace(pairs=1)}, report={}, files={})
     result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})

@@ -22,7 +22,10 @@ PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 30
 CONFIGS = {"re2": "re2_snli", "esan": "esan_snli", "csran": "csran_snli", "cafe": "cafe_snli"}
 COMPILERS = {"tpu": "libtpu", "cuda": "jax-cuda12-plugin"}
 ENVIRONMENT = {
-    "tpu": {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost"},
+    # Several processes may compile at once, as none has the device; nor does the lock of one that was killed hinder another.
+    "tpu": {
+        "JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    },  # fmt: skip
     # Without a device, XLA can neither try kernels out nor choose among its own of Triton.
     "cuda": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"},
 }
@@ -76,8 +79,12 @@ def one_device_of(target: Target) -> Any:
 
 def figures(spec: dict[str, Any]) -> dict[str, Any]:
     """What the compiled program of a spec holds and does; bytes, operations, seconds."""
+    from benchmarks.accelerators.products import products
+
     target = TARGETS[spec["target"]]
-    program = program_of(spec, target, one_device_of(target))
+    sharding = one_device_of(target)
+    (device,) = sharding.device_set
+    program = program_of(spec, target, sharding)
     started = time.perf_counter()
     compiled = program.compile()
     seconds = time.perf_counter() - started
@@ -94,6 +101,7 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
         "kernels": work.kernels,
         "kernels_in_loops": work.in_loops,
         "collectives": work.collectives,
+        "products": sorted({product.uses(device) for product in products(text)}),
         "compile_seconds": round(seconds, 1),
         "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])},
     }

@@ -22,6 +22,7 @@ from jaxmatch.experiments.workdir import CohortFolder
 from jaxmatch.files import read_json
 from jaxmatch.models import count_parameters
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.products import products_of
 from jaxmatch.training.cohort import RunResult
 from jaxmatch.training.room import RanOut
 from jaxmatch.training.scores import HIGHER_IS_BETTER
@@ -88,7 +89,7 @@ def make_record(
     seconds: Mapping[str, float],
     answered: Mapping[str, float],
     replicas: int,
-    devices: Iterable[jax.Device],
+    devices: Sequence[jax.Device],
     steps: Mapping[str, int],
     halving: Mapping[str, Any] | None = None,
     ran_out: Sequence[RanOut] = (),
@@ -97,8 +98,9 @@ def make_record(
 
     `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
     training and what it takes to answer a pair (see `Scorer.answered`) make models comparable. `dropped` tells, of a run whose
-    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`). `ran_out` is there
-    where the memory of a device ran out, with what was done about it (`room.RanOut`).
+    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`). `products` is what the
+    matrix products really use on the devices (`products.products_of`). `ran_out` is there where the memory of a device ran out, with
+    what was done about it (`room.RanOut`).
     """
     progress = result.progress
     dropped = None
@@ -134,6 +136,7 @@ def make_record(
         },
         "versions": versions(),
         "device": device_name(devices),
+        "products": products_of(run.config.model.precision, devices[0]),
         "commit": commit(),
         "data": {
             "name": data.name,

@@ -25,9 +25,9 @@ class FactorizationMachine(nn.Module):
         linear = self.param("linear", nn.initializers.zeros, (inputs, 1), jnp.float32)
         factors = self.param("factors", nn.initializers.glorot_uniform(), (inputs, self.factors), jnp.float32)
         # Always in float32, on an accelerator too: the pairs are the small difference of two large sums.
-        weighted = matmul_in_parts(parts, jnp.concatenate([linear, factors], axis=-1), "float32", exact=True)
+        weighted = matmul_in_parts(parts, jnp.concatenate([linear, factors], axis=-1), "highest")
         lengths = jnp.sum(factors * factors, axis=1, keepdims=True)
-        squares = matmul_in_parts(tuple(part * part for part in parts), lengths, "float32", exact=True)
+        squares = matmul_in_parts(tuple(part * part for part in parts), lengths, "highest")
         # Eq. 3 in time O(n k): sum_{i<j} <v_i, v_j> x_i x_j = (sum_f (sum_i v_if x_i)^2 - sum_i |v_i|^2 x_i^2) / 2
         pairs = 0.5 * (jnp.sum(jnp.square(weighted[..., 1:]), axis=-1, keepdims=True) - squares)
         return bias + weighted[..., :1] + pairs

@@ -6,6 +6,7 @@ import jax
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.matmul import of_scores
 from jaxmatch.layers.prediction import PREDICTIONS
 
 HIDDEN_LAYERS = ("dense", "highway")
@@ -41,5 +42,5 @@ class Perceptron(nn.Module):
                 seen = (HighwayLayer(self.features, **options, name=f"hidden_{layer}")(*seen),)
             else:
                 seen = (Linear(self.features, "relu", **options, name=f"hidden_{layer}")(*seen),)
-        # Logits in float32 whatever the rest is in, as in layers/prediction.py.
-        return Linear(self.outputs, precision="float32", name="output")(*Dropout().in_parts(seen, dropout_rate))
+        # Logits never in bfloat16, as in layers/prediction.py.
+        return Linear(self.outputs, precision=of_scores(self.precision), name="output")(*Dropout().in_parts(seen, dropout_rate))

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.matmul import of_scores
 
 # kind -> what of the two sentences' vectors H sees
 PREDICTIONS = {
@@ -37,6 +38,6 @@ class Prediction(nn.Module):
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
         seen = jnp.concatenate(PREDICTIONS[self.kind](a, b), axis=-1)
         hidden = Dense(self.features, **options, name="hidden")(Dropout()(seen, dropout_rate))
-        # Logits in float32 whatever the rest is in: a ranking must not tie what bfloat16 cannot tell apart.
-        options |= {"precision": "float32"}
+        # Never in bfloat16: a ranking must not tie what that cannot tell apart.
+        options |= {"precision": of_scores(self.precision)}
         return Dense(self.outputs, activated=False, **options, name="output")(Dropout()(hidden, dropout_rate))

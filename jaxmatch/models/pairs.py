@@ -88,7 +88,7 @@ class FeaturePairModel(PairModel):
       tag_features: size of a tag's embedding.
       known_tags: how many there are, padding (0) included.
       exact_match: whether it is told which words the other sentence has, too.
-      precision: of the matrix products, 'float32' or 'bfloat16'; parameters and logits are float32.
+      precision: of the matrix products, a key of `matmul.PRECISIONS`; parameters and logits are float32.
     """
 
     characters: str = "none"

@@ -48,7 +48,7 @@ class Program:
       runs_once: compile in a hurry; on a CPU most of the time to compile goes into code that would pay only if it ran often.
 
     Attributes:
-      executables: (static arguments, shapes) -> what was compiled for them, and not given up since.
+      executables: (static arguments, shapes, JAX's default precision) -> what was compiled for them, and not given up since.
       compilations: how many executables were made, those given up since included.
       compile_seconds: that they took.
     """
@@ -73,8 +73,9 @@ class Program:
             _alive.add(self)
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
-        """The executable for these arguments; compiles it when it is new."""
-        key = (static, tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays)))
+        """The executable for these arguments and the precision that JAX has by default; compiles it when it is new."""
+        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays))
+        key = (static, shapes, jax.config.jax_default_matmul_precision)
         executable = self.executables.get(key)
         if executable is None:
             start = time.perf_counter()

@@ -168,6 +168,7 @@ def settings(folder: SweepFolder) -> str:
 def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
     """What a result depends on besides its config."""
     around = {"device": record["device"], "commit": record.get("commit") or "unknown"}
+    around |= {"matrix products": record["products"]} if "products" in record else {}
     around |= {f"version of {name}": version for name, version in record.get("versions", {}).items()}
     return around | {f"data: {name}": value for name, value in flatten(record["data"]).items()}
 

@@ -6,6 +6,8 @@ from typing import Any
 from jaxmatch.experiments.tables import fields, numbers
 
 OWN_VECTORS = "the data set's own"
+# Precision -> the products that its name says by itself.
+_PROMISED = {"float32": "float32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"}
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
@@ -82,6 +84,19 @@ def _percent(share: float) -> str:
     return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
 
 
+def _precisions(records: Sequence[Mapping]) -> list[str]:
+    """What matrix products really used, unless all were float32, as asked; nothing where no record tells."""
+    told = [_precision(record) for record in records]
+    unremarkable = all(record.get("products") is None or said == "float32" for record, said in zip(records, told, strict=True))
+    return [] if unremarkable else [f"Precision: {'; '.join(_distinct(told))}."]
+
+
+def _precision(record: Mapping) -> str:
+    """"float32 (TF32 products)"; records of older versions do not hold what the products used."""
+    asked, products = fields.setting_of(record, "model.precision"), record.get("products")
+    return f"{asked}" if _PROMISED.get(asked) == products is not None else f"{asked} ({products or 'unknown'} products)"
+
+
 def caption(
     records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]
 ) -> tuple[str, ...]:
@@ -117,5 +132,6 @@ def caption(
             "they flatter and are there only for comparison with results obtained in that way."
         )
     sentences += _data(records)
+    sentences += _precisions(records)
     sentences.append(f"Device: {'; '.join(_distinct(record['device'] for record in records))}.")
     return tuple(sentences)

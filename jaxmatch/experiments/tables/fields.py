@@ -85,6 +85,8 @@ def check_record(record: Any, position: int = 0) -> None:
         )
     _check_fields(record, _FIELDS, name)
     _check_fields(record["data"], _DATA_FIELDS, name, "data.")
+    if not isinstance(record.get("products", ""), str):
+        raise InputError(f"{name}: field 'products' is no text", remedy=ANEW)
     if record["status"] not in STATUSES:
         raise InputError(f"{name}: status {record['status']!r} is none of {', '.join(STATUSES)}")
     if record["status"] == "finished" and record["dev"] is None:

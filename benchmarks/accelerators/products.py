@@ -1,0 +1,44 @@
+"""What the matrix products of a program use, read from its text."""
+
+import re
+from typing import NamedTuple
+
+import jax
+from jax.lax import Precision
+
+from jaxmatch.products import rounded
+
+_ARRAY = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ([a-z]+[0-9]+\w*)\[", re.MULTILINE)
+# On a TPU a product is a convolution without a window; on a GPU cuBLAS has most, and XLA's own kernels have a dot.
+_PRODUCT = re.compile(r' (?:dot|convolution|custom-call(?=.*custom_call_target="__cublas))\(([^)]*)\)(.*)')
+_PRECISION = re.compile(r'operand_precision"?[=:][{\[]"?(\w+)"?,"?(\w+)"?[}\]]')
+_ALGORITHM = re.compile(r'algorithm"?[=:]"?(?:dot_|ALG_DOT_)(\w+)')
+_ROUNDED = {"bf16": "bfloat16", "f16": "float16"}
+
+
+class Product(NamedTuple):
+    """Of which types the factors are, as XLA names them, and how JAX asks for it: a precision, or the name of an algorithm."""
+
+    factors: tuple[str, str]
+    asked: Precision | str
+
+    def uses(self, device: jax.Device) -> str:
+        """To what a device rounds the factors; of two types: the wider one."""
+        wide = next((kind for kind in self.factors if kind not in _ROUNDED), None)
+        return _ROUNDED[self.factors[0]] if wide is None else rounded(self.asked, device)
+
+
+def products(text: str) -> set[Product]:
+    """Those of an HLO module, as it was lowered (`lowered.as_text("hlo")`) or compiled (`compiled.as_text()`)."""
+    kinds = dict(_ARRAY.findall(text))
+    return {_product(operands, rest, kinds) for operands, rest in _PRODUCT.findall(text)}
+
+
+def _product(operands: str, rest: str, kinds: dict[str, str]) -> Product:
+    names = re.findall(r"%([\w.\-]+)", operands) or operands.split(", ")
+    factors = kinds[names[0]], kinds[names[1]]
+    if found := _ALGORITHM.search(rest):
+        return Product(factors, found.group(1).upper())
+    asked = _PRECISION.search(rest)
+    both = [Precision[name.upper()] for name in asked.groups()] if asked else [Precision.DEFAULT]
+    return Product(factors, min(both, key=lambda precision: precision.value))

@@ -1,0 +1,179 @@
+"""What is said of matrix products is what the compiled programs ask of the device, and what this device does."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import pytest
+from small_records import LAYOUT, record
+
+from benchmarks import ceiling
+from benchmarks.accelerators.products import Product, products
+from benchmarks.accelerators.worker import ENVIRONMENT
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.tables import fields, make_table
+from jaxmatch.layers.matmul import PRECISIONS, matmul
+from jaxmatch.models import build
+from jaxmatch.products import products_of
+
+CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
+V100, A100, H100, MI300 = (SimpleNamespace(platform="gpu", compute_capability=name) for name in ("7.0", "8.0", "9.0", "gfx942"))
+SAID = {
+    "highest": ("float32", "float32", "float32", "float32", "float32", "float32"),
+    "float32": ("float32", "bfloat16", "float32", "TF32", "TF32", "device-dependent"),
+    "tensorfloat32": ("float32", "bfloat16 x 3", "float32", "TF32", "TF32", "device-dependent"),
+    "bfloat16": ("bfloat16",) * 6,
+}
+
+
+@pytest.fixture(autouse=True)
+def as_jax_has_it(monkeypatch):
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    with jax.default_matmul_precision(None):
+        yield
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_products_use_follows_from_precision_and_device(precision):
+    assert tuple(products_of(precision, device) for device in (CPU, TPU, V100, A100, H100, MI300)) == SAID[precision]
+
+
+@pytest.mark.parametrize(
+    ("default", "said"),
+    [
+        ("default", ("float32", "bfloat16", "TF32")),
+        ("bfloat16", ("float32", "bfloat16", "TF32")),
+        ("tensorfloat32", ("float32", "bfloat16 x 3", "TF32")),
+        ("high", ("float32", "bfloat16 x 3", "TF32")),
+        ("highest", ("float32", "float32", "float32")),
+        ("float32", ("float32", "float32", "float32")),
+        ("TF32_TF32_F32", ("TF32 or finer", "TF32", "TF32")),
+        ("BF16_BF16_F32_X3", ("BF16_BF16_F32_X3 or finer", "BF16_BF16_F32_X3", "BF16_BF16_F32_X3")),
+        ("F32_F32_F32", ("float32", "float32", "float32")),
+    ],
+)
+def test_the_default_of_jax_counts_where_the_model_leaves_it_to_jax(default, said):
+    with jax.default_matmul_precision(default):
+        assert tuple(products_of("float32", device) for device in (CPU, TPU, H100)) == said
+        for precision in ("highest", "tensorfloat32", "bfloat16"):
+            assert products_of(precision, H100) == SAID[precision][4]
+
+
+def test_the_variable_that_forbids_tf32_is_not_passed_over(monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    assert [products_of("float32", device) for device in (CPU, TPU, V100, H100)] == ["float32", "bfloat16", "float32", "TF32 or float32"]
+    assert products_of("highest", H100) == "float32"
+
+
+def test_this_device_rounds_as_is_said():
+    assert products_of("float32", jax.devices()[0]) == ceiling.default_products()
+
+
+RE2, ESAN = {"name": "re2", "hidden_size": 4, "blocks": 1, "encoder_layers": 1}, {"name": "esan", "hidden_size": 4}
+CSRAN = {"name": "csran", "hidden_size": 4, "stacked_layers": 1, "aggregation_layers": 1, "head_layers": 2, "head_size": 4, "factors": 2}
+CASES = [(RE2, precision) for precision in PRECISIONS] + [(ESAN, "bfloat16"), (CSRAN, "highest"), (CSRAN, "bfloat16")]
+
+
+@pytest.mark.parametrize(("settings", "precision"), CASES, ids=[f"{settings['name']} {precision}" for settings, precision in CASES])
+def test_every_product_of_a_training_step_uses_what_is_said(settings, precision):
+    module = build(settings | {"precision": precision}, outputs=3)
+    ids, vectors = {"ids": jnp.ones((2, 3), jnp.int32)}, jnp.ones((5, 6))
+    params = jax.eval_shape(module.init, jax.random.key(0), ids, ids, vectors)
+    gradient = jax.jit(jax.grad(lambda params: module.apply(params, ids, ids, vectors).sum()))
+    found = products(gradient.lower(params).as_text("hlo"))
+    others = {"highest"} if settings is CSRAN else set()  # factorisation machines are always in float32
+    others |= {"float32"} if precision == "bfloat16" else set()  # logits never in bfloat16
+    for device in (CPU, TPU, H100):
+        assert {product.uses(device) for product in found} == {products_of(one, device) for one in {precision, *others}}
+
+
+def test_the_compiled_program_of_a_cpu_keeps_what_is_asked():
+    square = jnp.ones((4, 4))
+    for precision, asked in (("highest", "HIGHEST"), ("float32", "DEFAULT"), ("tensorfloat32", "HIGH")):
+        compiled = jax.jit(lambda a, b, precision=precision: matmul(a, b, precision)).lower(square, square).compile()
+        assert products(compiled.as_text()) == {Product(("f32", "f32"), jax.lax.Precision[asked])}
+
+
+def test_kernels_of_cublas_are_read():
+    call = '(f32[4,4]{1,0}, s8[64]{0}) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":'
+    text = f"""ENTRY %main {{
+  %a = f32[4,4]{{1,0}} parameter(0)
+  %b = bf16[4,4]{{1,0}} parameter(1)
+  %c = {call}{{"precision_config":{{"operand_precision":["HIGHEST","DEFAULT"],"algorithm":"ALG_UNSET"}}}}}}
+  %d = {call.replace("%b", "%a")}{{"precision_config":{{"operand_precision":["DEFAULT","DEFAULT"],"algorithm":"ALG_DOT_TF32_TF32_F32"}}}}}}
+  %e = f32[4,4]{{1,0}} custom-call(%a, %b), custom_call_target="Sharding"
+}}"""
+    assert products(text) == {Product(("f32", "bf16"), jax.lax.Precision.DEFAULT), Product(("f32", "f32"), "TF32_TF32_F32")}
+
+
+# Compiles for a device that is not here, and prints what the products use beside what is said of them.
+PROGRAM = """
+import json, sys
+import jax
+from benchmarks.accelerators import products, worker
+from benchmarks.accelerators.targets import TARGETS
+from jaxmatch.layers.matmul import PRECISIONS, matmul
+from jaxmatch.models import build
+from jaxmatch.products import products_of
+sharding = worker.one_device_of(TARGETS[sys.argv[1]])
+(device,) = sharding.device_set
+array = jax.ShapeDtypeStruct((256, 256), "float32", sharding=sharding)
+for precision in PRECISIONS:
+    function = jax.grad(lambda a, b: jax.numpy.tanh(matmul(a, b, precision)).sum(), (0, 1))
+    found = products.products(jax.jit(function).lower(array, array).compile().as_text())
+    print(json.dumps([precision, sorted({one.uses(device) for one in found}), [products_of(precision, device)]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "platform", "compiler", "column"),
+    [("v5e", "tpu", "libtpu", 1), ("h100", "cuda", "jax_cuda12_plugin", 4), ("a100", "cuda", "jax_cuda12_plugin", 3)],
+)
+def test_programs_compiled_for_devices_use_what_is_said(target, platform, compiler, column):
+    if importlib.util.find_spec(compiler) is None:
+        pytest.skip(f"{compiler} is not installed (pip install 'jax[{'tpu' if platform == 'tpu' else 'cuda12'}]')")
+    root = Path(__file__).parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root), "XLA_FLAGS": ""} | ENVIRONMENT[platform]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, target], cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        precision, found, said = json.loads(line)
+        assert found == said == [SAID[precision][column]]
+    assert len(done.stdout.splitlines()) == len(PRECISIONS)
+
+
+def caption(*told):
+    """What a table says of the precision of records of (precision, products)."""
+    records = []
+    for seed, (precision, used) in enumerate(told):
+        one = record(seed=seed, **({"products": used} if used else {}))
+        records.append(one | {"config": one["config"] | {"model": one["config"]["model"] | {"precision": precision}}})
+    return [sentence for sentence in make_table(records, LAYOUT).caption if sentence.startswith("Precision")]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ([("float32", "float32")], None),
+        ([("float32", None), ("bfloat16", None)], None),  # of an older version
+        ([("float32", "TF32")], "float32 (TF32 products)"),
+        ([("float32", "bfloat16"), ("float32", "float32")], "float32; float32 (bfloat16 products)"),
+        ([("highest", "float32")], "highest (float32 products)"),
+        ([("tensorfloat32", "TF32"), ("tensorfloat32", "float32")], "tensorfloat32; tensorfloat32 (float32 products)"),
+        ([("bfloat16", "bfloat16"), ("float32", None)], "bfloat16; float32 (unknown products)"),
+    ],
+)
+def test_a_caption_names_products_that_are_not_float32_as_asked(told, said):
+    assert caption(*told) == ([f"Precision: {said}."] if said else [])
+
+
+def test_a_record_whose_products_are_no_text_is_refused():
+    with pytest.raises(InputError, match="field 'products' is no text"):
+        fields.check_record(record(products=["TF32"]))
