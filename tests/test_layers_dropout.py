@@ -57,10 +57,33 @@ def test_gradient_passes_where_kept_only():
 def test_levels_are_spread_evenly_over_16_bits(shape):
     levels = np.asarray(random_levels(jax.random.key(5), shape))
     assert levels.shape == shape
-    assert levels.dtype == np.uint16
+    assert levels.dtype == np.uint32 and levels.max() < 1 << 16
     if levels.size > 1000:
         counts = np.bincount(levels.ravel() >> 12, minlength=16)
         expected = levels.size / 16
         assert np.all(np.abs(counts - expected) < 5 * np.sqrt(expected))
-        # Two levels come from one word; they must not be tied to each other.
+        # Neighbours, and the same place under the next key, must not be tied to each other.
         assert abs(np.corrcoef(levels.ravel()[::2], levels.ravel()[1::2])[0, 1]) < 0.1
+        other = np.asarray(random_levels(jax.random.key(6), shape))
+        assert abs(np.corrcoef(levels.ravel(), other.ravel())[0, 1]) < 0.1
+
+
+def test_levels_are_the_same_numbers_everywhere():
+    """On every device, in every layout: they are integers, made of the key and the place alone."""
+    known = [[0, 22773, 13910], [26501, 36825, 54458]]
+    np.testing.assert_array_equal(random_levels(jax.random.key(0), (2, 3)), known)
+    np.testing.assert_array_equal(jax.jit(random_levels, static_argnums=1)(jax.random.key(0), (3, 2)).reshape(2, 3), known)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), jnp.arange(3))
+    together = jax.vmap(lambda key: random_levels(key, (2, 3)), out_axes=-1)(keys)
+    for row in range(3):
+        np.testing.assert_array_equal(together[..., row], random_levels(keys[row], (2, 3)))
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_masks_of_neighbouring_keys_and_places_are_not_tied(first):
+    """Among 256 keys in a row, and among 64 places in a row, each two drop together as often as chance has it."""
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(first), jnp.arange(256))
+    dropped = np.asarray(jax.vmap(lambda key: random_levels(key, (64, 64)))(keys).reshape(256, -1) < 1 << 14)
+    for axis in (dropped[:, :2048], dropped.reshape(256, 64, 64)[:, :32].reshape(-1, 64).T):
+        found = np.corrcoef(axis)[np.triu_indices(len(axis), 1)]
+        assert np.abs(found).max() < 6 / np.sqrt(axis.shape[1])

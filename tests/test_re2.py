@@ -12,6 +12,7 @@ import pytest
 from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
+from jaxmatch.layers import dropout
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.bound import BoundModel
@@ -182,15 +183,15 @@ def test_rate_zero_is_evaluation_and_the_key_decides(small):
 @pytest.mark.parametrize(
     ("alignment", "fusion"), [("linear", "full"), ("identity", "full"), ("linear", "simple"), ("identity", "simple")]
 )
-def test_dropout_is_where_the_released_code_has_it(alignment, fusion):
+def test_dropout_is_where_the_released_code_has_it(alignment, fusion, monkeypatch):
     hidden, dimensions, blocks, layers = 6, 10, 2, 3
     changes = {"blocks": blocks, "encoder_layers": layers, "alignment": alignment, "fusion": fusion}
     module = build(SMALL | changes, outputs=3)
     params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
-    traced = jax.make_jaxpr(lambda params: loss(module, params, A, B, jax.random.key(0), 0.2))(params)
-    drawn = [
-        equation.outvars[0].aval.size for equation in primitives(traced.jaxpr) if equation.primitive.name == "random_bits"
-    ]
+    drawn = []
+    levels = dropout.random_levels
+    monkeypatch.setattr(dropout, "random_levels", lambda key, shape: drawn.append(math.prod(shape)) or levels(key, shape))
+    jax.eval_shape(lambda params: loss(module, params, A, B, jax.random.key(0), 0.2), params)
     sizes = [4 * hidden, hidden]  # both dense layers of the prediction
     tokens = A.shape[1] + B.shape[1]
     sizes.append(tokens * dimensions)  # the embedding
@@ -199,7 +200,7 @@ def test_dropout_is_where_the_released_code_has_it(alignment, fusion):
         sizes += [tokens * hidden] * layers  # before each convolution but the first, and after the last
         sizes += [tokens * (inputs + hidden)] * (alignment == "linear")  # before the projection
         sizes += [tokens * 3 * hidden] * (fusion == "full")  # before the last dense layer of the fusion
-    assert sorted(drawn) == sorted(math.ceil(len(A) * size / 2) for size in sizes)  # each word drawn serves two numbers
+    assert sorted(drawn) == sorted(len(A) * size for size in sizes)
 
 
 def test_word_vectors_get_no_gradient(small):

@@ -60,8 +60,8 @@ def attend(weights, vectors, ids):
     return {
         "own": multiplied(tokens, weights[0]),
         "found": multiplied(found, weights[0]),
-        "difference": multiplied(tokens - found, weights[2]),
-        "reversed": multiplied(found - tokens, weights[2]),
+        "found otherwise": multiplied(found, weights[2]),
+        "difference": multiplied(tokens - found, weights[2]),  # of neither E nor A E
         "vectors": found,
     }
 

@@ -50,7 +50,7 @@ def default_config(model: str = "re2") -> ConfigDict:
     config.model.parallel_blocks = False  # True: the ablation "parallel blocks"
     config.model.dropout_placement = "released"  # or "every_layer", section 3.2: before every dense or convolution layer
     config.model.weight_normalization = "he"  # gain starts at the norm of its direction; "unit": at 1; "none"
-    config.model.precision = "float32"  # of the matmuls, as devices do it; or "highest", "tensorfloat32", "bfloat16"
+    config.model.precision = "float32"  # or "highest", "tensorfloat32", "bfloat16" (activations, too; parameters stay float32)
     config.model.characters = "none"  # a word from its first 16 characters: "cnn" or "bilstm"; needs data.minimum_count = 1
     config.model.character_features = 100  # ESAN, section 2.1
     config.model.known_characters = 128

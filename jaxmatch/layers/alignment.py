@@ -58,7 +58,7 @@ class Alignment(nn.Module):
         projected = self._project(sequence, dropout_rate)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
         scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), self.precision) for part in projected)
-        weights = attention_weights(scores * self.temperature, of_other_sentence(sentences))
+        weights = attention_weights(scores * self.temperature.astype(scores.dtype), of_other_sentence(sentences))
         # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise

@@ -21,12 +21,12 @@ def attention_weights(scores: jax.Array, allowed: jax.Array) -> jax.Array:
     """A softmax over what each token may attend to; zeros where that is nothing.
 
     Arguments:
-      scores: <float32>[batch, length, length].
+      scores: <float32 or bfloat16>[batch, length, length]; the softmax is in float32.
       allowed: <bool>[batch, length, length].
 
     Returns:
-      <float32>[batch, length, length]; every row sums to 1 or is zero.
+      as `scores`; every row sums to 1 or is zero.
     """
-    weights = nn.softmax(jnp.where(allowed, scores, lowest(scores.dtype)), axis=-1)
+    weights = nn.softmax(jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1)
     # A token finds nothing, rather than the mean of everything, where there is nothing to attend to.
-    return jnp.where(allowed, weights, 0.0)
+    return jnp.where(allowed, weights, 0.0).astype(scores.dtype)

@@ -70,4 +70,5 @@ class Convolution(nn.Module):
         shape = (self.width, sum(sizes(parts)), self.features)
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        return gelu(convolve(parts, kernel, sentences, self.precision) + bias)
+        outputs = convolve(parts, kernel, sentences, self.precision)
+        return gelu(outputs + bias.astype(outputs.dtype))

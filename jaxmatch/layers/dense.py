@@ -41,5 +41,6 @@ class Dense(nn.Module):
     def __call__(self, *parts: jax.Array) -> jax.Array:
         """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
         rows, bias = self.weights(*parts_module.sizes(parts))
-        outputs = matmul_by_rows(parts, rows, self.precision) + bias
+        outputs = matmul_by_rows(parts, rows, self.precision)
+        outputs = outputs + bias.astype(outputs.dtype)
         return gelu(outputs) if self.activated else outputs

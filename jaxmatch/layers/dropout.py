@@ -1,5 +1,7 @@
 """Dropout whose rate is an array, so that runs with different rates share one compiled program."""
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -12,13 +14,23 @@ PLACEMENTS = ("released", "every_layer")
 _LEVELS = 1 << 16
 
 
+def _mixed(words: jax.Array) -> jax.Array:
+    """A bijection of <uint32>[...] in which each bit that goes in flips each that comes out about half of the time ("lowbias32")."""
+    words = (words ^ (words >> 16)) * jnp.uint32(0x7FEB352D)
+    words = (words ^ (words >> 15)) * jnp.uint32(0x846CA68B)
+    return words ^ (words >> 16)
+
+
 def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Uniform integers below 65536: <uint16>[*shape], two from each 32 random bits, whose drawing is what dropout costs."""
-    size = 1
-    for extent in shape:
-        size *= extent
-    words = jax.random.bits(key, ((size + 1) // 2,), jnp.uint32)
-    return jax.lax.bitcast_convert_type(words, jnp.uint16).reshape(-1)[:size].reshape(shape)
+    """Uniform integers below 65536, a hash of the key and the place: <uint32>[*shape].
+
+    Threefry, which `jax.random` has, takes several times as many operations. XLA computes it once and keeps its bits for the backward
+    pass; these few it computes again wherever they are read, and no mask is ever in memory. The constants are those of
+    https://nullprogram.com/blog/2018/07/31/.
+    """
+    first, second = jax.random.key_data(key)
+    places = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    return _mixed(_mixed(places ^ first) + second) >> 16
 
 
 class Dropout(nn.Module):
@@ -40,8 +52,8 @@ class Dropout(nn.Module):
         dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
         extents = sizes(parts)
         levels = random_levels(self.make_rng("dropout"), (*parts[0].shape[:-1], sum(extents)))
-        least, scale = dropped_levels.astype(jnp.uint16), _LEVELS / (_LEVELS - dropped_levels)
+        least, scale = dropped_levels.astype(jnp.uint32), _LEVELS / (_LEVELS - dropped_levels)
         # Compared part by part: cut from one comparison, XLA's CPU compiler reads the rate anew for each number and does not vectorise.
         return tuple(
-            jnp.where(own >= least, part * scale, 0.0) for own, part in zip(split(levels, extents), parts, strict=True)
+            jnp.where(own >= least, part * scale.astype(part.dtype), 0.0) for own, part in zip(split(levels, extents), parts, strict=True)
         )

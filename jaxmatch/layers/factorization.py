@@ -21,6 +21,7 @@ class FactorizationMachine(nn.Module):
     def __call__(self, parts: Parts) -> jax.Array:
         """Parts of <float32>[..., inputs], as if concatenated -> <float32>[..., 1]."""
         inputs = sum(sizes(parts))
+        parts = tuple(part.astype(jnp.float32) for part in parts)
         bias = self.param("bias", nn.initializers.zeros, (1,), jnp.float32)
         linear = self.param("linear", nn.initializers.zeros, (inputs, 1), jnp.float32)
         factors = self.param("factors", nn.initializers.glorot_uniform(), (inputs, self.factors), jnp.float32)

@@ -1,5 +1,7 @@
 """The fusion layer of RE2 (section 2.3): a sentence and what it was aligned with, compared and fused."""
 
+from collections.abc import Sequence
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,39 @@ from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows
 from jaxmatch.layers.parts import Parts, sizes
+
+
+PERSPECTIVES = {
+    "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
+    "difference": lambda own, aligned: tuple(a - other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_2([a; a - a'])
+    "product": lambda own, aligned: tuple(a * other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_3([a; a * a'])
+}
+
+
+def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], precision: str) -> jax.Array:
+    """What the networks of Eq. 4 sum before their activation, without their biases.
+
+    All three see `a`, and two see `a'`: one product with kernels side by side is faster than three. With the rows W and W' of
+    G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so that the difference is never made.
+
+    Arguments:
+      own, aligned: parts of <float32>[batch, length, size], the tokens a and what they were aligned with, a'.
+      rows: of the networks in the order of `PERSPECTIVES`, each part's rows of the kernel, <float32>[size, features].
+      precision: of the matrix products.
+
+    Returns:
+      <float32>[batch, length, 3 * features].
+    """
+    (first, first_aligned), (second, difference), (third, product) = ((each[: len(own)], each[len(own) :]) for each in rows)
+    of_own = [
+        jnp.concatenate([one, two + less, three], axis=-1)
+        for one, two, less, three in zip(first, second, difference, third, strict=True)
+    ]
+    of_aligned = [jnp.concatenate([one, -less], axis=-1) for one, less in zip(first_aligned, difference, strict=True)]
+    seen = matmul_by_rows(own, of_own, precision)
+    compared = matmul_by_rows(aligned, of_aligned, precision)
+    multiplied = matmul_by_rows(PERSPECTIVES["product"](own, aligned), product, precision)
+    return seen + jnp.concatenate([compared, multiplied], axis=-1)
 
 
 class FullFusion(nn.Module):
@@ -34,26 +69,14 @@ class FullFusion(nn.Module):
                 self.features, weight_normalization=self.weight_normalization, precision=self.precision, name=name
             )
 
-        perspectives = {
-            "concatenation": aligned,  # Eq. 4: G_1([a; a'])
-            "difference": tuple(a - other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_2([a; a - a'])
-            "product": tuple(a * other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_3([a; a * a'])
-        }
-        rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in perspectives), strict=True)
+        rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES), strict=True)
         if self.dropout_placement == "every_layer" and dropout_rate is not None:
             # Each network drops its own of the numbers in `a`.
-            inputs = [Dropout().in_parts((*own, *others), dropout_rate) for others in perspectives.values()]
+            inputs = [Dropout().in_parts((*own, *compare(own, aligned)), dropout_rate) for compare in PERSPECTIVES.values()]
             summed = jnp.concatenate([matmul_by_rows(*both, self.precision) for both in zip(inputs, rows, strict=True)], axis=-1)
         else:
-            # All three see `a`: one product with their kernels side by side is faster than three.
-            side_by_side = [jnp.concatenate(kernels, axis=-1) for kernels in list(zip(*rows, strict=True))[: len(own)]]
-            seen = matmul_by_rows(own, side_by_side, self.precision)
-            compared = [
-                matmul_by_rows(others, kernels[len(own) :], self.precision)
-                for others, kernels in zip(perspectives.values(), rows, strict=True)
-            ]
-            summed = seen + jnp.concatenate(compared, axis=-1)
-        compared = gelu(summed + jnp.concatenate(biases))
+            summed = _together(own, aligned, rows, self.precision)
+        compared = gelu(summed + jnp.concatenate(biases).astype(summed.dtype))
         return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
 
 

@@ -32,5 +32,5 @@ class Linear(nn.Module):
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         outputs = matmul_in_parts(parts, kernel, self.precision)
         if self.use_bias:
-            outputs = outputs + self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
+            outputs = outputs + self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32).astype(outputs.dtype)
         return ACTIVATIONS[self.activation](outputs)

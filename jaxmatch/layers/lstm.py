@@ -231,6 +231,8 @@ class Lstm(nn.Module):
         """
         input_kernels, kernel, bias = self._weights(sum(sizes(sequence)))
         is_token = sentences[..., None] > 0
-        added = tuple(matmul_in_parts(sequence, input_kernel, self.precision) for input_kernel in input_kernels)
+        # States are float32 whatever the rest is in: rounding would add up over the steps.
+        added = (matmul_in_parts(sequence, input_kernel, self.precision) for input_kernel in input_kernels)
+        added = tuple(one.astype(jnp.float32) for one in added)
         states = recurrence(added, kernel, bias, is_token, _begins(sentences)[: len(added)], self.precision)
-        return jnp.where(is_token, states, 0.0)
+        return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.parts import Parts, sizes, split
 
-# precision -> the type of the factors. What a device makes of float32 ones: jaxmatch/products.py.
+# precision -> the type of the factors, and of what layers hand on. What a device makes of float32 ones: jaxmatch/products.py.
 PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": jnp.float32, "bfloat16": jnp.bfloat16}
 # How a product is asked for; the others as JAX does by default.
 ASKED = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
@@ -19,23 +19,23 @@ def of_scores(precision: str) -> str:
 
 
 def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
-    """Multiplies matrices in `precision`; what goes in and comes out is float32.
+    """Multiplies matrices in `precision`, or in bfloat16 where the left one is.
 
     Arguments:
-      left: <float32>[..., rows, inner].
-      right: <float32>[..., inner, columns].
+      left: <float32 or bfloat16>[..., rows, inner].
+      right: <float32 or bfloat16>[..., inner, columns].
       precision: a key of `PRECISIONS`.
 
     Returns:
-      <float32>[..., rows, columns].
+      [..., rows, columns] of the left one's type.
     """
-    dtype = PRECISIONS[precision]
+    dtype = jnp.bfloat16 if left.dtype == jnp.bfloat16 else PRECISIONS[precision]
     *rows, inner = left.shape
     if right.ndim == 2 and len(rows) > 1:
         # As one product of two matrices, whose gradients need no copies in another layout on a CPU.
         return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
-    # The result is rounded to `dtype` before it becomes float32, so that the gradient's two products run in it as well.
-    return jnp.matmul(left.astype(dtype), right.astype(dtype), precision=ASKED.get(precision)).astype(jnp.float32)
+    # The result is rounded to `dtype` before it becomes the left one's, so that the gradient's two products run in it as well.
+    return jnp.matmul(left.astype(dtype), right.astype(dtype), precision=ASKED.get(precision)).astype(left.dtype)
 
 
 def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Array:

@@ -23,7 +23,7 @@ def max_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
 
 def sum_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
     """The sum of each feature over the tokens; arguments and result as of `max_over_time`."""
-    return jnp.sum(jnp.where(mask[..., None], sequence, 0.0), axis=1)
+    return jnp.sum(jnp.where(mask[..., None], sequence, 0.0), axis=1, dtype=jnp.float32)
 
 
 def mean_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:

@@ -35,7 +35,7 @@ class AttentionRefinement(nn.Module):
         """
         between = self._scalars("between", sequence, of_other_sentence(sentences))
         within = self._scalars("within", sequence, of_same_sentence(sentences))
-        return sequence, jnp.concatenate([*between, *within], axis=-1)
+        return sequence, jnp.concatenate([*between, *within], axis=-1).astype(sequence.dtype)
 
     def _scalars(self, name: str, sequence: jax.Array, allowed: jax.Array) -> list[jax.Array]:
         """The three comparisons with what `allowed` tokens give, <float32>[batch, length, 1] each."""

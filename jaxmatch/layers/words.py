@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterFeatures
+from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.parts import Parts
 
 CHARACTERS = ("none", "cnn", "bilstm")
@@ -44,7 +45,7 @@ class WordFeatures(nn.Module):
       tag_features: its size.
       known_tags: how many tags there are, padding (0) included.
       exact_match: whether there is a mark of words that the other sentence has, too.
-      precision: of the matrix products.
+      precision: of the matrix products, and of the features: layers hand on the type that they are given.
     """
 
     characters: str
@@ -67,7 +68,7 @@ class WordFeatures(nn.Module):
           vectors: <float32>[words, dimensions].
 
         Returns:
-          parts of <float32>[batch, length, size].
+          parts of <float32, or bfloat16 in this precision>[batch, length, size].
 
         Raises:
           InputError: if a feature is missing.
@@ -84,7 +85,7 @@ class WordFeatures(nn.Module):
             parts.append(table[self._feature(tokens, "tags")])
         if self.exact_match:
             parts.append(self._feature(tokens, "exact_match").astype(jnp.float32)[..., None])
-        return tuple(parts)
+        return tuple(part.astype(PRECISIONS[self.precision]) for part in parts)
 
     def _feature(self, tokens: dict[str, jax.Array], name: str) -> jax.Array:
         if name in tokens:

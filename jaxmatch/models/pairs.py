@@ -74,7 +74,8 @@ class PairModel(nn.Module):
           <float32>[batch, outputs], logits.
         """
         tokens, vectors = with_characters(tokens, vectors)
-        return self.predict(*self.sentence_vectors(tokens, sentences, vectors, dropout_rate), dropout_rate)
+        pooled = self.sentence_vectors(tokens, sentences, vectors, dropout_rate)
+        return self.predict(*(vector.astype(jnp.float32) for vector in pooled), dropout_rate)
 
 
 class FeaturePairModel(PairModel):
@@ -88,7 +89,8 @@ class FeaturePairModel(PairModel):
       tag_features: size of a tag's embedding.
       known_tags: how many there are, padding (0) included.
       exact_match: whether it is told which words the other sentence has, too.
-      precision: of the matrix products, a key of `matmul.PRECISIONS`; parameters and logits are float32.
+      precision: of the matrix products, a key of `matmul.PRECISIONS`. In bfloat16 are also the activations below the pooling; parameters,
+        the softmax of an attention, the states of an LSTM, pooled vectors and logits are float32.
     """
 
     characters: str = "none"

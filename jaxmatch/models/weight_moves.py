@@ -1,7 +1,7 @@
-"""A program cut in two: what only moves weights about, to be done once, and the rest, to be done with every batch.
+"""A program cut in two: what only moves or adds weights, to be done once, and the rest, to be done with every batch.
 
-Cutting kernels up, turning them over and laying them side by side is a good part of the time of a small batch, and the same
-for all of them (benchmarks/NOTES.md).
+Cutting kernels up, turning them over, adding them and laying them side by side is a good part of the time of a small batch, and the
+same for all of them (benchmarks/NOTES.md).
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 
 from jaxmatch.models.cut_programs import variables
 
-# Primitives whose results hold no number that was not among the arguments, and not many more of them.
-_MOVES = frozenset({"concatenate", "convert_element_type", "reshape", "slice", "split", "squeeze", "transpose"})
+# Primitives whose results hold about as many numbers as the arguments.
+_MOVES = frozenset({"add", "concatenate", "convert_element_type", "neg", "reshape", "slice", "split", "squeeze", "transpose"})
 
 
 @dataclasses.dataclass(frozen=True)

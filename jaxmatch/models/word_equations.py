@@ -14,29 +14,18 @@ _OTHER_AXES = ("reshape", "squeeze", "broadcast_in_dim")
 
 
 @dataclasses.dataclass(frozen=True)
-class Vectors:
-    """What a variable holds of the tokens' vectors E: E itself, A E, or E - A E.
-
-    Attributes:
-      mix: the equation A E, by number; None: the variable holds E.
-      less: whether it holds E - A E.
-    """
-
-    mix: int | None = None
-    less: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class Product:
-    """An equation, by number, that multiplies vectors with a whole weight, by number; of float32 all.
+    """An equation that multiplies the tokens' vectors E, or a mixture A E of them, with a whole weight; of float32 all.
 
     Attributes:
-      equation, vectors, weight: its number, what it multiplies, and with which of the weights.
+      equation: its number.
+      mix: the number of the equation that makes A E; None: it multiplies E itself.
+      weight: the number of the weight.
       columns: the size of its result's last axis.
     """
 
     equation: int
-    vectors: Vectors
+    mix: int | None
     weight: int
     columns: int
 
@@ -52,25 +41,24 @@ def products_of_words(program: Jaxpr, weights: int) -> tuple[int, list[Product]]
       the number of the lookup's equation, and the products, all with the same parameters, so that they can be made as one.
     """
     number_of = {variable: number for number, variable in enumerate(program.invars[:weights])}
-    tables, held = {program.invars[weights]}, {}
+    tables = {program.invars[weights]}
+    mixes: dict[Var, int | None] = {}  # of each variable that holds E or A E
     place, found = -1, []
     for number, equation in enumerate(program.eqns):
         name, read = equation.primitive.name, _variables(equation)
         if not read or not equation.outvars:
             continue
-        written, vectors = equation.outvars[0], held.get(read[0])
+        written = equation.outvars[0]
         if name == "stop_gradient" and read[0] in tables:
             tables.add(written)
         elif name == "gather" and read[0] in tables and place < 0 and _takes_rows(equation):
-            place, held[written] = number, Vectors()
-        elif name in _OTHER_AXES and vectors and _size(written) == _size(read[0]):
-            held[written] = vectors
-        elif name == "dot_general" and held.get(read[-1]) == Vectors() and _multiplies(equation, _IN_EACH_ROW, _OF_MATRICES):
-            held[written] = Vectors(mix=number)
-        elif name == "sub" and vectors == Vectors() and _is_mixed(held.get(read[-1])) and read[0].aval.shape == read[-1].aval.shape:
-            held[written] = dataclasses.replace(held[read[-1]], less=True)
-        elif name == "dot_general" and vectors and read[-1] in number_of and _multiplies(equation, _OF_MATRICES):
-            found.append(Product(number, vectors, number_of[read[-1]], written.aval.shape[1]))
+            place, mixes[written] = number, None
+        elif name in _OTHER_AXES and read[0] in mixes and _size(written) == _size(read[0]):
+            mixes[written] = mixes[read[0]]
+        elif name == "dot_general" and mixes.get(read[-1], -1) is None and _multiplies(equation, _IN_EACH_ROW, _OF_MATRICES):
+            mixes[written] = number
+        elif name == "dot_general" and read[0] in mixes and read[-1] in number_of and _multiplies(equation, _OF_MATRICES):
+            found.append(Product(number, mixes[read[0]], number_of[read[-1]], written.aval.shape[1]))
     return place, [one for one in found if program.eqns[one.equation].params == program.eqns[found[0].equation].params]
 
 
@@ -82,10 +70,6 @@ def _variables(equation: JaxprEqn) -> list[Var]:
 def _size(variable: Var) -> tuple[int, int]:
     """Of all of it, and of its last axis."""
     return variable.aval.size, variable.aval.shape[-1]
-
-
-def _is_mixed(vectors: Vectors | None) -> bool:
-    return vectors is not None and vectors.mix is not None and not vectors.less
 
 
 def _takes_rows(lookup: JaxprEqn) -> bool:

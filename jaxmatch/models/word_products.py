@@ -105,7 +105,7 @@ class _Group:
             return own
         *_, tokens, dimensions = self.mix.invars[1].aval.shape
         # A (E W) is less work than (A E) W where fewer tokens are mixed than a vector has numbers.
-        return [self.products[0].vectors.mix, *own] if tokens < dimensions else []
+        return [self.products[0].mix, *own] if tokens < dimensions else []
 
     def instead(self, known: jax.Array) -> dict[int, Callable[[Values], jax.Array]]:
         """How; `known`: E W of all of them, <float32>[tokens, columns]."""
@@ -119,23 +119,22 @@ class _Group:
             mixed.append(self.mix.primitive.bind(attention, by_row, **self.mix.params).reshape(-1, self.columns))
             return self.mix.primitive.bind(attention, vectors, **self.mix.params)
 
-        def multiplied(product: Product, columns: slice, values: Values) -> jax.Array:
-            found = mixed[0][:, columns]
-            return known[:, columns] - found if product.vectors.less else found
+        def multiplied(columns: slice, values: Values) -> jax.Array:
+            return mixed[0][:, columns]
 
         ends = itertools.accumulate(product.columns for product in self.products)
         ways = {
-            product.equation: functools.partial(multiplied, product, slice(end - product.columns, end))
+            product.equation: functools.partial(multiplied, slice(end - product.columns, end))
             for product, end in zip(self.products, ends, strict=True)
         }
-        return {self.products[0].vectors.mix: mix} | ways
+        return {self.products[0].mix: mix} | ways
 
 
 def _groups(products: list[Product], equations: Sequence[JaxprEqn]) -> list[_Group]:
     """Together what is mixed by one equation, each other product alone."""
     together: dict[Any, list[Product]] = {}
     for product in products:
-        together.setdefault(product if product.vectors.mix is None else product.vectors.mix, []).append(product)
+        together.setdefault(product if product.mix is None else product.mix, []).append(product)
     return [
-        _Group(tuple(group), None if group[0].vectors.mix is None else equations[group[0].vectors.mix]) for group in together.values()
+        _Group(tuple(group), None if group[0].mix is None else equations[group[0].mix]) for group in together.values()
     ]

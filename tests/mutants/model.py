@@ -4,14 +4,16 @@ _LAYERS = "jaxmatch/layers/"
 _FOLDER, _ARRAYS, _MATCHER = "jaxmatch/model_folder.py", "jaxmatch/stored_arrays.py", "jaxmatch/matcher.py"
 
 MUTANTS = [
-    (_LAYERS + "attention.py", "jnp.where(allowed, scores, lowest(scores.dtype)), axis=-1", "scores, axis=-1",
+    (_LAYERS + "attention.py", "jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1", "scores, axis=-1",
      ["tests/test_layers_alignment.py", "tests/test_layers_esan.py"]),
-    (_LAYERS + "attention.py", "lowest(scores.dtype)), axis=-1)", "lowest(scores.dtype)), axis=-2)",
+    (_LAYERS + "attention.py", "lowest(jnp.float32)), axis=-1)", "lowest(jnp.float32)), axis=-2)",
      ["tests/test_layers_alignment.py", "tests/test_layers_esan.py"]),
-    (_LAYERS + "alignment.py", "scores * self.temperature", "scores", ["tests/test_layers_alignment.py"]),
-    (_LAYERS + "fusion.py", "(network(name).weights(*sizes(own), *sizes(own)) for name in perspectives)",
-     "(network(name).weights(*sizes(own), *sizes(own)) for name in reversed(perspectives))", ["tests/test_layers_fusion.py"]),
+    (_LAYERS + "alignment.py", "scores * self.temperature.astype(scores.dtype)", "scores", ["tests/test_layers_alignment.py"]),
+    (_LAYERS + "fusion.py", "(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES)",
+     "(network(name).weights(*sizes(own), *sizes(own)) for name in reversed(PERSPECTIVES))", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "fusion.py", "tuple(a - other for a, other in zip(own", "tuple(other - a for a, other in zip(own", ["tests/test_layers_fusion.py"]),
+    (_LAYERS + "fusion.py", "two + less", "two", ["tests/test_layers_fusion.py"]),
+    (_LAYERS + "fusion.py", "[one, -less]", "[one, less]", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "pooling.py", "largest = jnp.max(", "largest = jnp.mean(", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "pooling.py", "jnp.maximum(jnp.sum(mask, axis=1), 1)[:, None]", "mask.shape[1]", ["tests/test_layers_esan.py"]),
     (_LAYERS + "connection.py", "(outputs[-1] + outputs[-2]) * _HALF_VARIANCE", "(outputs[-1] + outputs[-2])",
