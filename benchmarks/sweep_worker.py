@@ -103,9 +103,7 @@ def steps(asked: dict) -> dict:
     checkpoints = Checkpoints(Path(asked["workdir"]))
     for number in range(2):
         start = time.perf_counter()
-        outputs = cohort.scorer.evaluator("dev").outputs(state.parameters)
-        for replica in outputs:
-            cohort.scorer.scores("dev", replica)
+        cohort.scorer.scores("dev", cohort.scorer.evaluator("dev").outputs(state.parameters))
         evaluations.append(time.perf_counter() - start)
         start = time.perf_counter()
         checkpoints.save(number, {"state": state, "best": state.parameters}, {})

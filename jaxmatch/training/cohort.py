@@ -300,17 +300,14 @@ class Cohort:
         test_outputs = self._outputs("test", state.parameters, runs) if on_test else None
         slots, selection = self.lockstep.slots, self._training["selection"]
         improved = np.zeros(len(slots), bool)
+        learning = [slot for slot, run in enumerate(slots) if run >= 0 and not self._progress[run].done]
         shown = []
-        for slot, run in enumerate(slots):
-            if run < 0 or self._progress[run].done:
-                continue
-            progress = self._progress[run]
-            dev = self.scorer.scores("dev", dev_outputs[slot])
-            improved[slot] = self._note(run, dev, samples, float(losses[slot]))
-            if test_outputs is not None:
-                test = self.scorer.scores("test", test_outputs[slot])
-                progress.note_test(test, selection, HIGHER_IS_BETTER[selection], samples)
+        for slot, dev in zip(learning, self.scorer.scores("dev", dev_outputs[learning]), strict=True):
+            improved[slot] = self._note(slots[slot], dev, samples, float(losses[slot]))
             shown.append(dev[selection])
+        if test_outputs is not None:
+            for slot, test in zip(learning, self.scorer.scores("test", test_outputs[learning]), strict=True):
+                self._progress[slots[slot]].note_test(test, selection, HIGHER_IS_BETTER[selection], samples)
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
         self._update_active()
@@ -422,8 +419,8 @@ class Cohort:
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
                 outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
-                for run in tested:
-                    tests[run] = self.scorer.scores("test", outputs[run])
+                for run, scores in zip(tested, self.scorer.scores("test", outputs[tested]), strict=True):
+                    tests[run] = scores
         host = np.asarray(best)
         to_tree = self.lockstep.programs.flat.to_tree
         return [

@@ -146,19 +146,21 @@ def _of_length(values: np.ndarray, length: int) -> np.ndarray:
     return np.pad(cut, [(0, 0), (0, length - cut.shape[1])], constant_values=PADDING)
 
 
-def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> float:
+def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The mean loss (losses.py) of all pairs of a split, the last batch too; in float64 on the host.
 
     Arguments:
       task: of the data set.
-      outputs: `<float32>[pairs, outputs]` of one replica.
+      outputs: `<float32>[..., pairs, outputs]`.
       labels: `<int32>[pairs]` or `<float32>[pairs]`.
+
+    Returns:
+      `<float64>[...]`.
     """
     outputs = outputs.astype(np.float64)
     if task == "regression":
-        return float(np.mean(np.square(outputs[:, 0] - labels)))
-    highest = outputs.max(axis=1)
-    total = highest + np.log(np.exp(outputs - highest[:, None]).sum(axis=1))
-    return float(np.mean(total - outputs[np.arange(len(labels)), labels]))
-
-
+        return np.mean(np.square(outputs[..., 0] - labels), axis=-1)
+    highest = outputs.max(axis=-1)
+    total = highest + np.log(np.exp(outputs - highest[..., None]).sum(axis=-1))
+    # In C's order, so that a replica's numbers are summed as they are alone.
+    return np.mean(np.subtract(total, outputs[..., np.arange(len(labels)), labels], order="C"), axis=-1)

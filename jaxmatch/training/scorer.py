@@ -12,7 +12,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.training import room
 from jaxmatch.training.evaluation import Evaluator, evaluation_shapes, mean_loss
 from jaxmatch.training.lockstep import Lockstep
-from jaxmatch.training.scores import score
+from jaxmatch.training.scores import replica_scores
 
 
 class Scorer:
@@ -80,10 +80,10 @@ class Scorer:
         self.answered["pairs"] += runs * outputs.shape[1]
         return outputs
 
-    def scores(self, split: str, outputs: np.ndarray) -> Mapping[str, float]:
-        """All scores of one replica's outputs, `<float32>[pairs, outputs]`, and its mean loss under "loss"."""
+    def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
+        """All scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under "loss"."""
         data, encoded = self._data, self._data.splits[split]
-        scores = score(
+        scores = replica_scores(
             data.task,
             encoded.labels,
             outputs,
@@ -92,4 +92,5 @@ class Scorer:
             documents=encoded.documents,
             filtered=catalog.filtered(data.name),
         )
-        return {**scores, "loss": mean_loss(data.task, outputs, encoded.labels)}
+        losses = mean_loss(data.task, outputs, encoded.labels).tolist()
+        return [{**of_replica, "loss": loss} for of_replica, loss in zip(scores, losses, strict=True)]

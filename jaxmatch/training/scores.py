@@ -1,4 +1,7 @@
-"""Scores of a model's outputs against the labels: plain numpy, float64 inside, no loop over pairs or groups.
+"""Scores of models' outputs against the labels: plain numpy, float64 inside, no loop over pairs, groups or models.
+
+What is scored is `[..., pairs]`, against labels `[pairs]`: the leading axes, as that of a cohort's replicas, are those of the score. A
+replica's score is the same bits alone and among others.
 
 No input that a training can produce raises an exception or a warning. What is undefined is NaN, so that it can be
 neither chosen nor averaged by mistake:
@@ -12,6 +15,7 @@ A model that gives every pair the same answer, on the other hand, has a score, t
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,109 +35,115 @@ HIGHER_IS_BETTER: dict[str, bool] = {
 }
 
 
-def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Share of equal entries.
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Over the last axis; NaN of nothing."""
+    return np.mean(values, axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
+
+
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
+    """Share of equal entries, <float64>[...].
 
     Arguments:
       labels: <int32>[pairs].
-      predictions: <int32>[pairs].
+      predictions: <int32>[..., pairs].
     """
-    labels, predictions = np.asarray(labels), np.asarray(predictions)
-    return float(np.mean(labels == predictions)) if labels.size else float("nan")
+    return _mean(np.asarray(labels) == np.asarray(predictions))
 
 
-def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> float:
-    """F1 of one class, 2 hits / (2 hits + misses + false alarms); 0 if the class is neither there nor predicted.
+def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarray:
+    """F1 of one class, 2 hits / (2 hits + misses + false alarms), <float64>[...]; 0 if the class is neither there nor predicted.
 
     Arguments:
       labels: <int32>[pairs].
-      predictions: <int32>[pairs].
+      predictions: <int32>[..., pairs].
       positive: the class.
     """
     right, guessed = np.asarray(labels) == positive, np.asarray(predictions) == positive
-    if not right.size:
-        return float("nan")
-    mentioned = np.count_nonzero(right) + np.count_nonzero(guessed)
-    return float(2 * np.count_nonzero(right & guessed) / mentioned) if mentioned else 0.0
+    mentioned = np.count_nonzero(right) + np.count_nonzero(guessed, axis=-1)
+    return 2 * np.count_nonzero(right & guessed, axis=-1) / np.maximum(mentioned, 1)
 
 
-def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Unweighted mean of `f1` over the classes that are among the labels or the predictions.
+def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
+    """Unweighted mean of `f1` over the classes that are among the labels or the predictions, <float64>[...].
 
     Arguments:
       labels: <int32>[pairs].
-      predictions: <int32>[pairs].
+      predictions: <int32>[..., pairs].
     """
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
-    return float(np.mean([f1(labels, predictions, c) for c in classes])) if classes.size else float("nan")
+    each = np.array([f1(labels, predictions, c) for c in classes])
+    there = np.array([(labels == c).any() | (predictions == c).any(axis=-1) for c in classes])
+    flat = zip(each.reshape(len(classes), -1).T, there.reshape(len(classes), -1).T, strict=True)
+    return np.array([np.mean(values[among]) for values, among in flat]).reshape(predictions.shape[:-1])
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
     """Ranks from 1 upward, equal values sharing the mean of their ranks.
 
     Arguments:
-      values: <float64>[pairs].
+      values: <float64>[..., pairs].
 
     Returns:
-      <float64>[pairs].
+      <float64>[..., pairs].
     """
-    _, index, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2.0)[index]
+    values = np.asarray(values)
+    order = np.argsort(values, axis=-1)
+    rising = np.take_along_axis(values, order, axis=-1)
+    place, edge = np.arange(values.shape[-1]), np.ones_like(values[..., :1], bool)
+    differs = rising[..., 1:] != rising[..., :-1]
+    first = np.maximum.accumulate(np.where(np.concatenate([edge, differs], axis=-1), place, 0), axis=-1)
+    ends = np.where(np.concatenate([differs, edge], axis=-1), place, place.size)
+    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=-1)
+    return ranks
 
 
-def auc(labels: ArrayLike, scores: ArrayLike) -> float:
+def auc(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
     """Area under the ROC curve: how often a positive pair scores above a negative one, ties counting half.
 
     Computed from the rank sum (Mann and Whitney 1947).
 
     Arguments:
       labels: <int32>[pairs]; 1 is positive, all else negative.
-      scores: <float64>[pairs].
+      scores: <float64>[..., pairs].
 
     Returns:
-      NaN if the labels are all positive or all negative.
+      <float64>[...]; NaN if the labels are all positive or all negative, or a score is NaN.
     """
     positive, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     positives = int(np.count_nonzero(positive))
     negatives = positive.size - positives
-    if not positives or not negatives or np.isnan(scores).any():
-        return float("nan")
-    rank_sum = average_ranks(scores)[positive].sum()
-    return float((rank_sum - positives * (positives + 1) / 2.0) / (positives * negatives))
+    if not positives or not negatives:
+        return np.full(scores.shape[:-1], np.nan)
+    rank_sum = average_ranks(scores)[..., positive].sum(axis=-1)
+    area = (rank_sum - positives * (positives + 1) / 2.0) / (positives * negatives)
+    return np.where(np.isnan(scores).any(axis=-1), np.nan, area)
 
 
-def _integers(values: ArrayLike) -> np.ndarray:
-    """Numbers <int64>[n] that are ordered as the values are."""
-    values = np.asarray(values)
-    return values.astype(np.int64) if values.dtype.kind in "iub" else np.unique(values, return_inverse=True)[1]
+def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
+    """<int64>[pairs]: the pairs group by group, each group in the order of candidates with equal scores."""
+    if documents is None:
+        return np.lexsort((relevant, groups))
+    # Code points order text as trec_eval's comparison of UTF-8 bytes does.
+    names = np.unique(np.asarray(documents), return_inverse=True)[1]
+    return np.lexsort((relevant, -names, groups))
 
 
-def _rank_order(
-    relevant: np.ndarray, scores: np.ndarray, groups: np.ndarray, documents: ArrayLike | None
-) -> np.ndarray:
-    """<int64>[pairs]: the pairs group by group, each group as trec_eval ranks it."""
+def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """<int64>[..., pairs]: each group's pairs by falling score, those of equal scores as they are; groups <int64>[pairs] rise."""
+    # Complex numbers are sorted by their real parts first.
+    key = np.empty(scores.shape, np.complex128)
     with np.errstate(over="ignore"):
         # trec_eval keeps scores in single precision, so that what is equal there must be a tie here.
-        falling = -scores.astype(np.float32)
-    order = np.lexsort((relevant, falling, groups))
-    if documents is None:
-        return order
-    # Text is slow to sort and ties are rare: only the names of tied pairs are looked at.
-    same = (groups[order][1:] == groups[order][:-1]) & (falling[order][1:] == falling[order][:-1])
-    tied = np.zeros(scores.size, bool)
-    tied[order[1:][same]] = tied[order[:-1][same]] = True
-    if not same.any():
-        return order
-    names = np.zeros(scores.size, np.int64)
-    # Code points order text as trec_eval's comparison of UTF-8 bytes does.
-    names[tied] = -np.unique(np.asarray(documents)[tied], return_inverse=True)[1]
-    return np.lexsort((relevant, names, falling, groups))
+        key.real, key.imag = groups, -scores.astype(np.float32)
+    return np.argsort(key, axis=-1, kind="stable")
 
 
 def ranking_scores(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
-) -> dict[str, float]:
+) -> dict[str, np.ndarray]:
     """Mean average precision, mean reciprocal rank and recall at k by trec_eval's rules, over the filtered groups.
 
     Recall at k is the share of a group's right candidates that are ranked among its first k. Where each group holds one
@@ -146,104 +156,114 @@ def ranking_scores(
 
     Arguments:
       labels: <int32>[pairs]; 1 is right, all else wrong.
-      scores: <float64>[pairs].
+      scores: <float64>[..., pairs].
       groups: <int32>[pairs] or text: what a candidate competes in. Groups need not lie together.
       documents: <str>[pairs], the candidates' names, or None.
       filtered: False: all groups with a right candidate count; one without a wrong candidate cannot be ranked badly.
 
     Returns:
-      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5"; NaN if no group counts or a score is NaN.
+      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score is NaN.
     """
-    relevant, scores, groups = np.asarray(labels) == 1, np.asarray(scores, np.float64), _integers(groups)
-    undefined = dict.fromkeys(_RANKING, float("nan"))
-    if not relevant.size or np.isnan(scores).any():
-        return undefined
-    order = _rank_order(relevant, scores, groups, documents)
+    relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+    order = _in_order_of_ties(relevant, groups, documents)
     relevant, groups = relevant[order], groups[order]
-    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
     sizes = np.diff(np.append(starts, relevant.size))
     right = np.add.reduceat(relevant.astype(np.int64), starts)
     counted = (right > 0) & (right < sizes) if filtered else right > 0
-    if not counted.any():
-        return undefined
-    rank = np.arange(1, relevant.size + 1) - np.repeat(starts, sizes)
-    found = np.cumsum(relevant) - np.repeat(np.cumsum(right) - right, sizes)
-    precision = np.add.reduceat(np.where(relevant, found / rank, 0.0), starts)
-    first = np.minimum.reduceat(np.where(relevant, rank, relevant.size + 1), starts)
-    found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts) for k in RECALL_AT}
+    relevant = relevant[_by_falling_score(scores[..., order], groups)]
+    rank = np.arange(1, relevant.shape[-1] + 1) - np.repeat(starts, sizes)
+    found = np.cumsum(relevant, axis=-1) - np.repeat(np.cumsum(right) - right, sizes)
+    defined = ~np.isnan(scores).any(axis=-1)
+
+    def mean(of_groups: np.ndarray) -> np.ndarray:
+        return np.where(defined, _mean(np.compress(counted, of_groups, axis=-1)), np.nan)
+
+    precision = np.add.reduceat(np.where(relevant, found / rank, 0.0), starts, axis=-1)
+    first = np.minimum.reduceat(np.where(relevant, rank, relevant.shape[-1] + 1), starts, axis=-1)
+    found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts, axis=-1) for k in RECALL_AT}
+    of = np.maximum(right, 1)  # where there is none, the group does not count
     return {
-        "map": float(np.mean(precision[counted] / right[counted])),
-        "mrr": float(np.mean(1.0 / first[counted])),
-        **{f"recall_at_{k}": float(np.mean(found_among[k][counted] / right[counted])) for k in RECALL_AT},
+        "map": mean(precision / of),
+        "mrr": mean(1.0 / first),
+        **{f"recall_at_{k}": mean(found_among[k] / of) for k in RECALL_AT},
     }
 
 
 def mean_average_precision(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
-) -> float:
+) -> np.ndarray:
     """trec_eval's `map` over the filtered groups; arguments and rules as in `ranking_scores`."""
     return ranking_scores(labels, scores, groups, documents)["map"]
 
 
 def mean_reciprocal_rank(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
-) -> float:
+) -> np.ndarray:
     """trec_eval's `recip_rank` over the filtered groups; arguments and rules as in `ranking_scores`."""
     return ranking_scores(labels, scores, groups, documents)["mrr"]
 
 
-def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
+def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     """Pearson's correlation; 0 if the predictions are all alike, NaN if the labels are (or there are fewer than two).
 
     Arguments:
       labels: <float64>[pairs].
-      predictions: <float64>[pairs].
+      predictions: <float64>[..., pairs].
+
+    Returns:
+      <float64>[...].
     """
     labels, predictions = np.asarray(labels, np.float64), np.asarray(predictions, np.float64)
     # Compared as they are: after the mean is subtracted, rounding makes equal numbers look different.
-    if labels.size < 2 or not np.isfinite(predictions).all() or np.ptp(labels) == 0:
-        return float("nan")
-    if np.ptp(predictions) == 0:
-        return 0.0
-    labels, predictions = labels - labels.mean(), predictions - predictions.mean()
-    # Scaled to 1 first, so that squares of tiny or huge deviations neither vanish nor overflow.
-    labels, predictions = labels / np.abs(labels).max(), predictions / np.abs(predictions).max()
-    return float(np.clip(labels @ predictions / np.sqrt((labels @ labels) * (predictions @ predictions)), -1.0, 1.0))
+    if labels.size < 2 or np.ptp(labels) == 0:
+        return np.full(predictions.shape[:-1], np.nan)
+    defined = np.isfinite(predictions).all(axis=-1)
+    alike = (predictions == predictions[..., :1]).all(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the correlation of what is alike, or not finite, is not looked at
+        labels, predictions = labels - labels.mean(), predictions - predictions.mean(axis=-1, keepdims=True)
+        # Scaled to 1 first, so that squares of tiny or huge deviations neither vanish nor overflow.
+        labels, predictions = labels / np.abs(labels).max(), predictions / np.abs(predictions).max(axis=-1, keepdims=True)
+        together = np.vecdot(labels, predictions)
+        correlation = together / np.sqrt(np.vecdot(labels, labels) * np.vecdot(predictions, predictions))
+    return np.where(defined, np.where(alike, 0.0, np.clip(correlation, -1.0, 1.0)), np.nan)
 
 
-def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
+def spearman(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     """Spearman's rank correlation: `pearson` of the average ranks, undefined where that is.
 
     Arguments:
       labels: <float64>[pairs].
-      predictions: <float64>[pairs].
+      predictions: <float64>[..., pairs].
+
+    Returns:
+      <float64>[...].
     """
-    if np.isnan(np.asarray(predictions, np.float64)).any():
-        return float("nan")
-    return pearson(average_ranks(labels), average_ranks(predictions))
+    undefined = np.isnan(np.asarray(predictions, np.float64)).any(axis=-1)
+    return np.where(undefined, np.nan, pearson(average_ranks(labels), average_ranks(predictions)))
 
 
-def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Mean of the squared differences, in the labels' unit squared.
+def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
+    """Mean of the squared differences, in the labels' unit squared, <float64>[...].
 
     Arguments:
       labels: <float64>[pairs].
-      predictions: <float64>[pairs].
+      predictions: <float64>[..., pairs].
     """
-    labels, predictions = np.asarray(labels, np.float64), np.asarray(predictions, np.float64)
-    return float(np.mean(np.square(labels - predictions))) if labels.size else float("nan")
+    return _mean(np.square(np.asarray(labels, np.float64) - np.asarray(predictions, np.float64)))
 
 
-def _classification(labels: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
-    predictions = outputs.argmax(axis=1)
+def _classification(labels: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
+    predictions = outputs.argmax(axis=-1)
     scores = {"accuracy": accuracy(labels, predictions), "macro_f1": macro_f1(labels, predictions)}
-    if outputs.shape[1] == 2:
+    if outputs.shape[-1] == 2:
         # The difference of two logits orders pairs as the probability does, without its saturation at 0 and 1.
-        scores |= {"f1": f1(labels, predictions), "auc": auc(labels, outputs[:, 1] - outputs[:, 0])}
+        scores |= {"f1": f1(labels, predictions), "auc": auc(labels, outputs[..., 1] - outputs[..., 0])}
     return scores
 
 
-def _regression(labels: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
+def _regression(labels: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
     return {
         "pearson": pearson(labels, outputs),
         "spearman": spearman(labels, outputs),
@@ -253,10 +273,10 @@ def _regression(labels: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
 
 def _ranking(
     labels: np.ndarray, outputs: np.ndarray, groups: ArrayLike, documents: ArrayLike | None, filtered: bool
-) -> dict[str, float]:
-    difference = outputs[:, 1] - outputs[:, 0]
+) -> dict[str, np.ndarray]:
+    difference = outputs[..., 1] - outputs[..., 0]
     return ranking_scores(labels, difference, groups, documents, filtered) | {
-        "accuracy": accuracy(labels, outputs.argmax(axis=1)),
+        "accuracy": accuracy(labels, outputs.argmax(axis=-1)),
         "auc": auc(labels, difference),
     }
 
@@ -268,7 +288,12 @@ def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
     return {"ranking": (*_RANKING, "accuracy", "auc"), "regression": ("pearson", "spearman", "mse")}[task]
 
 
-def score(
+def score(task: str, labels: ArrayLike, outputs: ArrayLike, **told: Any) -> dict[str, float]:
+    """The scores of one model: `replica_scores` of outputs without the replica axis."""
+    return replica_scores(task, labels, np.asarray(outputs)[None], **told)[0]
+
+
+def replica_scores(
     task: str,
     labels: ArrayLike,
     outputs: ArrayLike,
@@ -277,17 +302,17 @@ def score(
     groups: ArrayLike | None = None,
     documents: ArrayLike | None = None,
     filtered: bool = True,
-) -> dict[str, float]:
-    """All scores of a task.
+) -> list[dict[str, float]]:
+    """All scores of a task, for each of some models.
 
     Classification gives accuracy and macro_f1, with two labels also f1 and auc of the second label. Ranking gives
     map, mrr and recall_at_k over the filtered groups (`ranking_scores`), accuracy and auc over all pairs. Regression gives pearson,
-    spearman and mse. If an output is not finite, all are NaN.
+    spearman and mse. If an output is not finite, all of that model are NaN.
 
     Arguments:
       task: "classification", "regression" or "ranking".
       labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs].
-      outputs: <float32>[pairs, classes] logits; for a regression <float32>[pairs] or <float32>[pairs, 1].
+      outputs: <float32>[replica, pairs, classes] logits; for a regression <float32>[replica, pairs] or <float32>[replica, pairs, 1].
       label_names: as many as there are classes; for a ranking two, the second meaning right; unused in a regression.
       groups: ranking only, <int32>[pairs] or text.
       documents: ranking only, <str>[pairs] or None.
@@ -304,16 +329,22 @@ def score(
         allowed: tuple[tuple[int, ...], ...] = ((pairs,), (pairs, 1))
     else:
         allowed = ((pairs, 2 if task == "ranking" else classes),)
-    if outputs.shape not in allowed or labels.ndim != 1:
+    if outputs.shape[1:] not in allowed or labels.ndim != 1:
         raise ValueError(
-            f"{task}: outputs of shape {outputs.shape} do not fit {labels.shape} labels of {classes} classes"
+            f"{task}: outputs of shape {outputs.shape[1:]} do not fit {labels.shape} labels of {classes} classes"
         )
     if task == "ranking" and groups is None:
         raise ValueError("ranking: scores need the groups that candidates compete in")
-    if not np.isfinite(outputs).all():
-        return dict.fromkeys(score_names(task, classes), float("nan"))
-    if task == "classification":
-        return _classification(labels, outputs)
-    if task == "regression":
-        return _regression(labels, outputs.reshape(pairs))
-    return _ranking(labels, outputs, groups, documents, filtered)
+    names = score_names(task, classes)
+    found = np.full((len(outputs), len(names)), np.nan)
+    finite = np.flatnonzero(np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim))))
+    if pairs and finite.size:
+        outputs = outputs[finite]
+        if task == "classification":
+            scores = _classification(labels, outputs)
+        elif task == "regression":
+            scores = _regression(labels, outputs.reshape(-1, pairs))
+        else:
+            scores = _ranking(labels, outputs, groups, documents, filtered)
+        found[finite] = np.stack([scores[name] for name in names], axis=-1)
+    return [dict(zip(names, row, strict=True)) for row in found.tolist()]

@@ -6,13 +6,13 @@ _FILES, _INTEROP, _ENCODING = "jaxmatch/torch_files.py", "jaxmatch/interop.py", 
 _READ = ["tests/test_torch_files.py"]
 
 MUTANTS = [
-    (_SCORES, "positive: int = 1) -> float:", "positive: int = 0) -> float:", ["tests/test_scores.py::test_f1_of_two_classes_is_that_of_the_second_label"]),
+    (_SCORES, "positive: int = 1) -> np.ndarray:", "positive: int = 0) -> np.ndarray:", ["tests/test_scores.py::test_f1_of_two_classes_is_that_of_the_second_label"]),
     (_SCORES, "{\"f1\": f1(labels, predictions)", "{\"f1\": f1(labels, predictions, 0)",
      ["tests/test_scores.py::test_f1_of_two_classes_is_that_of_the_second_label"]),
     ("jaxmatch/data/readers/twitter_url.py", "\"1\" if positive > 3 else \"0\"", "\"0\" if positive > 3 else \"1\"",
      ["tests/test_scores.py::test_twitter_url_is_scored_on_paraphrases_from_the_votes_on"]),
-    (_SCORES, "outputs[:, 1] - outputs[:, 0])}", "outputs[:, 0] - outputs[:, 1])}", ["tests/test_scores.py"]),
-    (_SCORES, "(counts - 1) / 2.0", "counts / 2.0", ["tests/test_scores.py"]),
+    (_SCORES, "outputs[..., 1] - outputs[..., 0])}", "outputs[..., 0] - outputs[..., 1])}", ["tests/test_scores.py"]),
+    (_SCORES, "(first + last) / 2.0", "last", ["tests/test_scores.py"]),
     (_SCORES, "(right > 0) & (right < sizes) if filtered", "(right > 0) if filtered", ["tests/test_scores.py"]),
     (_SCORES, "\"mse\": False,", "\"mse\": True,", ["tests/test_scores.py::test_of_errors_less_is_better_of_all_else_more"]),
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
