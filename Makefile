@@ -5,6 +5,8 @@
 #              make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
 # make accelerators  what the programs hold and move on TPUs and GPUs for which they are compiled, without having one; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
+# make device  on a machine with a GPU or TPU: what only it can tell, in 25 minutes, most telling first, resumable; elsewhere with --quick;
+#              make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
@@ -22,7 +24,7 @@ EXTRA_cuda := cuda12
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
 
-.PHONY: demo test bench papers accelerators mutants lowest torture
+.PHONY: demo test bench papers accelerators device mutants lowest torture
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -46,6 +48,9 @@ papers: $(INSTALLED)
 
 accelerators: $(INSTALLED) .cache/accelerators/tpu/.jaxmatch-installed .cache/accelerators/cuda/.jaxmatch-installed
 	.venv/bin/python -m benchmarks.accelerators $(ARGUMENTS)
+
+device: $(INSTALLED)
+	.venv/bin/python -m benchmarks.device $(ARGUMENTS)
 
 mutants: $(INSTALLED)
 	.venv/bin/python -m tests.mutants $(ARGUMENTS)

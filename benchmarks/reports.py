@@ -16,9 +16,9 @@ RESULTS = Path(__file__).with_name("results")
 NOT_MEASURED = "not measured"
 
 
-def device_folder() -> str:
-    """The name of the folder that holds this device's results: "1-x-nvidia-h200"."""
-    return re.sub(r"[^a-z0-9]+", "-", device_name(jax.devices()).lower()).strip("-")
+def folder_of(device: str) -> str:
+    """The name of the folder that holds a device's results: "1-x-nvidia-h200"."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> Path:
     """Keeps a result in the folder of all results, in that of this device."""
-    path = folder / device_folder() / f"{result['item']}.json"
+    path = folder / folder_of(result["device"]) / f"{result['item']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, result)
     return path
@@ -85,8 +85,10 @@ def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
 
 
 def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Device folder -> item -> its result."""
+    """Device folder -> item -> its result; other folders hold what other commands found."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*/*.json")):
-        found.setdefault(path.parent.name, {})[path.stem] = json.loads(path.read_text())
+        result = json.loads(path.read_text())
+        if "item" in result:
+            found.setdefault(path.parent.name, {})[path.stem] = result
     return found

@@ -10,12 +10,13 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from benchmarks.accelerators import hlo
-from benchmarks.accelerators.targets import SECONDS_A_KERNEL, TARGETS, Target
+from benchmarks.accelerators.targets import TARGETS, Target
 
 # The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
@@ -31,14 +32,21 @@ ENVIRONMENT = {
 }
 
 
+def config_of(spec: Mapping[str, Any]) -> Any:
+    """The config of a spec; "overrides" of it change settings by their dotted names."""
+    from jaxmatch.experiments.configuration import load_config, with_overrides
+
+    file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"
+    return with_overrides(load_config(file), {"model.precision": spec["precision"], **spec.get("overrides", {})})
+
+
 def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
-    """The program of a spec (see `__main__.specs`), lowered for arrays that lie as `sharding` says; None: on this machine's CPU."""
+    """The program of a spec (see `__main__.specs`), lowered for arrays that lie as `sharding` says; None: on this machine's device."""
     import jax
     import jax.numpy as jnp
 
     from jaxmatch import models
     from jaxmatch.experiments import memory
-    from jaxmatch.experiments.configuration import load_config, with_overrides
     from jaxmatch.training.evaluation import cohort_outputs
     from jaxmatch.training.step import cohort_step, flattening
 
@@ -46,9 +54,8 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
         return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=sharding)
 
     replicas, batch = spec["replicas"], spec["batch"]
-    file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"
-    config = with_overrides(load_config(file), {"model.precision": spec["precision"]})
-    module = models.build(config.model.to_dict(), outputs=CLASSES)
+    pairs = spec.get("pairs", PAIRS)
+    module = models.build(config_of(spec).model.to_dict(), outputs=CLASSES)
     flat = flattening(module, DIMENSIONS)
     state, settings, seed, active, *_, split, vectors = memory.step_shapes(module, "classification", DIMENSIONS, batch, LENGTH)
     vectors = jax.tree.map(lambda leaf: array((WORDS, *leaf.shape[1:]), leaf.dtype), vectors)
@@ -57,8 +64,8 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
         tokens, sentences = jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"]))
         return jax.jit(functools.partial(cohort_outputs(flat), replicas)).lower(parameters, tokens, sentences, vectors)
     stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
-    split = jax.tree.map(lambda leaf: array((PAIRS, LONGEST)[: leaf.ndim], leaf.dtype), split)
-    order, weights = (array((replicas, PAIRS // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
+    split = jax.tree.map(lambda leaf: array((pairs, LONGEST)[: leaf.ndim], leaf.dtype), split)
+    order, weights = (array((replicas, pairs // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
     step = functools.partial(cohort_step(flat, "classification"), LENGTH, replicas)
     return jax.jit(step, donate_argnums=0).lower(*stacked, order, weights, array((), jnp.int32), split, vectors)
 
@@ -107,9 +114,7 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
     }
     if target.platform == "tpu":
         found["worst_padding"], found["most_padded"] = hlo.worst_padding(text)
-    starts = work.kernels * SECONDS_A_KERNEL if target.platform == "cuda" else 0.0
-    by_products = operations / target.peak[spec["precision"]]
-    return found | {"least_seconds": max(moved / target.bandwidth, by_products) + starts}
+    return found | {"least_seconds": target.least_seconds(spec["precision"], moved, operations, work.kernels)}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and the device."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -34,30 +34,41 @@ CEILING_GOALS = {(10, 512): 0.35}
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows for every number of replicas at every batch size, and precision where the device has several."""
+    rows = []
+    with measuring(settings) as (series, notes):
+        for batch in (16,) if settings.quick else BATCHES:
+            rows += series(batch, (1, 2, 3) if settings.quick else REPLICAS)
+            if jax.default_backend() != "cpu" and batch == max(BATCHES):
+                rows += series(batch, (1, 10), model__precision="bfloat16")
+        return rows, notes
+
+
+@contextlib.contextmanager
+def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str, Any]]], list[str]]]:
+    """Yields a function that measures a series, and the notes on all.
+
+    The function takes a batch size, numbers of replicas, the first of which is 1, and settings of the config; it gives their rows.
+    """
     name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
     data = preparation.prepare(base)
     length = steps.typical_length(base, data)
-    accelerator = jax.default_backend() != "cpu"
     operations = ceiling.measure(settings.rounds, sides=(128,) if settings.quick else None)
-    rows = []
+    notes = _notes(data, length, operations, max(1, settings.rounds // 3))
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
         folder = str(write_peer_data(data, settings.scratch / "replicas")) if peer else ""
-        for batch in (16,) if settings.quick else BATCHES:
-            replicas = (1, 2, 3) if settings.quick else REPLICAS
-            config = settings.config(name, **{**small, "training__batch_size": batch})
-            rows += _series(config, data, length, replicas, settings, operations, (peer, folder))
-            if accelerator and batch == max(BATCHES):
-                config = settings.config(name, training__batch_size=batch, model__precision="bfloat16")
-                rows += _series(config, data, length, (1, 10), settings, operations, (peer, folder))
-        notes = _notes(data, length, operations, max(1, settings.rounds // 3))
         if peer:
             notes.append(
                 f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; one run after another, its own "
                 "batches, padded to their longest sentences."
             )
-    return rows, notes
+
+        def series(batch: int, replicas: Sequence[int], **changes: Any) -> list[dict[str, Any]]:
+            config = settings.config(name, **{**small, "training__batch_size": batch, **changes})
+            return _series(config, data, length, tuple(replicas), settings, operations, (peer, folder))
+
+        yield series, notes
 
 
 def _series(

@@ -1,0 +1,144 @@
+"""Measures on a device what can be known there alone, the most telling first, as far as the time goes.
+
+    make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
+    make device ARGUMENTS="--minutes 9"       # where a command may not last longer; give it again until all is done
+    make device ARGUMENTS=--quick             # on any machine, in two minutes: only whether it runs
+    make device ARGUMENTS=--tables            # measures nothing, makes the tables again
+
+Stages, in their order:
+
+    compiled       programs of RE2, CSRAN and ESAN: memory, kernels, bytes, time; beside the bound, and what is known without a device
+    replicas       one run and ten of RE2 on SNLI text, beside the public PyTorch RE2 (needs snli_1.0)
+    wikiqa         ten seeds of RE2 on WikiQA (needs WikiQACorpus)
+    depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
+    more-replicas  2 to 64 runs of RE2 on SNLI text
+
+All is kept as soon as it is known, and the same command goes on where it was ended, however it was. Sweeps read the original files:
+the cache of encoded data is found by the content of these, and does not stand in for them. Of WikiQACorpus the .txt and .ref files do.
+"""
+
+import argparse
+import dataclasses
+import os
+import shlex
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import fresh, reports
+from benchmarks.device import tables
+from benchmarks.device.budget import Budget, Stage, duration, say
+from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
+from benchmarks.settings import Settings
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.preparation import DATA_VARIABLE, vectors_file
+from jaxmatch.experiments.records import commit
+
+RESULTS = reports.RESULTS / "device"
+MINUTES, QUICK_MINUTES = 25.0, 2.0
+INTERRUPTED, WRONG_INPUT = 130, 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.device", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="default: all")
+    parser.add_argument("--minutes", type=float, help=f"no longer than this; default: {MINUTES:g}, with --quick {QUICK_MINUTES:g}")
+    parser.add_argument("--data-directory", default=os.environ.get(DATA_VARIABLE, ""), help=f"default: ${DATA_VARIABLE}")
+    parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
+    parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, also on a CPU; the results stay in the working folder")
+    parser.add_argument("--workdir", type=Path, help="keeps the sweeps; default: runs/device, with --quick runs/device-quick")
+    parser.add_argument("--results", type=Path, help="default: benchmarks/results/device")
+    parser.add_argument("--commit", default="", help="of this code, where git cannot tell")
+    parser.add_argument("--tables", action="store_true", help="only make the tables again")
+    return parser
+
+
+def main(words: list[str] | None = None) -> int:
+    words = sys.argv[1:] if words is None else words
+    arguments = _parser().parse_args(words)
+    arguments.workdir = (arguments.workdir or fresh.ROOT / "runs" / ("device-quick" if arguments.quick else "device")).resolve()
+    arguments.results = arguments.results or (arguments.workdir / "results" if arguments.quick else RESULTS)
+    try:
+        if not arguments.tables:
+            _measure(arguments, shlex.join(["python", "-m", "benchmarks.device", *_named(words)]))
+        tables.write(arguments.results)
+    except InputError as error:
+        print(f"benchmarks.device: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    except KeyboardInterrupt:
+        print("benchmarks.device: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _measure(arguments: argparse.Namespace, command: str) -> None:
+    """Runs the stages.
+
+    Raises:
+      InputError: there is no such stage, a number of minutes that is none, or no accelerator.
+    """
+    for name in arguments.stages:
+        if name not in STAGES:
+            raise InputError(f'there is no stage "{name}"', remedy=f"known: {', '.join(STAGES)}")
+    minutes = arguments.minutes if arguments.minutes is not None else QUICK_MINUTES if arguments.quick else MINUTES
+    if not minutes > 0:
+        raise InputError("--minutes must be more than 0", remedy=f"leave it out: {MINUTES:g}")
+    budget = Budget(60 * minutes)
+    device = fresh.run("benchmarks.device.about", {})
+    if device["platform"] == "cpu" and not arguments.quick:
+        raise InputError("JAX finds no accelerator here", remedy="--quick tries the measurements on a CPU")
+    about = {name: device[name] for name in ("device", "driver", "versions")}
+    about |= {"commit": arguments.commit or commit(), "command": command, "quick": arguments.quick}
+    say(f"{about['device']}; {about['driver']}; jax {about['versions']['jax']}; {duration(budget.left())}")
+    with tempfile.TemporaryDirectory(prefix="jaxmatch-device-") as scratch:
+        settings = _settings(arguments, Path(scratch))
+        for name in arguments.stages or [name for name in STAGES if not (arguments.quick and name == "more-replicas")]:
+            measure, folder = STAGES[name]
+            if folder and not arguments.quick and (problem := missing_for_sweeps(settings, folder)):
+                say(f"{name}: skipped: {problem}")
+                continue
+            say(f"{name}: {measure.__doc__}")
+            stage = Stage(
+                arguments.results / reports.folder_of(about["device"]), name, about, lambda: tables.write(arguments.results)
+            )
+            measure(Plan(settings, arguments.workdir, budget), stage)
+
+
+def _settings(arguments: argparse.Namespace, scratch: Path) -> Settings:
+    """The paths whole, because processes are started elsewhere; without a peer that cannot run, which is said."""
+    directory = str(Path(arguments.data_directory).resolve()) if arguments.data_directory else ""
+    vectors = vectors_file(arguments.vectors, directory)
+    settings = Settings(
+        data_directory=directory,
+        vectors=str(Path(vectors).absolute()) if vectors else "",
+        peer=str(Path(arguments.peer).resolve()) if arguments.peer else "",
+        peer_python=arguments.peer_python,
+        rounds=1 if arguments.quick else 9,
+        quick=arguments.quick,
+        scratch=scratch,
+    )
+    if problem := peer_problem(settings):
+        say(f"without the public PyTorch RE2: {problem}")
+        settings = dataclasses.replace(settings, peer="")
+    return settings
+
+
+def _named(words: list[str]) -> list[str]:
+    """The words of the command with the user's folders named, not shown."""
+    names = {"--data-directory": "DATA", "--vectors": "VECTORS", "--peer": "PEER", "--peer-python": "PEER_PYTHON"}
+    names |= {"--results": "RESULTS", "--workdir": "WORKDIR"}
+    shown = []
+    for before, word in zip([None, *words], words, strict=False):
+        option, equals, _ = word.partition("=")
+        shown.append(names.get(before) or (f"{option}={names[option]}" if equals and option in names else word))
+    return shown
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it, and so would sweeps
+    sys.exit(main())

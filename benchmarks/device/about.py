@@ -1,0 +1,39 @@
+"""Says which device JAX finds; a process of its own, because whoever asks JAX for a GPU takes its memory.
+
+    python -m benchmarks.device.about '{"asked_at": 0}'
+"""
+
+import subprocess
+
+import jax
+from jax.extend.backend import get_backend
+
+from benchmarks import fresh
+from jaxmatch.experiments.records import device_name, versions
+
+
+def about() -> dict:
+    """The device in words, its platform, and the versions of all below this package."""
+    return {
+        "device": device_name(jax.devices()[:1]),
+        "platform": jax.default_backend(),
+        "driver": driver(),
+        "versions": versions(),
+    }
+
+
+def driver() -> str:
+    """The version of NVIDIA's driver, or what else the backend says of itself, in a line."""
+    if jax.default_backend() == "gpu":
+        words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        try:
+            said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            return f"NVIDIA driver {said.splitlines()[0].strip()}"
+        except (OSError, subprocess.CalledProcessError, IndexError):
+            pass
+    return " ".join(str(getattr(get_backend(), "platform_version", "")).split())
+
+
+if __name__ == "__main__":
+    fresh.asked()
+    fresh.answer(about())

@@ -1,0 +1,59 @@
+"""How much time is left, and what was found so far: both outlast what is interrupted."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.files import read_json, write_json
+
+
+class Budget:
+    """Time that runs out.
+
+    Arguments:
+      seconds: from now on.
+    """
+
+    def __init__(self, seconds: float):
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds, not below 0."""
+        return max(0.0, self._end - time.monotonic())
+
+
+class Stage:
+    """What a stage has found, kept in one JSON file: written anew whenever there is more.
+
+    What was found at another commit, or at other sizes, is dropped when something is added.
+
+    Arguments:
+      folder: of this device's results.
+      name: of the stage.
+      about: the device, versions, command, "commit" and whether it was "quick", kept with what is found.
+      changed: called when the file has changed.
+    """
+
+    def __init__(self, folder: Path, name: str, about: Mapping[str, Any], changed: Callable[[], None] = lambda: None):
+        self.name, self.folder, self._about, self._changed = name, folder, dict(about), changed
+        self._file = folder / f"{name}.json"
+
+    def found(self) -> dict[str, Any]:
+        """What was found at this commit, by its name."""
+        kept = read_json(self._file) if self._file.exists() else {}
+        return kept.get("found", {}) if all(kept.get(name) == self._about[name] for name in ("commit", "quick")) else {}
+
+    def keep(self, **found: Any) -> None:
+        """Adds to what was found, or replaces parts of it."""
+        write_json(self._file, {"stage": self.name, **self._about, "found": {**self.found(), **found}})
+        self._changed()
+
+
+def duration(seconds: float) -> str:
+    """For people: "45 s", "12 min"."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def say(line: str) -> None:
+    print(line, flush=True)

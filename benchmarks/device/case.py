@@ -1,0 +1,158 @@
+"""Compiles a training program on the device that is here, runs it, and says what it holds, moves and takes.
+
+    python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "asked_at": 0}'
+
+The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each has a process of its own: the
+most memory that was in use is counted for a whole process.
+"""
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import ceiling, fresh
+from benchmarks.accelerators import hlo, worker
+from benchmarks.accelerators.products import products
+from benchmarks.accelerators.targets import target_of
+from jaxmatch import models
+from jaxmatch.experiments import memory
+from jaxmatch.training import hyperparameters
+from jaxmatch.training.step import flattening, initial_state
+
+WARM_STEPS = 3
+# Steps are repeated for so long, but so often at least and at most.
+SECONDS_OF_STEPS, LEAST_STEPS, MOST_STEPS = 2.0, 5, 100
+
+
+def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a training program.
+
+    Arguments:
+      spec: as in `benchmarks.accelerators`, without a target.
+
+    Returns:
+      The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps started one
+      after the other; "in_use", bytes, or None where the device does not tell. Of the program "temporaries" and "arguments", bytes
+      by `memory_analysis()`; "moved" and "kernels", read from its text; "operations" of all matrix products, and "products", what
+      they use; "least_seconds", its bound, or None for a device that is not in the table of benchmarks/accelerators/targets.py.
+      Instead of these "unread", the reason, where they cannot be read.
+    """
+    device = jax.devices()[0]
+    program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
+    started = time.perf_counter()
+    compiled = program.compile()
+    compile_seconds = time.perf_counter() - started
+    state, *rest = arguments_of(program, spec)
+    seconds, in_a_row = _times(lambda state: compiled(state, *rest), state)
+    found = {
+        **spec,
+        "kind": device.device_kind,
+        "seconds": statistics.median(seconds),
+        "seconds_in_a_row": in_a_row,
+        "steps": len(seconds),
+        "compile_seconds": round(compile_seconds, 1),
+        "in_use": (device.memory_stats() or {}).get("peak_bytes_in_use"),
+    }
+    try:
+        return found | _of_the_program(compiled, spec, device)
+    except (LookupError, ValueError, AttributeError) as error:  # what a new XLA writes otherwise must not cost what was measured
+        return found | {"unread": f"{type(error).__name__}: {error}"}
+
+
+def _of_the_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> dict[str, Any]:
+    """What a compiled program says of itself, and the bound that follows."""
+    target, text = target_of(device.device_kind), compiled.as_text()
+    held, work = compiled.memory_analysis(), hlo.work(text)
+    # As in the worker: the compiler of a TPU counts itself, and its padding with it.
+    counted = (compiled.cost_analysis() or {}).get("bytes accessed") if device.platform == "tpu" else None
+    moved, operations = counted or work.moved, operations_of(spec)
+    return {
+        "temporaries": held.temp_size_in_bytes,
+        "arguments": held.argument_size_in_bytes,
+        "moved": moved,
+        "operations": operations,
+        "kernels": work.kernels,
+        "kernels_in_loops": work.in_loops,
+        "least_seconds": target.least_seconds(spec["precision"], moved, operations, work.kernels) if target else None,
+        "products": sorted({product.uses(device) for product in products(text)}),
+    }
+
+
+def _module(spec: Mapping[str, Any]) -> Any:
+    return models.build(worker.config_of(spec).model.to_dict(), outputs=worker.CLASSES)
+
+
+def operations_of(spec: Mapping[str, Any]) -> int:
+    """Of the matrix products of a step of all replicas, two for a multiply-add."""
+    step = memory.step_program(_module(spec), "classification", worker.DIMENSIONS, spec["batch"], worker.LENGTH)
+    return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
+
+
+def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
+    """Arrays to run a training program with: fresh replicas, random words in pairs that fill their rows, random vectors.
+
+    Arguments:
+      program: of `worker.program_of`, lowered.
+      spec: of it.
+    """
+    (state, settings, seeds, active, order, weights, batch, split, vectors), _ = program.args_info
+    draw = np.random.default_rng(0)
+    vectors = jax.tree.map(lambda leaf: jnp.asarray(_random(draw, leaf, 50)), vectors)
+    settings = hyperparameters.stack([worker.config_of(spec).optimizer.to_dict()] * spec["replicas"])
+    seeds = np.arange(spec["replicas"], dtype=seeds.dtype)
+    flat = flattening(_module(spec), worker.DIMENSIONS)
+    initial = jax.jit(jax.vmap(functools.partial(initial_state, flat), in_axes=(0, 0, None)))
+    tokens = {name: _random(draw, leaf, worker.WORDS if name == "ids" else 2) for name, leaf in split["tokens"].items()}
+    pairs, longest = split["sentences"].shape
+    sentences = np.where(np.arange(longest) < worker.LENGTH // 2, 1, 2)  # each has half of what a row is cut to
+    rest = (
+        settings,
+        seeds,
+        np.ones(active.shape, active.dtype),
+        draw.integers(pairs, size=order.shape, dtype=order.dtype),
+        np.ones(weights.shape, weights.dtype),
+        np.zeros(batch.shape, batch.dtype),
+        {
+            "tokens": tokens,
+            "sentences": np.broadcast_to(sentences, (pairs, longest)).astype(split["sentences"].dtype),
+            "labels": _random(draw, split["labels"], worker.CLASSES),
+        },
+    )
+    return [initial(seeds, settings, vectors), *jax.device_put(rest), vectors]
+
+
+def _random(draw: np.random.Generator, leaf: Any, below: int) -> np.ndarray:
+    """Random numbers of an array's shape and type: about as large as word vectors have, or whole ones below `below`."""
+    if np.issubdtype(leaf.dtype, np.floating):
+        return (draw.standard_normal(leaf.shape, np.float32) / 3).astype(leaf.dtype)
+    return draw.integers(below, size=leaf.shape, dtype=leaf.dtype)
+
+
+def _times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float]:
+    """Seconds of single steps, and of a step among those that are started one after the other."""
+    for _ in range(WARM_STEPS):
+        state = jax.block_until_ready(step(state))
+    seconds: list[float] = []
+    while len(seconds) < LEAST_STEPS or (sum(seconds) < SECONDS_OF_STEPS and len(seconds) < MOST_STEPS):
+        start = time.perf_counter()
+        state = jax.block_until_ready(step(state))
+        seconds.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    for _ in seconds:
+        state = step(state)
+    jax.block_until_ready(state)
+    return seconds, (time.perf_counter() - start) / len(seconds)
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_compilation_cache", False)  # what comes out of it took no time to compile
+    asked = fresh.asked()
+    for word in ("asked_at", "import_seconds"):
+        del asked[word]
+    fresh.answer(measured(asked))

@@ -1,0 +1,23 @@
+"""Measures some points of the benchmark `replicas` in a process of its own, whose end costs no other points."""
+
+import tempfile
+from pathlib import Path
+
+from benchmarks import fresh
+from benchmarks.items import replicas
+from benchmarks.settings import Settings
+from jaxmatch.huge_pages import start_again_with_huge_pages
+
+
+def main() -> None:
+    asked = fresh.asked()
+    with tempfile.TemporaryDirectory(prefix="jaxmatch-device-") as scratch:
+        settings = Settings(**asked["settings"], scratch=Path(scratch))
+        with replicas.measuring(settings) as (series, notes):
+            rows = series(asked["batch"], asked["replicas"], **asked["changes"])
+    fresh.answer({"rows": rows, "notes": notes})
+
+
+if __name__ == "__main__":
+    start_again_with_huge_pages()  # as the command `jaxmatch` does
+    main()

@@ -1,0 +1,53 @@
+"""A stage that is measured piece by piece, each in a process of its own, each kept as soon as it is known."""
+
+import statistics
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks import fresh
+from benchmarks.accelerators.__main__ import problem_of
+from benchmarks.device.budget import Budget, Stage, duration, say
+
+
+def measure(
+    stage: Stage,
+    budget: Budget,
+    module: str,
+    pieces: Mapping[str, Mapping[str, Any]],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Measures the pieces that are missing, in their order, as far as the time goes.
+
+    A piece is not begun if it would probably last longer than is left, and is ended, and lost, if it does. One that failed is kept
+    with the reason, and tried again by the next start.
+
+    Arguments:
+      stage: keeps them.
+      budget: the time.
+      module: measures a piece, asked as `benchmarks.fresh` asks.
+      pieces: name -> what to ask.
+      seconds: that a piece takes, before one was measured.
+      environment: variables for what measures.
+    """
+    found = stage.found()
+    missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""})]
+    lasted = [found[name]["process_seconds"] for name in pieces if name not in missing]
+    for number, name in enumerate(missing):
+        expected = statistics.median(lasted) if lasted else seconds
+        whole = f"{len(missing) - number} of {len(pieces)} to go, about {duration(expected * (len(missing) - number))}"
+        say(f"{stage.name}: {name} ({whole}; {duration(budget.left())} left)")
+        if expected > budget.left():
+            say(f"{stage.name}: not begun, it takes about {duration(expected)}")
+            return
+        try:
+            answer = fresh.run(module, pieces[name], environment, seconds=budget.left())
+            lasted.append(answer["process_seconds"])
+        except subprocess.TimeoutExpired:
+            say(f"{stage.name}: {name} did not end in time and is measured anew by the next start")
+            return
+        except RuntimeError as error:
+            answer = {"problem": problem_of(str(error).partition("\n")[2]) or str(error)}
+            say(f"{stage.name}: {name}: {answer['problem']}")
+        stage.keep(**{name: answer})

@@ -1,0 +1,156 @@
+"""What is measured on a device, the most telling first."""
+
+import dataclasses
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.device import pieces, sweeps
+from benchmarks.device.budget import Budget, Stage, say
+from benchmarks.items.replicas import BATCHES, REPLICAS
+from benchmarks.settings import Settings
+from jaxmatch.analysis import figures
+from jaxmatch.analysis.axes import scores_against
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.reading import read_sweep_folder
+
+# (model, replicas, batch, precision); what the goals are about comes first.
+CASES = (
+    *(("re2", 10, 512, precision) for precision in ("float32", "bfloat16")),
+    *(("re2", 10, 64, precision) for precision in ("float32", "bfloat16")),
+    ("csran", 10, 64, "float32"),
+    ("esan", 10, 64, "float32"),
+    *(("re2", 1, batch, precision) for batch in (64, 512) for precision in ("float32", "bfloat16")),
+    *((model, 10, 64, "bfloat16") for model in ("csran", "esan")),
+)
+# (batch, replicas, precision): the points with a goal, and what they are compared with.
+GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "float32"), (512, (1, 10), "bfloat16"))
+# Changes by which a program compiles in seconds on a CPU; nothing is to be learned from it.
+SMALL = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
+SMALL_CSRAN = {
+    "model.hidden_size": 4, "model.aggregation_layers": 1, "model.head_size": 8, "training.epochs": 1, "training.batch_size": 512,
+    "training.maximum_buckets": 1,
+}  # fmt: skip
+# Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
+SECONDS_A_CASE, SECONDS_A_SERIES = 90.0, 120.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the command line said.
+
+    Attributes:
+      settings: data, vectors and peer.
+      workdir: holds the folders of the sweeps.
+      budget: the time.
+    """
+
+    settings: Settings
+    workdir: Path
+    budget: Budget
+
+    @property
+    def quick(self) -> bool:
+        return self.settings.quick
+
+
+def compiled(plan: Plan, stage: Stage) -> None:
+    """Programs compiled and run: what they hold, move and take, beside the bound and what was compiled without a device."""
+    fields = ("model", "replicas", "batch", "precision")
+    asked = {}
+    for case in (("re2", 2, 8, "float32"),) if plan.quick else CASES:
+        spec = dict(zip(fields, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
+        asked["{} {} x {} {}".format(*case)] = spec
+    pieces.measure(stage, plan.budget, "benchmarks.device.case", asked, 20.0 if plan.quick else SECONDS_A_CASE)
+
+
+def replicas(plan: Plan, stage: Stage) -> None:
+    """The benchmark `replicas` where it has goals: one run and ten."""
+    series = ((16, (1, 2), "float32"),) if plan.quick else GOALS
+    _many_runs(plan, stage, series)
+
+
+def more_replicas(plan: Plan, stage: Stage) -> None:
+    """The other points of the benchmark `replicas`."""
+    counts = [count for count in reversed(REPLICAS) if count not in (1, 10)]
+    _many_runs(plan, stage, [(batch, (1, count), "float32") for count in counts for batch in BATCHES])
+
+
+def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
+    names = [field.name for field in dataclasses.fields(Settings) if field.name != "scratch"]
+    settings = {name: getattr(plan.settings, name) for name in names}
+    asked = {}
+    for batch, counts, precision in series:
+        changes = {} if precision == "float32" else {"model__precision": precision}
+        name = f"{' and '.join(map(str, counts))} x {batch} {precision}"
+        asked[name] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
+    # What a piece compiled, the next ones need again.
+    kept = {"JAX_COMPILATION_CACHE_DIR": str(plan.workdir / "cache" / "programs")}
+    pieces.measure(stage, plan.budget, "benchmarks.device.many_runs", asked, 20.0 if plan.quick else SECONDS_A_SERIES, kept)
+
+
+def wikiqa(plan: Plan, stage: Stage) -> None:
+    """Ten seeds of RE2 on WikiQA (its paper's Table 4)."""
+    size = ["--smoke"] if plan.quick else ["--seeds", "10", *_data(plan)]
+    _sweep(plan, stage, ["sweeps/re2_main.py", "--dataset", "wikiqa", *size])
+
+
+def depth(plan: Plan, stage: Stage) -> None:
+    """CSRAN's depth: SciTail where its files are named (its paper's Figure 2), else the embedded inference set."""
+    if not plan.quick and not missing_for_sweeps(plan.settings, "SciTailV1.1"):
+        workdir = _sweep(plan, stage, ["sweeps/csran_depth.py", "--dataset", "scitail", "--seeds", "10", *_data(plan)])
+    else:
+        changes = [f"--config.{name}={value}" for name, value in SMALL_CSRAN.items()]
+        small = ["--grid.model.stacked_layers=1", "--seeds", "1", *changes]
+        whole = ["--grid.model.stacked_layers=1,2,3,4,5", "--seeds", "10"]
+        workdir = _sweep(plan, stage, ["configs/csran_embedded_inference.py", *(small if plan.quick else whole)])
+    try:
+        records = list(read_sweep_folder(workdir).records.values())
+        figures.write(scores_against(records, "model.stacked_layers", ""), stage.folder, "stacked_layers")
+    except InputError as error:
+        say(f"{stage.name}: no figure: {error}")
+
+
+def _data(plan: Plan) -> list[str]:
+    return ["--data-directory", plan.settings.data_directory, "--vectors", plan.settings.vectors]
+
+
+def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
+    """Trains as far as the time goes; gives the folder."""
+    # All below the working folder, which can so be taken along.
+    kept = [f"--config.execution.cache_directory={plan.workdir / 'cache'}", "--config.execution.checkpoint_seconds=20"]
+    workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem])
+    sweeps.train(stage, plan.budget, [*words, *kept], workdir, 10.0 if plan.quick else sweeps.LEAST_SECONDS)
+    return workdir
+
+
+def missing_for_sweeps(settings: Settings, folder: str) -> str:
+    """What is missing to train on the official data in `folder`, or ""."""
+    if not (settings.data_directory and settings.vectors):
+        return "it needs --data-directory and --vectors"
+    return "" if (Path(settings.data_directory) / folder).is_dir() else f"there is no {folder} in the data directory"
+
+
+def peer_problem(settings: Settings) -> str:
+    """Why the peer is not measured, or ""."""
+    if not settings.peer:
+        return "no --peer is given"
+    if not (Path(settings.peer) / "src" / "network.py").is_file():
+        return "--peer is no checkout of simple-effective-text-matching-pytorch"
+    try:
+        words = [settings.peer_python, "-c", "import torch, tqdm, msgpack, sklearn"]
+        done = subprocess.run(words, capture_output=True, text=True)
+    except OSError as error:
+        return f"--peer-python cannot be started ({error.strerror})"
+    return (done.stderr.strip().splitlines() or ["its packages are not there"])[-1] if done.returncode else ""
+
+
+# Name -> what measures it, and what it needs of the official data ("": nothing).
+STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str]] = {
+    "compiled": (compiled, ""),
+    "replicas": (replicas, "snli_1.0"),
+    "wikiqa": (wikiqa, "WikiQACorpus"),
+    "depth": (depth, ""),
+    "more-replicas": (more_replicas, "snli_1.0"),
+}

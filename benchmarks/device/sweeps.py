@@ -1,0 +1,109 @@
+"""A stage that trains a sweep with the command, as far as the time goes; the sweep's folder keeps what it has done."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmarks import fresh
+from benchmarks.device.budget import Budget, Stage, duration, say
+from jaxmatch.errors import InputError
+from jaxmatch.experiments.launch import table
+from jaxmatch.experiments.reading import read_sweep_folder
+
+# It is interrupted so long before the time is over, and killed at the end of it: it goes on from its last checkpoint either way.
+SECONDS_TO_STOP = 20.0
+# In less there is nothing but the start and the compiler.
+LEAST_SECONDS = 60.0
+SECONDS_BETWEEN_LOOKS = 0.5
+FINISHED = "finished"
+
+
+def train(stage: Stage, budget: Budget, words: Sequence[str], workdir: Path, least: float = LEAST_SECONDS) -> None:
+    """Trains what is missing of a sweep, and keeps its table and scores as its runs end.
+
+    Arguments:
+      stage: keeps them.
+      budget: the time.
+      words: of the command, behind `jaxmatch sweep`, without the working folder.
+      workdir: that folder.
+      least: seconds without which it is not begun.
+    """
+    known = stage.found()
+    if known.get("status") == FINISHED:
+        return
+    if budget.left() < least + SECONDS_TO_STOP:
+        say(f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(budget.left())} are left")
+        return
+    say(f"{stage.name}: jaxmatch sweep {Path(words[0]).name}, up to {duration(budget.left())}; its own estimate follows")
+    before, began = known.get("seconds", 0.0), time.monotonic()
+
+    def keep(status: str) -> None:
+        found = {"status": status, "seconds": round(before + time.monotonic() - began, 1), **left_behind(workdir)}
+        if found != known:
+            stage.keep(**found)
+
+    command = [sys.executable, "-m", "benchmarks.device.command", "sweep", *words, "--workdir", str(workdir)]
+    status, said = run(command, budget, lambda: keep("training"), workdir)
+    keep({0: FINISHED, None: "interrupted"}.get(status, f"failed: {said}"))
+    say(f"{stage.name}: {stage.found()['status']} after {duration(stage.found()['seconds'])}")
+
+
+def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdir: Path) -> tuple[int | None, str]:
+    """Runs a launcher, interrupts it before the time is over, and calls `more` whenever another of its runs has ended.
+
+    Returns:
+      Its exit status, None if it was interrupted, and the last line that it said.
+    """
+    process = subprocess.Popen(
+        command, cwd=fresh.ROOT, env=fresh.with_this_checkout(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    lines: list[str] = []
+    listener = threading.Thread(target=_pass_on, args=(process.stderr, lines))
+    listener.start()
+    count = 0
+    try:
+        while process.poll() is None and budget.left() > SECONDS_TO_STOP:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            now = sum(1 for _ in workdir.glob("runs/*/record.json"))
+            if now != count:
+                count = now
+                more()
+        interrupted = process.poll() is None
+    finally:
+        _stop(process, max(1.0, budget.left()))
+        listener.join()
+        process.stderr.close()
+    return None if interrupted else process.returncode, lines[-1] if lines else ""
+
+
+def _stop(process: subprocess.Popen, seconds: float) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _pass_on(stream: TextIO, lines: list[str]) -> None:
+    for line in stream:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+        lines.append(line.strip())
+
+
+def left_behind(workdir: Path) -> dict[str, Any]:
+    """What a sweep's folder holds so far: the table, and of each run that ended its scores, its times and what sets it apart."""
+    try:
+        folder = read_sweep_folder(workdir)
+    except InputError:
+        return {"table": "", "runs": {}, "planned": 0}
+    fields = ("seed", "variant", "overrides", "status", "dev", "test", "best_on_test", "times", "device", "commit")
+    runs = {name: {field: record[field] for field in fields} for name, record in folder.records.items()}
+    return {"table": table(workdir) if runs else "", "runs": runs, "planned": len(folder.runs)}

@@ -1,0 +1,129 @@
+"""The tables of what was measured on devices."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import reports
+from benchmarks.accelerators.__main__ import RESULTS as WITHOUT_DEVICE
+from benchmarks.accelerators.__main__ import name_of
+from benchmarks.accelerators.targets import target_of
+from benchmarks.device.stages import CASES, STAGES
+from benchmarks.items.replicas import ITEM as REPLICAS
+from jaxmatch.files import read_json, write_atomically
+
+NOT_RUN = "compiled, not run"
+# What a program is compiled for where no device tells.
+STAND_IN = "h100"
+INTRODUCTION = """# On a device
+
+Made by `make device`. Programs are those of `make accelerators`: a training step on rows of 40 tokens, with the settings of
+`configs/*_snli.py`. In each cell stands what was found on the device, then in brackets what was found for its kind without one
+(`../accelerators`; an H200's is the H100's). Temporaries: by XLA's `memory_analysis()`; in use: the most memory that was in use,
+arguments and all. Moved: read from the compiled program, on a TPU the compiler's own count. Least: the larger of moved bytes by
+published bandwidth and operations of the matrix products by published peak, and on a GPU 4 microseconds a kernel on top; a device
+without published figures in `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row,
+each is started without waiting for the one before, as training does."""
+HEADINGS = (
+    "model", "runs x batch", "precision", "products in", "temporaries (GB)", "in use (GB)", "moved (GB)", "kernels",
+    "least (ms)", "a step (ms)", "times the least", "in a row (ms)", "compiled in (s)",
+)  # fmt: skip
+
+
+def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[str, Any]) -> str:
+    """All results as Markdown.
+
+    Arguments:
+      results: folder of a device -> stage -> what its file holds.
+      without_device: the figures of `benchmarks.accelerators`, by name.
+    """
+    sections = [INTRODUCTION]
+    for stages in results.values():
+        sections.append(f"## {next(iter(stages.values()))['device']}")
+        for name in STAGES:
+            if name in stages:
+                sections += _stage(name, stages[name], without_device)
+    if not any(not stages[name]["quick"] for stages in results.values() for name in stages):
+        rows = [dict(zip(("model", "replicas", "batch", "precision"), case, strict=True)) for case in CASES]
+        sections += [f"## No device yet: {NOT_RUN}", f"Compiled for {STAND_IN}.", _figures(rows, without_device, STAND_IN)]
+    return "\n\n".join(sections) + "\n"
+
+
+def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]) -> list[str]:
+    found = kept["found"]
+    about = f"{kept['driver']}; jax {kept['versions']['jax']}" + (f"; commit {kept['commit'][:7]}" if kept["commit"] else "")
+    sections = [f"### {name}", STAGES[name][0].__doc__, about + ("; tiny sizes, from which nothing follows" * kept["quick"])]
+    if name == "compiled":
+        rows = sorted((row for row in found.values() if "problem" not in row), key=_place)
+        if rows:
+            kind = target_of(rows[0]["kind"])
+            bound = f"the published figures of {kind.name}" if kind else "no published figures, so no bound"
+            sections.append(f"{rows[0]['kind']}: {bound}.")
+            sections.append(_figures(rows, without_device, (kind.compiled_as or kind.name) if kind else ""))
+    elif name in ("replicas", "more-replicas"):
+        measured = [piece for piece in found.values() if "problem" not in piece]
+        if measured:
+            points = {(row["batch"], row["replicas"], row["precision"]): row for piece in measured for row in piece["rows"]}
+            rows = [points[point] for point in sorted(points)]
+            result = {**kept, "title": REPLICAS.title, "rows": rows, "notes": measured[0]["notes"]}
+            return [*sections, *_problems(found), reports.markdown(result, REPLICAS).rstrip()]
+    else:
+        ended = f"{len(found['runs'])} of {found['planned']} runs have ended"
+        sections.append(f"{found['status']} after {found['seconds']:.0f} s; {ended}.")
+        sections += [found["table"].strip()] if found["table"] else []
+        return [*sections, f"    {kept['command']}"]
+    return [*sections, *_problems(found), f"    {kept['command']}"]
+
+
+def _place(row: Mapping[str, Any]) -> int:
+    """In the order in which they are measured."""
+    case = tuple(row[field] for field in ("model", "replicas", "batch", "precision"))
+    return CASES.index(case) if case in CASES else len(CASES)
+
+
+def _problems(found: Mapping[str, Any]) -> list[str]:
+    lists = []
+    for heading, field in (("Not measured", "problem"), ("Of the compiled program cannot be read", "unread")):
+        if lines := [f"- {name}: {piece[field]}" for name, piece in found.items() if field in piece]:
+            lists.append(f"{heading}:\n\n" + "\n".join(lines))
+    return lists
+
+
+def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any], target: str) -> str:
+    """The table of the stage `compiled`; rows without figures of their own have those of a target alone."""
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * 4 + " ---: |" * (len(HEADINGS) - 4)]
+    for row in rows:
+        spec = {**row, "target": target, "program": "train"}
+        # What was made small to be tried has nothing beside it.
+        beside = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
+        lines.append("| " + " | ".join(_cells(row, {} if "problem" in beside else beside)) + " |")
+    return "\n".join(lines)
+
+
+def _cells(row: Mapping[str, Any], beside: Mapping[str, Any]) -> list[str]:
+    def pair(key: str, scale: float, style: str) -> str:
+        here, there = (format(of[key] / scale, style) if of.get(key) is not None else "" for of in (row, beside))
+        return f"{here} ({there})".strip() if there else here
+
+    used = ", ".join(row.get("products", ()))
+    measured, least = row.get("seconds"), row.get("least_seconds")
+    return [
+        row["model"], f"{row['replicas']} x {row['batch']}", row["precision"], used,
+        pair("temporaries", 1e9, ".2f"), pair("in_use", 1e9, ".2f"), pair("moved", 1e9, ".1f"), pair("kernels", 1, ".0f"),
+        pair("least_seconds", 1e-3, ".2f"),
+        f"{1e3 * measured:.2f}" if measured else NOT_RUN if beside else "not run",
+        f"{measured / least:.2f}" if measured and least else "",
+        f"{1e3 * row['seconds_in_a_row']:.2f}" if measured else "",
+        pair("compile_seconds", 1, ".0f"),
+    ]  # fmt: skip
+
+
+def write(results: Path) -> None:
+    """Makes the tables of a folder of results again."""
+    found: dict[str, dict[str, Any]] = {}
+    for file in sorted(results.glob("*/*.json")):
+        kept = read_json(file)
+        if "stage" in kept:
+            found.setdefault(file.parent.name, {})[kept["stage"]] = kept
+    file = WITHOUT_DEVICE / "figures.json"
+    write_atomically(results / "README.md", markdown(found, read_json(file) if file.exists() else {}))

@@ -1,0 +1,266 @@
+"""The measurements on a device: their budget, that they go on after a kill, and the whole at a size for nothing but that."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import fresh, reports
+from benchmarks.accelerators.targets import TARGETS, target_of
+from benchmarks.device import __main__ as device
+from benchmarks.device import case, pieces, stages, sweeps, tables
+from benchmarks.device.budget import Budget, Stage
+
+ABOUT = {
+    "device": "1 x NVIDIA H200", "driver": "NVIDIA driver 1", "versions": {"jax": "0"}, "commit": "a" * 40, "command": "c",
+    "quick": False,
+}  # fmt: skip
+# Notes that it was asked, answers with its number, and waits where it is to be killed.
+PIECE = """
+import time
+from pathlib import Path
+from benchmarks import fresh
+asked = fresh.asked()
+with open(Path(__file__).with_name("asked"), "a") as file:
+    file.write(str(asked["number"]))
+if asked["number"] == 2 and not Path(__file__).with_name("go").exists():
+    time.sleep(600)
+fresh.answer({"number": asked["number"]})
+"""
+MEASURE = """
+import sys
+from pathlib import Path
+from benchmarks.device import pieces
+from benchmarks.device.budget import Budget, Stage
+about = {"commit": "a", "quick": False}
+asked = {str(number): {"number": number} for number in (1, 2, 3)}
+pieces.measure(Stage(Path(sys.argv[1]), "stage", about), Budget(60), "a_piece", asked, 1.0)
+"""
+# Has a run on record at once, and ends when it is interrupted.
+SWEEP = """
+import sys, time
+from pathlib import Path
+folder = Path(sys.argv[1])
+(folder / "runs" / "one").mkdir(parents=True)
+(folder / "runs" / "one" / "record.json").touch()
+print("a line of the launcher", file=sys.stderr, flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    (folder / "interrupted").touch()
+    sys.exit(130)
+"""
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path / "results", "compiled", ABOUT)
+
+
+def test_a_device_is_found_by_its_kind():
+    h200, h100 = target_of("NVIDIA H200"), target_of("NVIDIA H100 80GB HBM3")
+    assert (h200.memory, h200.bandwidth, h200.compiled_as) == (141e9, 4.8e12, "h100")
+    assert h100 is TARGETS["h100"] and h200.peak == h100.peak
+    # 48 GB take 10 ms, 4.95 TFLOP as long; 250 kernels start in 1 ms.
+    assert h200.least_seconds("float32", 48e9, 1e12, 250) == pytest.approx(11e-3)
+    assert h200.least_seconds("float32", 1e9, 4.95e12, 250) == pytest.approx(11e-3)
+    assert TARGETS["v5e"].least_seconds("float32", 8.19e9, 1.0, 10**6) == pytest.approx(10e-3)
+    # Of the same name, but with figures of their own.
+    assert target_of("NVIDIA H100 PCIe") is target_of("NVIDIA H200 NVL") is target_of("cpu") is None
+
+
+def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
+    """The time of a piece is at first as told, then as measured."""
+    asked = []
+
+    def run(module, piece, environment, seconds):
+        asked.append(piece["number"])
+        return {"process_seconds": 50.0}
+
+    monkeypatch.setattr(fresh, "run", run)
+    numbers = {str(number): {"number": number} for number in range(3)}
+    pieces.measure(stage, Budget(20), "m", numbers, 30.0)
+    assert not asked and "compiled: not begun, it takes about 30 s" in capsys.readouterr().out
+    pieces.measure(stage, Budget(40), "m", numbers, 30.0)  # the first; after that a piece is known to last longer than is left
+    assert asked == [0] and list(stage.found()) == ["0"]
+    pieces.measure(stage, Budget(70), "m", numbers, 30.0)
+    assert asked == [0, 1, 2]
+    # At another commit all is to be measured again.
+    assert Stage(stage.folder, "compiled", {**ABOUT, "commit": "b"}).found() == {}
+
+
+def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, monkeypatch, capsys):
+    def run(module, piece, environment, seconds):
+        if piece["number"] == 0:
+            raise RuntimeError("m ended with 1:\nTraceback\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: no memory\n more")
+        if piece["number"] == 2:
+            raise subprocess.TimeoutExpired("m", seconds)
+        return {"process_seconds": 1.0}
+
+    monkeypatch.setattr(fresh, "run", run)
+    pieces.measure(stage, Budget(60), "m", {str(number): {"number": number} for number in range(3)}, 1.0)
+    assert stage.found()["0"]["problem"].endswith("RESOURCE_EXHAUSTED: no memory") and "2" not in stage.found()
+    assert "2 did not end in time" in capsys.readouterr().out
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: {"process_seconds": 1.0})
+    pieces.measure(stage, Budget(60), "m", {"0": {}, "1": {}, "2": {}}, 1.0)  # what failed is tried again
+    assert not any("problem" in piece for piece in stage.found().values())
+
+
+def test_a_kill_loses_the_piece_at_hand_alone(tmp_path):
+    (tmp_path / "a_piece.py").write_text(PIECE)
+    environment = {**fresh.with_this_checkout(), "PYTHONPATH": os.pathsep.join([str(fresh.ROOT), str(tmp_path)])}
+    words, asked = [sys.executable, "-c", MEASURE, str(tmp_path)], tmp_path / "asked"
+    process = subprocess.Popen(words, env=environment)
+    _until(lambda: asked.exists() and asked.read_text() == "12")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(json.loads((tmp_path / "stage.json").read_text())["found"]) == ["1"]
+    # What it had started would hold the device.
+    _until(lambda: not any("a_piece" in (Path(each) / "cmdline").read_text() for each in _children_of_nobody(str(tmp_path))))
+    (tmp_path / "go").touch()
+    subprocess.run(words, env=environment, check=True)
+    assert asked.read_text() == "1223"
+    found = json.loads((tmp_path / "stage.json").read_text())["found"]
+    assert {name: piece["number"] for name, piece in found.items()} == {"1": 1, "2": 2, "3": 3}
+
+
+def _until(what):
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _children_of_nobody(mark):
+    """Processes that have a folder of this test on Python's path."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_text(errors="replace") and (folder / "cmdline").read_text():
+                yield folder
+        except OSError:
+            continue
+
+
+def test_a_sweep_is_interrupted_before_the_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeps, "SECONDS_BETWEEN_LOOKS", 0.05)
+    ended = []
+    budget = Budget(sweeps.SECONDS_TO_STOP + 3)
+    status, said = sweeps.run([sys.executable, "-c", SWEEP, str(tmp_path)], budget, lambda: ended.append(1), tmp_path)
+    assert status is None and said == "a line of the launcher" and ended == [1]
+    assert (tmp_path / "interrupted").exists() and budget.left() > sweeps.SECONDS_TO_STOP / 2
+
+
+def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_path, capsys):
+    stage = Stage(tmp_path, "wikiqa", ABOUT)
+    sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")
+    assert "wikiqa: not begun, it needs 80 s" in capsys.readouterr().out and not stage.found()
+    sweeps.train(stage, Budget(90), ["no-such-file.py"], tmp_path / "w")
+    assert stage.found()["status"].startswith("failed: jaxmatch: no-such-file.py")
+
+
+def test_tables_show_the_device_beside_what_was_compiled_without_it():
+    row = {
+        "model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "temporaries": 9e9, "in_use": 10e9, "moved": 48e9,
+        "kernels": 250, "seconds": 0.022, "seconds_in_a_row": 0.021, "least_seconds": 0.011, "compile_seconds": 30.0,
+        "kind": "NVIDIA H200", "process_seconds": 60.0, "products": ["tensorfloat32"],
+    }  # fmt: skip
+    compiled = {"temporaries": 8e9, "moved": 47e9, "kernels": 240, "least_seconds": 0.015, "compile_seconds": 99.0}
+    without = {"h100 re2 train 512 10 float32": compiled}
+    text = tables.markdown({"h200": {"compiled": {**ABOUT, "found": {"a": row, "b": {"problem": "no memory"}}}}}, without)
+    line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 30 (99) |"
+    assert f"| re2 | 10 x 512 | float32 | tensorfloat32 {line}" in text and "- b: no memory" in text and tables.NOT_RUN not in text
+    # Without published figures there is no bound, and nothing that was compiled for it.
+    unknown = {**row, "kind": "NVIDIA T4", "least_seconds": None}
+    text = tables.markdown({"t4": {"compiled": {**ABOUT, "found": {"a": unknown}}}}, without)
+    assert "NVIDIA T4: no published figures, so no bound." in text
+    assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 30 |" in text
+    # Where nothing was run, nor at other than tiny sizes.
+    small = {**row, "overrides": {}}
+    text = tables.markdown({"cpu": {"compiled": {**ABOUT, "quick": True, "found": {"a": small}}}}, without)
+    assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 30 |" in text
+    assert "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  | (99) |" in text
+    assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |" in text
+
+
+def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
+    """As where XLA has changed how it writes programs."""
+    text = tables.markdown({"t4": {"compiled": {**ABOUT, "found": {"a": {
+        "model": "re2", "replicas": 10, "batch": 64, "precision": "float32", "seconds": 0.022, "seconds_in_a_row": 0.021,
+        "compile_seconds": 30.0, "in_use": None, "kind": "NVIDIA H200", "unread": "KeyError: 'x'",
+    }}}}}, {})  # fmt: skip
+    assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 | 30 |" in text and "KeyError" in text
+
+
+def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
+    monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda: SimpleNamespace()))
+    monkeypatch.setattr(case, "arguments_of", lambda *_: [0.0])
+    monkeypatch.setattr(case, "_times", lambda *_: ([3.0, 1.0, 2.0], 1.5))
+    found = case.measured({"model": "re2"})
+    assert (found["seconds"], found["seconds_in_a_row"]) == (2.0, 1.5) and found["unread"].startswith("AttributeError")
+
+
+def test_files_of_other_commands_are_no_results_of_a_benchmark(tmp_path):
+    """`python -m benchmarks --tables` reads a folder that holds those of `make accelerators`, too."""
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "accelerators").mkdir()
+    (tmp_path / "cpu" / "lstm.json").write_text('{"item": "lstm"}')
+    (tmp_path / "accelerators" / "figures.json").write_text('{"h100 re2": {}}')
+    assert reports.read_results(tmp_path) == {"cpu": {"lstm": {"item": "lstm"}}}
+
+
+def test_the_command_names_no_folder_of_the_user():
+    words = ["--quick", "--vectors", "/home/me/v.zip", "--peer=/home/me/peer", "wikiqa"]
+    assert device._named(words) == ["--quick", "--vectors", "VECTORS", "--peer=PEER", "wikiqa"]
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [(["all"], 'no stage "all"'), (["--minutes", "0"], "--minutes must be"), (["--minutes", "nan"], "--minutes must be")],
+)
+def test_what_cannot_be_asked_is_one_line(words, what, capsys):
+    assert device.main(words) == 2
+    said = capsys.readouterr().err
+    assert what in said and said.count("\n") == 1
+
+
+def test_a_cpu_is_only_for_trying(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT, "platform": "cpu"})
+    assert device.main(["--results", str(tmp_path)]) == 2
+    assert "no accelerator" in capsys.readouterr().err and not any(tmp_path.iterdir())
+
+
+def test_what_is_not_given_is_skipped_and_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT, "platform": "gpu"})
+    monkeypatch.setenv("JAXMATCH_DATA", "")
+    assert device.main(["--results", str(tmp_path), "--peer", str(tmp_path), "replicas", "wikiqa"]) == 0
+    said = capsys.readouterr().out
+    assert "wikiqa: skipped: it needs --data-directory and --vectors" in said and "replicas: skipped: it needs" in said
+    assert "without the public PyTorch RE2: --peer is no checkout" in said
+    assert tables.NOT_RUN in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_program_is_compiled_and_run(tmp_path, monkeypatch, capsys):
+    """Ends as it would on a device, and measures nothing twice."""
+    simpler = {"model.alignment": "identity", "model.fusion": "simple", "model.prediction": "simple"}
+    monkeypatch.setattr(stages, "SMALL", {**stages.SMALL, **simpler})
+    words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "compiled"]
+    assert device.main(words) == 0
+    (file,) = tmp_path.glob("results/*/compiled.json")
+    kept = json.loads(file.read_text())
+    assert file.parent.name == reports.folder_of(kept["device"]) and kept["command"].endswith("--minutes 5 compiled")
+    (row,) = kept["found"].values()
+    assert row["temporaries"] > 0 and row["kernels"] > 0 and row["moved"] > row["arguments"] / 100
+    assert 0 < row["seconds_in_a_row"] and row["seconds"] > 0 and row["operations"] > 0
+    if row["kind"] == "cpu":
+        assert row["products"] == ["float32"]
+        assert row["least_seconds"] is None and row["in_use"] is None
+    assert f"| {1e3 * row['seconds']:.2f} |" in (tmp_path / "results" / "README.md").read_text()
+    changed = file.stat().st_mtime_ns
+    assert device.main(words) == 0 and file.stat().st_mtime_ns == changed
