@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.checkpoints import Checkpoints, _quiet
 
 
 def tree(value):
@@ -160,3 +160,18 @@ def test_the_next_start_removes_what_was_half_written_and_what_would_hang(tmp_pa
     assert again.restore(tree(0))[1] == {"epoch": 1}
     assert os.listdir(tmp_path / "checkpoints") == ["1"]
     again.close()
+
+
+def test_after_a_failed_write_orbax_stays_quiet():
+    """A thread of it may fail later than the one whose error was raised, and would print a traceback."""
+    logger = logging.getLogger("absl")
+    logger.disabled = False
+    try:
+        with _quiet():
+            assert logger.disabled
+        assert not logger.disabled
+        with pytest.raises(OSError), _quiet():
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+        assert logger.disabled
+    finally:
+        logger.disabled, sys.unraisablehook = False, sys.__unraisablehook__

@@ -76,11 +76,8 @@ def _quiet() -> Iterator[None]:
 
         before, logger.disabled = logger.disabled, True
         sys.unraisablehook = without_late_callbacks
-        try:
-            yield
-            sys.unraisablehook = hook  # after an error it stays: a thread may be late
-        finally:
-            logger.disabled = before
+        yield
+        sys.unraisablehook, logger.disabled = hook, before  # after an error both stay: a thread may be late
 
 
 def _plain(checkpoint: Path) -> bool:

@@ -1,10 +1,11 @@
-"""Commands that the system denies something: room, size of files, descriptors, the right to write."""
+"""Commands that the system denies something: room, a quota, size of files, descriptors, the right to write."""
 
 import ctypes
 import os
 import random
 import resource
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +59,36 @@ def mounted_larger(place: Path) -> None:
     ctypes.CDLL(None).mount(b"tmpfs", os.fsencode(place), b"tmpfs", 32, b"size=500m,nr_inodes=100000")
 
 
+def _quota(bench: Bench, kib: int):
+    """A quota, of which the system says something else than of a full disk. btrfs has one without other programs than its own."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        place, image = folder / "quota", folder / "image"
+        place.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(200 << 20)
+        commands = (
+            ["mkfs.btrfs", "-q", image], ["mount", "-o", "loop", image, place], ["btrfs", "quota", "enable", place],
+            ["btrfs", "qgroup", "limit", f"{kib}K", place],
+        )  # fmt: skip
+        try:
+            if not all(_done(command) for command in commands):
+                return ""
+            return _swept(bench, folder, place, None, lambda: _done(["btrfs", "qgroup", "limit", "none", place]))
+        finally:
+            unmounted(place)
+
+    return make
+
+
+def _done(command: list) -> bool:
+    """Runs a command of the system; whether it is there and this user may."""
+    try:
+        return subprocess.run(command, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
 def _limit(bench: Bench, kind: int, most: int):
     def make(folder: Path, generator: random.Random) -> str:
         return _swept(bench, folder, folder, limited(kind, most), lambda: None)
@@ -109,6 +140,7 @@ def attacks(bench: Bench) -> list[Attack]:
     """Room, size, descriptors and rights."""
     made = [Attack(f"limits/disk of {kib} KiB", _full(bench, kib)) for kib in (4, 32, 64, 128, 192, 256, 512)]
     made += [Attack(f"limits/{count} inodes", _full(bench, 100_000, count)) for count in (3, 16, 32, 48, 64)]
+    made += [Attack(f"limits/quota of {kib} KiB", _quota(bench, kib)) for kib in (64, 128, 192, 256, 384, 512)]
     made += [
         Attack(f"limits/files of {size} bytes", _limit(bench, resource.RLIMIT_FSIZE, size)) for size in (0, 100, 1000, 2000, 4000)
     ]
