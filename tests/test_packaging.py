@@ -1,5 +1,6 @@
 """The requirements stand in two files, which must agree; the shell scripts must say what is wrong in one line."""
 
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -20,6 +21,13 @@ def test_requirements_are_those_of_the_project_with_both_bounds():
     assert lines == declared
     for line in lines:
         assert re.fullmatch(r"[A-Za-z0-9_-]+>=[0-9.]+,<[0-9.]+", line), line
+
+
+@pytest.mark.parametrize("extra", ["cuda12", "cuda13", "tpu"])
+def test_jax_for_a_device_is_the_jax_of_the_requirements(extra):
+    (jax,) = (line for line in PROJECT["dependencies"] if line.startswith("jax>"))
+    assert PROJECT["optional-dependencies"][extra] == [jax.replace("jax", f"jax[{extra}]", 1)]
+    assert f"; extra == \"{extra}\"" in "".join(importlib.metadata.requires("jax"))
 
 
 def test_the_command_is_declared():

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from jaxmatch import __version__
-from jaxmatch.cli import data, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune
+from jaxmatch.cli import (
+    data, devices, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune,
+)  # fmt: skip
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
@@ -37,6 +39,7 @@ SUBCOMMANDS = {
     "occlusion": occlusion,
     "figure": figure,
     "data": data,
+    "devices": devices,
 }
 
 # What a write found no room in -> what to do.

@@ -1,0 +1,57 @@
+"""List what JAX can compute on, try a training step in each precision, and name accelerators that JAX does not see.
+
+    jaxmatch devices
+    jaxmatch devices --no-trial
+
+The trial says whether training works here, and about what a step costs: it is compiled, started some times, and timed in rows of steps.
+Precisions whose matrix products are the same on the device are tried once. Let nothing else compute meanwhile.
+"""
+
+import argparse
+
+from jaxmatch.cli.output import show
+
+HELP = "list what JAX can compute on, and try it"
+GIB = 2**30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-trial", action="store_true", help="compile and time nothing")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import jax
+
+    from jaxmatch.devices import devices_there_are
+    from jaxmatch.experiments.records import device_name
+    from jaxmatch.unseen import unseen
+
+    devices = devices_there_are()
+    show(f"JAX {jax.__version__} computes on {device_name(devices)}")
+    for device in devices:
+        show(f"  {device.platform} {device.id}: {memory_text(device)}")
+    for line in unseen({device.platform for device in devices}):
+        show(line)
+    if not arguments.no_trial:
+        _try(devices[0])
+
+
+def memory_text(device) -> str:
+    """A device's memory as the platform tells: "60.0 GiB for this process, 0.4 GiB in use"."""
+    from jaxmatch.experiments.memory import device_bytes
+
+    told = device.memory_stats() or {}
+    if "bytes_limit" in told:
+        return f"{told['bytes_limit'] / GIB:.1f} GiB for this process, {told.get('bytes_in_use', 0) / GIB:.1f} GiB in use"
+    if device.platform == "cpu":
+        return f"{device_bytes(device) / GIB:.1f} GiB, its share of this machine's memory"
+    return "it does not tell its memory"
+
+
+def _try(device) -> None:
+    from jaxmatch.experiments import trial
+
+    show(f"A training step on {device.platform} {device.id} ({trial.WHAT}):")
+    for tried in trial.trials(device):
+        outcome = tried.problem or f"{1000 * tried.step_seconds:.3g} ms, compiled in {tried.compile_seconds:.1f} s"
+        show(f"  model.precision={' or '.join(tried.precisions)} ({tried.products} products): {outcome}")

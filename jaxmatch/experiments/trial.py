@@ -1,0 +1,102 @@
+"""Tries a device: a training step of a small model in each precision, timed."""
+
+import dataclasses
+import functools
+import statistics
+import time
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.models import build
+from jaxmatch.products import products_of
+from jaxmatch.training import hyperparameters
+from jaxmatch.training.step import flattening, initial_state, train_step
+
+BATCH, LENGTH, HIDDEN, DIMENSIONS, WORDS, CLASSES = 64, 32, 150, 300, 1000, 3
+MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
+WHAT = f"RE2 of one block with one convolution, hidden size {HIDDEN}, one run, {BATCH} pairs of {LENGTH} tokens"
+# Steps are started one after another, as in training, in rows at least this long.
+SECONDS_OF_A_ROW, ROWS = 0.1, 3
+_SETTINGS = dict(
+    learning_rate=1e-3, learning_rate_floor=0.0, warmup_samples=0.0, decay_rate=1.0, decay_samples=1.0, dropout_rate=0.2,
+    weight_decay=0.0, gradient_clip=5.0,
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """How a training step went.
+
+    Attributes:
+      precisions: in which of `matmul.PRECISIONS`: those that are the same on the device.
+      products: what its matrix products used (`products.products_of`).
+      compile_seconds: until it could begin, tracing included.
+      step_seconds: the median of `ROWS` rows, without the one before them.
+      problem: in place of the times, why there are none.
+    """
+
+    precisions: tuple[str, ...]
+    products: str
+    compile_seconds: float | None = None
+    step_seconds: float | None = None
+    problem: str = ""
+
+
+def trials(device: jax.Device) -> Iterator[Trial]:
+    """Compiles `WHAT` for a device and trains it for a moment on random words, once for each kind of products."""
+    same: dict[str, list[str]] = {}
+    for precision in PRECISIONS:
+        same.setdefault(products_of(precision, device), []).append(precision)
+    for products, precisions in same.items():
+        try:
+            with jax.default_device(device):
+                yield Trial(tuple(precisions), products, *_seconds(precisions[0]))
+        except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # of one precision; others may do
+            yield Trial(tuple(precisions), products, problem=str(error).partition("\n")[0])
+
+
+def _seconds(precision: str) -> tuple[float, float]:
+    """To compile a step, and of a step.
+
+    Raises:
+      FloatingPointError: the loss or its gradient was not finite.
+    """
+    flat, random = flattening(build({**MODEL, "precision": precision}, outputs=CLASSES), DIMENSIONS), np.random.default_rng(0)
+    vectors = jnp.asarray(random.normal(size=(WORDS, DIMENSIONS)).astype(np.float32))
+    settings = jax.tree.map(lambda values: jax.device_put(values[0]), hyperparameters.stack([_SETTINGS]))
+    split = {
+        "tokens": {"ids": random.integers(1, WORDS, (BATCH, LENGTH)).astype(np.int32)},
+        "sentences": np.repeat(np.int8([1, 2]), LENGTH // 2)[None].repeat(BATCH, axis=0),
+        "labels": random.integers(0, CLASSES, BATCH).astype(np.int32),
+    }
+    parameters = random.normal(0.0, 0.1, flat.length).astype(np.float32)
+    rows, weights = np.arange(BATCH, dtype=np.int32), np.ones(BATCH, np.float32)
+    others = jax.device_put((settings, np.uint32(0), np.bool_(True), rows, weights, split, vectors))
+    shapes = jax.eval_shape(functools.partial(initial_state, flat), np.uint32(0), settings, vectors)
+    state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    state = state._replace(parameters=jax.device_put(parameters), diverged_at=jnp.int32(-1))
+    start = time.perf_counter()
+    step = jax.jit(functools.partial(train_step, flat, "classification", LENGTH), donate_argnums=0).lower(state, *others).compile()
+    compiled = time.perf_counter() - start
+
+    def row(state, steps):
+        jax.block_until_ready(state)
+        start = time.perf_counter()
+        for _ in range(steps):
+            state = step(state, *others)
+        jax.block_until_ready(state)
+        return state, (time.perf_counter() - start) / steps
+
+    for _ in range(2):  # the first begins slowly
+        state, seconds = row(state, 1)
+    found = []
+    for _ in range(1 + ROWS):
+        state, seconds = row(state, max(1, round(SECONDS_OF_A_ROW / seconds)))
+        found.append(seconds)
+    if state.diverged_at >= 0:
+        raise FloatingPointError("the loss is not finite")
+    return compiled, statistics.median(found[1:])

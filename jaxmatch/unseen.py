@@ -1,0 +1,71 @@
+"""Accelerators that a machine has and JAX does not see, and what helps."""
+
+import os
+import subprocess
+from collections.abc import Collection, Mapping
+from importlib import metadata
+from pathlib import Path
+
+# The packages that bring XLA's compilers. (They are installed with an extra of this one, and work with the jaxlib of their version.)
+_CUDA, _TPU = ("jax-cuda12-plugin", "jax-cuda13-plugin"), ("libtpu",)
+# What a TPU's virtual machine has in its environment.
+_TPU_VARIABLES = ("TPU_NAME", "TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID")
+
+
+def unseen(platforms: Collection[str], root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Says of each kind of accelerator that is here what JAX needs to see it.
+
+    Arguments:
+      platforms: of the devices that JAX sees, as "gpu".
+      root: the folder that holds `dev` and `proc`.
+      environment: the variables of this process.
+
+    Returns:
+      A line for NVIDIA GPUs, a line for TPUs, or none.
+    """
+    lines = []
+    if "gpu" not in platforms and (gpu := _gpu(root)):
+        lines.append(f"{gpu} is here, and JAX does not see it: {_remedy('cuda', _CUDA, 'cuda12', environment)}")
+    if "tpu" not in platforms and _has_tpu(root, environment):
+        lines.append(f"a TPU is here, and JAX does not see it: {_remedy('tpu', _TPU, 'tpu', environment)}")
+    return lines
+
+
+def _gpu(root: Path) -> str:
+    """NVIDIA's GPUs as its program names them, or "an NVIDIA GPU" where only the driver's files tell; "" without one."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        told = ""
+    if names := [line.strip() for line in told.splitlines() if line.strip()]:
+        return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
+    there = any((root / "dev").glob("nvidia[0-9]*")) or any((root / "proc/driver/nvidia/gpus").glob("*"))
+    return "an NVIDIA GPU" if there else ""
+
+
+def _has_tpu(root: Path, environment: Mapping[str, str]) -> bool:
+    return any((root / "dev").glob("accel[0-9]*")) or any(environment.get(name) for name in _TPU_VARIABLES)
+
+
+def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Mapping[str, str]) -> str:
+    """The most likely reason, and what to do."""
+    asked = environment.get("JAX_PLATFORMS", "")
+    if asked and not {platform, "gpu" if platform == "cuda" else platform} & set(asked.split(",")):
+        return f"JAX_PLATFORMS={asked} leaves it out; unset that"
+    if platform == "cuda" and environment.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
+        return "CUDA_VISIBLE_DEVICES hides it; unset that"
+    found = {name: version for name in plugins if (version := _version(name))}
+    if not found:
+        return f'pip install "jaxmatch[{extra}]"'
+    told = ", ".join(f"{name} {version}" for name, version in found.items())
+    if platform == "cuda" and _version("jaxlib") not in found.values():
+        return f'{told} does not fit jaxlib {_version("jaxlib")}; pip install --upgrade "jaxmatch[{extra}]"'
+    return f"{told} is installed and fails; JAX_PLATFORMS={platform} python -c 'import jax; jax.devices()' says why"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

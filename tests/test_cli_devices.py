@@ -1,0 +1,172 @@
+"""`jaxmatch devices`: what JAX finds, a trial of it, and what is there that JAX does not see."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import pytest
+
+from jaxmatch import unseen
+from jaxmatch.cli import devices
+from jaxmatch.cli.main import main
+from jaxmatch.experiments import trial
+from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.products import products_of
+
+ROOT = Path(__file__).parent.parent
+H100 = SimpleNamespace(platform="gpu", id=0, compute_capability="9.0")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A trial of seconds."""
+    monkeypatch.setattr(trial, "MODEL", trial.MODEL | {"hidden_size": 8})
+    for name, value in {"BATCH": 4, "LENGTH": 4, "DIMENSIONS": 6, "WORDS": 9, "SECONDS_OF_A_ROW": 1e-3}.items():
+        monkeypatch.setattr(trial, name, value)
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path, monkeypatch):
+    """Makes a program of that name the only one on the PATH; it does what a script says."""
+
+    def made(script, mode=0o755):
+        program = tmp_path / "bin" / "nvidia-smi"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(mode)
+        monkeypatch.setenv("PATH", str(program.parent))
+
+    return made
+
+
+def test_devices_are_listed_and_each_kind_of_products_is_tried(small, capsys):
+    assert main(["devices"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    there = jax.devices()
+    assert lines[0].startswith(f"JAX {jax.__version__} computes on {len(there)} x ")
+    assert [line.split(":")[0] for line in lines[1 : 1 + len(there)]] == [f"  {device.platform} {device.id}" for device in there]
+    tried = [re.fullmatch(r"  model\.precision=(.*) \((.*) products\): [0-9.]+ ms, compiled in [0-9.]+ s", line) for line in lines]
+    said = {precision: one[2] for one in tried if one for precision in one[1].split(" or ")}
+    assert said == {precision: products_of(precision, there[0]) for precision in PRECISIONS}
+    kinds = [one[2] for one in tried if one]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_a_step_that_diverges_is_no_success(small, monkeypatch):
+    monkeypatch.setattr(trial, "_SETTINGS", trial._SETTINGS | {"learning_rate": 1e38})
+    monkeypatch.setattr(trial, "PRECISIONS", ("float32",))
+    assert [one.problem for one in trial.trials(jax.devices()[0])] == ["the loss is not finite"]
+
+
+def test_what_fails_in_one_precision_is_told_and_the_others_are_tried(monkeypatch, capsys):
+    def seconds(precision):
+        if precision == "bfloat16":
+            return 2.0, 0.00125
+        raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: no such products\nand more")
+
+    monkeypatch.setattr(trial, "_seconds", seconds)
+    monkeypatch.setattr(jax, "default_device", lambda device: jax.default_matmul_precision(None))
+    devices._try(H100)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  model.precision=highest (float32 products): UNIMPLEMENTED: no such products",
+        "  model.precision=float32 or tensorfloat32 (TF32 products): UNIMPLEMENTED: no such products",
+        "  model.precision=bfloat16 (bfloat16 products): 1.25 ms, compiled in 2.0 s",
+    ]
+
+
+def test_memory_is_what_the_platform_tells():
+    def text(platform, told):
+        return devices.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: told))
+
+    assert text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"
+    assert text("tpu", None) == "it does not tell its memory"
+    assert re.fullmatch(r"[0-9.]+ GiB, its share of this machine's memory", text("cpu", None))
+
+
+def _command(*words, **variables):
+    """The command in a process whose devices are those that the variables say."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", **variables}
+    return subprocess.run([sys.executable, "-m", "jaxmatch", "devices", *words], env=environment, capture_output=True, text=True)
+
+
+def test_simulated_devices_are_counted_and_a_hidden_gpu_is_named(nvidia_smi):
+    nvidia_smi('[ "$1" = --query-gpu=name ] && echo "NVIDIA H100 80GB HBM3" && echo "NVIDIA H100 80GB HBM3"')
+    done = _command("--no-trial", XLA_FLAGS="--xla_force_host_platform_device_count=3", TPU_NAME="")
+    assert done.returncode == 0, done.stderr
+    first, *others, last = done.stdout.splitlines()
+    assert "computes on 3 x cpu (" in first
+    assert [line.split(":")[0] for line in others] == ["  cpu 0", "  cpu 1", "  cpu 2"]
+    assert last == "2 x NVIDIA H100 80GB HBM3 is here, and JAX does not see it: JAX_PLATFORMS=cpu leaves it out; unset that"
+
+
+@pytest.mark.parametrize("platforms", ["nonsense", "cuda"])
+def test_platforms_that_jax_does_not_have_are_one_line(platforms):
+    if jax.default_backend() == "gpu":
+        pytest.skip("cuda is here")
+    done = _command(JAX_PLATFORMS=platforms)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("jaxmatch:"))
+    assert "JAX finds no device" in line and "Traceback" not in done.stderr
+
+
+NOTHING = {"jaxlib": "0.10.2"}
+GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JAX does not see it: "
+
+
+@pytest.mark.parametrize(
+    ("installed", "environment", "said"),
+    [
+        (NOTHING, {}, 'pip install "jaxmatch[cuda12]"'),
+        (NOTHING, {"JAX_PLATFORMS": "cuda,cpu"}, 'pip install "jaxmatch[cuda12]"'),
+        (NOTHING, {"JAX_PLATFORMS": "tpu"}, "JAX_PLATFORMS=tpu leaves it out; unset that"),
+        (NOTHING, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides it; unset that"),
+        (
+            NOTHING | {"jax-cuda12-plugin": "0.9.0"}, {},
+            'jax-cuda12-plugin 0.9.0 does not fit jaxlib 0.10.2; pip install --upgrade "jaxmatch[cuda12]"',
+        ),
+        (
+            NOTHING | {"jax-cuda13-plugin": "0.10.2"}, {"CUDA_VISIBLE_DEVICES": "0"},
+            "jax-cuda13-plugin 0.10.2 is installed and fails; JAX_PLATFORMS=cuda python -c 'import jax; jax.devices()' says why",
+        ),
+    ],
+)  # fmt: skip
+def test_what_helps_a_gpu_that_is_not_seen(nvidia_smi, monkeypatch, tmp_path, installed, environment, said):
+    nvidia_smi("echo A100")
+    monkeypatch.setattr(unseen, "_version", installed.get)
+    assert unseen.unseen({"cpu"}, tmp_path, environment) == [GPU + said]
+    assert unseen.unseen({"cpu", "gpu"}, tmp_path, environment) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "mode", "file", "gpu"),
+    [
+        ("echo; echo A; echo B; echo A", 0o755, None, "2 x A, 1 x B"),
+        ("echo NVIDIA-SMI has failed; exit 9", 0o755, None, ""),  # without a driver
+        ("echo A", 0o644, None, ""),  # no program
+        ("exit 9", 0o755, "dev/nvidia0", "an NVIDIA GPU"),
+        ("exit 9", 0o755, "dev/nvidiactl", ""),
+        ("exit 9", 0o755, "proc/driver/nvidia/gpus/0000:01:00.0", "an NVIDIA GPU"),
+    ],
+)
+def test_a_gpu_is_known_by_its_program_or_the_files_of_its_driver(nvidia_smi, tmp_path, script, mode, file, gpu):
+    nvidia_smi(script, mode)
+    if file:
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).touch()
+    lines = unseen.unseen({"cpu"}, tmp_path, {})
+    assert [line.partition(" is here")[0] for line in lines] == ([gpu] if gpu else [])
+
+
+def test_a_tpu_is_known_by_its_file_or_the_variables_of_its_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(unseen, "_version", NOTHING.get)
+    assert unseen.unseen({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
+    assert unseen.unseen({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jaxmatch[tpu]"']
+    assert unseen.unseen({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "accel0").touch()
+    assert unseen.unseen({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [TPU + "JAX_PLATFORMS=cpu leaves it out; unset that"]
