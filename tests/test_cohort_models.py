@@ -38,7 +38,8 @@ def test_alone_is_as_in_a_cohort(model):
 
 @BOTH
 def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
-    changes = [{"learning_rate": 1e-2}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"learning_rate": 1e-2}]
+    # Without dropout: four epochs of some steps fall with any seed.
+    changes = [{"learning_rate": 1e-2, "dropout_rate": 0.0}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"learning_rate": 1e-2, "dropout_rate": 0.0}]
     results = make_cohort(optimizer=changes, model=model, training=ONE_LENGTH).train()
     assert results[1].progress.diverged_at is not None
     assert all(np.isfinite(leaf).all() for result in results for leaf in leaves(result))
