@@ -21,6 +21,12 @@ TEXT = """HloModule m, is_scheduled=true
   ROOT %n = f32[4,8]{1,0} negate(%p.1)
 }
 
+%fused_rows (p.2: bf16[1000,8], p.3: f32[4,8]) -> bf16[4,8] {
+  %p.2 = bf16[1000,8]{1,0} parameter(0)
+  %p.3 = f32[4,8]{1,0} parameter(1)
+  ROOT %g.1 = bf16[4,8]{1,0} gather(%p.2, %p.3)
+}
+
 %body (t: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
   %t = (s32[], f32[4,8]{1,0}) parameter(0)
   %i = s32[] get-tuple-element(%t), index=0
@@ -32,7 +38,7 @@ TEXT = """HloModule m, is_scheduled=true
 ENTRY %main (a: f32[4,8], b: bf16[1000,8]) -> f32[4,8] {
   %a = f32[4,8]{1,0} parameter(0)
   %b = bf16[1000,8]{1,0} parameter(1)
-  %rows = bf16[4,8]{1,0} fusion(%b, %a), kind=kLoop, calls=%fused
+  %rows = bf16[4,8]{1,0} fusion(%b, %a), kind=kLoop, calls=%fused_rows
   %g = (f32[4,8]{1,0}, s8[4096]{0}) custom-call(%a, %rows), custom_call_target="__cublas$gemm"
   %h = f32[4,8]{1,0} get-tuple-element(%g), index=0
   %s = f32[4,8]{1,0} all-reduce(%h), to_apply=%fused
@@ -48,6 +54,35 @@ def test_kernels_bytes_and_collectives_are_counted():
     rows = 64 + 8 * 64 + 128  # an operand of 16,000 bytes counts eight times the result
     product = 128 + 128 + 64  # without its workspace
     assert found.moved == rows + product + 2 * 128 + 5 * 2 * 128
+
+
+IN_PLACE = """HloModule m, is_scheduled=true
+
+%fused (p.0: f32[40,8], p.1: s32[], p.2: f32[40,8]) -> f32[40,8] {
+  %p.0 = f32[40,8]{1,0} parameter(0)
+  %p.2 = f32[40,8]{1,0} parameter(2)
+  %p.1 = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %row = f32[1,8]{1,0} dynamic-slice(%p.2, %p.1, %zero), dynamic_slice_sizes={1,8}
+  %n = f32[1,8]{1,0} negate(%row)
+  ROOT %u = f32[40,8]{1,0} dynamic-update-slice(%p.0, %n, %p.1, %zero)
+}
+
+ENTRY %main (a: f32[40,8], i: s32[], b: f32[40,8]) -> f32[40,8] {
+  %a = f32[40,8]{1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %b = f32[40,8]{1,0} parameter(2)
+  ROOT %o = f32[40,8]{1,0} fusion(%a, %i, %b), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_of_what_is_sliced_or_updated_in_place_the_slice_counts():
+    assert hlo.work(IN_PLACE).moved == 32 + 4 + 32
+    read_whole = IN_PLACE.replace("negate(%row)", "subtract(%row, %p.2)")
+    assert hlo.work(read_whole).moved == 32 + 4 + 8 * 32  # at most eight times what is written
+    made_anew = IN_PLACE.replace("dynamic-update-slice(%p.0", "dynamic-update-slice(%n")
+    assert hlo.work(made_anew).moved == 40 * 32 + 4 + 32
 
 
 def test_padding_is_that_of_the_last_axes_of_the_layout():

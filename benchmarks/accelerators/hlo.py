@@ -22,7 +22,7 @@ MOST_READ = 8
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """One line of a computation: its opcode, the bytes of its result, its operands, and the text behind these."""
+    """One line of a computation: its opcode, the bytes of its result, its operands, and the text behind the opcode."""
 
     opcode: str
     size: int
@@ -37,7 +37,8 @@ class Work:
     Attributes:
       kernels: that are started, those of loops as often as these turn.
       in_loops: of these, how many inside loops.
-      moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result.
+      moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result. Of an array that is
+        sliced, or updated in place, the slice counts.
       collectives: operations that devices do together.
     """
 
@@ -85,7 +86,7 @@ def _instruction(text: str) -> Instruction:
     operands = tuple(re.findall(r"%([\w.\-]+)", call[start:close]))
     if "__cublas" in call:  # its last result is a workspace
         kind = re.sub(r",\s*s8\[[0-9]*\](\{[^}]*\})?\)$", ")", kind)
-    return Instruction(opcode, array_bytes(kind), operands, call[close:])
+    return Instruction(opcode, array_bytes(kind), operands, call[start:])
 
 
 def _closing(text: str, start: int) -> int:
@@ -117,15 +118,37 @@ def _work(found: Mapping[str, Mapping[str, Instruction]], name: str, known: dict
             for called in re.findall(r"(?:to_apply|calls|branch_computations)=\{?%?([\w.\-]+)", instruction.rest):
                 total.add(_work(found, called, known))
         elif opcode not in _FREE:
-            read = sum(_size(found[name], operand, instruction.size) for operand in instruction.operands)
-            total.add(Work(1, 0, instruction.size + read, int(bool(_COLLECTIVE.match(opcode)))))
+            total.add(Work(1, 0, _moved(found, found[name], instruction), int(bool(_COLLECTIVE.match(opcode)))))
     known[name] = total
     return total
 
 
-def _size(body: Mapping[str, Instruction], operand: str, result: int) -> int:
-    size = body[operand].size if operand in body else 0
-    return min(size, MOST_READ * result) if result else size
+def _moved(found: Mapping[str, Mapping[str, Instruction]], body: Mapping[str, Instruction], kernel: Instruction) -> int:
+    """The bytes that a kernel reads and writes."""
+    written, read = kernel.size, [body[operand].size if operand in body else 0 for operand in kernel.operands]
+    if kernel.opcode == "fusion":
+        inside = found[re.search(r"calls=%?([\w.\-]+)", kernel.rest).group(1)]
+        updates = _updates(inside)
+        written -= sum(update.size - inside[update.operands[1]].size for update in updates)
+        names = {int(re.match(r"\((\d+)", one.rest).group(1)): name for name, one in inside.items() if one.opcode == "parameter"}
+        read = [_read(inside, names[number], size, updates) for number, size in enumerate(read)]
+    return written + sum(min(size, MOST_READ * written) if written else size for size in read)
+
+
+def _updates(inside: Mapping[str, Instruction]) -> list[Instruction]:
+    """Of a fused computation: the updates of a part of what it is given, whose results are its own, so that they are in place."""
+    last = inside[next(reversed(inside))]
+    ends = [inside[name] for name in last.operands] if last.opcode == "tuple" else [last]
+    ends = [inside[end.operands[0]] if end.opcode == "bitcast" else end for end in ends]
+    return [end for end in ends if end.opcode == "dynamic-update-slice" and inside[end.operands[0]].opcode == "parameter"]
+
+
+def _read(inside: Mapping[str, Instruction], name: str, size: int, updates: list[Instruction]) -> int:
+    """What a fused computation reads of a parameter of some bytes: all, or nothing but slices and what it updates in place."""
+    uses = [one for one in inside.values() if name in one.operands]
+    if not all(one.operands.index(name) == 0 and (one.opcode == "dynamic-slice" or one in updates) for one in uses):
+        return size
+    return min(size, sum(one.size for one in uses if one.opcode == "dynamic-slice"))
 
 
 def worst_padding(text: str) -> tuple[float, str]:

@@ -1,0 +1,180 @@
+"""The recurrence of an LSTM for an accelerator, where every kernel that a step starts costs time.
+
+A step makes one product for both directions, which `jax.vmap` extends to all replicas. Of the rest, XLA makes two further
+kernels on a GPU, and three in the backward pass: one or two that compute, and one that writes what is kept to its place among
+that of all steps. Barriers keep it to that: what they return is computed once, not again by each kernel that reads it. The
+kernel that is left counts the steps.
+
+What a scan reads and writes lies step by step in the order in which each direction reads, but for what the inputs add, which
+stays as the product with the inputs gives it.
+
+Kept for the backward pass are, side by side, the four gates, the cell that the step met and the tanh of its new cell, so that
+nothing but products and sums is left to do. Where there is no token, gates that let the cell pass stand there, and the hidden
+state that passes stands in the place of the tanh: a hidden state is the output gate times that, everywhere.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.layers.lstm_cell import GATES, gradient_of_sums
+from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
+from jaxmatch.layers.parts import Parts
+
+_KEPT = GATES + 2
+# The factors of a bfloat16 product with other extents XLA pads for the matrix units of a GPU, and would do so in each step.
+_MULTIPLE = 8
+
+
+def _in_order(values: jax.Array) -> jax.Array:
+    """[row, step, direction, size] -> [step, direction, row, size], the steps in the order in which each direction reads."""
+    return jnp.concatenate([values[:, :, :1], values[:, ::-1, 1:]], axis=2).transpose(1, 2, 0, 3)
+
+
+def _in_place(values: jax.Array) -> jax.Array:
+    """The way back of `_in_order`, directions side by side: [step, direction, row, size] -> [row, step, direction * size]."""
+    values = values.transpose(2, 0, 1, 3)
+    return jnp.concatenate([values[:, :, 0], *(values[:, ::-1, direction] for direction in range(1, values.shape[2]))], axis=-1)
+
+
+def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
+    """What the inputs add in a step: from <float32>[row, step, directions * size] -> [direction, row, size]."""
+    rows, length, columns = added.shape
+    size = columns // directions
+    places = (step, length - 1 - step)[:directions]
+    starts = [(0, place, direction * size) for direction, place in enumerate(places)]
+    return jnp.stack([jax.lax.dynamic_slice(added, start, (rows, 1, size))[:, 0] for start in starts])
+
+
+def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.Array:
+    """The steps one after the other; as `recurrence`.
+
+    Returns:
+      the hidden states, <float32>[step, direction, row, features], or what is kept, [step, direction, row, 6 * features] in the
+      type of the products.
+    """
+    steps, directions, rows, _ = is_token.shape
+    dtype = PRECISIONS[precision]
+    kernel = kernel.astype(dtype)
+
+    def one_step(carry, given):
+        hidden, cell = carry
+        step, token, start = given
+        product = jnp.where(start, 0.0, matmul(hidden, kernel, precision))
+        sums = product + _added_in(step, added, directions) + bias[:, None]
+        let_in, forget, candidate, let_out = jnp.split(sums, GATES, axis=-1)
+        let_in = jnp.where(token, jax.nn.sigmoid(let_in), 0.0)
+        forget, let_out = (jnp.where(token, jax.nn.sigmoid(one), 1.0) for one in (forget, let_out))
+        candidate, met = jnp.tanh(candidate), jnp.where(start, 0.0, cell)
+        new_cell = forget * met + let_in * candidate
+        squashed = jnp.where(token, jnp.tanh(new_cell), hidden)
+        new_hidden = let_out * squashed
+        after = new_hidden.astype(dtype), new_cell
+        if not keep:
+            return after, new_hidden
+        kept = tuple(one.astype(dtype) for one in (let_in, forget, candidate, let_out, met, squashed))
+        # Writing these reads no state: the states after the step can be written over those before it.
+        return after, jnp.concatenate(jax.lax.optimization_barrier(kept), axis=-1)
+
+    zeros = jnp.zeros((directions, rows, kernel.shape[1]), jnp.float32)
+    return jax.lax.scan(one_step, (zeros.astype(dtype), zeros), (jnp.arange(steps), is_token, starts))[1]
+
+
+def _hidden_states(kept: jax.Array) -> jax.Array:
+    """[..., 6 * features] -> <float32>[..., features]."""
+    *_, let_out, _, squashed = _parts(kept)
+    return let_out * squashed
+
+
+def _parts(kept: jax.Array) -> list[jax.Array]:
+    """[..., 6 * features] -> <float32>[..., features], six of them."""
+    return jnp.split(kept.astype(jnp.float32), _KEPT, axis=-1)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def recurrence(
+    added: jax.Array, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, starts: jax.Array, precision: str
+) -> jax.Array:
+    """The recurrent part of an LSTM. Padding leaves a state as it is; where a direction starts a sentence it finds zeros.
+
+    Arguments:
+      added: what the inputs add to the gates, <float32 or bfloat16>[row, step, directions * 4 * features].
+      kernel: <float32>[direction, features, 4 * features].
+      bias: <float32>[direction, 4 * features].
+      is_token: <bool>[step, direction, row, 1], in the order in which each direction reads.
+      starts: <bool>[step, direction, row, 1], likewise; everywhere in the first step.
+      precision: of the matrix products.
+
+    Returns:
+      the hidden states, <float32>[row, step, directions * features].
+    """
+    return _in_place(_scan(added, kernel, bias, is_token, starts, precision, keep=False))
+
+
+def _forward(added, kernel, bias, is_token, starts, precision):
+    kept = _scan(added, kernel, bias, is_token, starts, precision, keep=True)
+    return _in_place(_hidden_states(kept)), (kernel, is_token, starts, kept, jnp.zeros(0, added.dtype))
+
+
+def _backward(precision, residuals, state_gradients):
+    kernel, is_token, starts, kept, of_type = residuals
+    steps, directions, rows, _ = is_token.shape
+    features, dtype = kernel.shape[1], PRECISIONS[precision]
+    transposed = jnp.swapaxes(kernel, -1, -2).astype(dtype)
+    zeros = jnp.zeros((directions, rows, features), jnp.float32)
+
+    def one_step(carry, given):
+        """From the gradients that the step after hands on to those that this one does, and of the sums into its gates."""
+        product, passed, of_cell = carry
+        of_state, token, next_start, kept = given
+        *gates, cell, squashed = _parts(kept)
+        _, forget, _, let_out = gates
+        of_hidden = of_state + passed + jnp.where(next_start, 0.0, product)
+        of_sum = jnp.where(next_start, 0.0, of_cell) + jnp.where(token, of_hidden * let_out * (1 - squashed * squashed), 0.0)
+        passed, of_cell = jnp.where(token, 0.0, of_hidden), of_sum * forget
+        of_hidden, of_sum, passed, of_cell = jax.lax.optimization_barrier((of_hidden, of_sum, passed, of_cell))
+        of_sums = gradient_of_sums(of_sum, of_hidden, gates, cell, squashed).astype(dtype)
+        of_sums = jax.lax.optimization_barrier(of_sums)
+        return (matmul(of_sums, transposed, precision), passed, of_cell), of_sums
+
+    state_gradients = _in_order(state_gradients.reshape(rows, steps, directions, -1))
+    next_starts = jnp.concatenate([starts[1:], jnp.zeros_like(starts[:1])])
+    given = state_gradients, is_token, next_starts, kept
+    _, of_sums = jax.lax.scan(one_step, (zeros.astype(dtype), zeros, zeros), given, reverse=True)
+    met = jnp.concatenate([zeros[None], _hidden_states(kept[:-1])])
+    met = _in_place(jnp.where(starts, 0.0, met)).reshape(rows * steps, -1)
+    # What was kept in the forward pass is held no longer than until here.
+    of_sums, met = jax.lax.optimization_barrier((of_sums, met))
+    of_added = _in_place(of_sums).reshape(rows * steps, -1)
+    # The states of each direction with the sums of both: that moves fewer bytes than to lay them out by direction.
+    of_kernel = matmul(met.T, of_added, precision).reshape(directions, features, directions, -1)
+    of_kernel = jnp.stack([of_kernel[direction, :, direction] for direction in range(directions)])
+    of_bias = of_added.astype(jnp.float32).sum(axis=0).reshape(directions, -1)
+    return of_added.reshape(rows, steps, -1).astype(of_type.dtype), of_kernel, of_bias, None, None
+
+
+recurrence.defvjp(_forward, _backward)
+
+
+def hidden_states(
+    sequences: tuple[Parts, ...],
+    input_kernel: jax.Array,
+    kernel: jax.Array,
+    bias: jax.Array,
+    is_token: jax.Array,
+    begins: tuple[jax.Array, ...],
+    precision: str,
+) -> jax.Array:
+    """As `lstm_on_cpu.hidden_states`."""
+    rows, steps, _ = is_token.shape
+    directions, features, *_ = kernel.shape
+    more = -features % _MULTIPLE  # states that stay zero
+    input_kernel, bias = (jnp.pad(one, [(0, 0)] * (one.ndim - 1) + [(0, more)]) for one in (input_kernel, bias))
+    kernel = jnp.pad(kernel, [(0, 0), (0, more), (0, 0), (0, more)])
+    added = matmul_in_parts(sequences[0], input_kernel.reshape(len(input_kernel), -1), precision)
+    is_token = _in_order(jnp.stack([is_token] * directions, axis=2))
+    starts = _in_order(jnp.stack(begins, axis=2)).at[0].set(True)
+    kernel, bias = kernel.reshape(directions, features + more, -1), bias.reshape(directions, -1)
+    states = recurrence(added, kernel, bias, is_token, starts, precision)
+    return states.reshape(rows, steps, directions, -1)[..., :features].reshape(rows, steps, -1) if more else states
