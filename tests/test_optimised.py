@@ -15,6 +15,7 @@ CLAIMS = (
     "test_cohort.py::test_updates_are_those_of_optax",
     "test_cohort.py::test_interrupted_is_uninterrupted[7]",
     "test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev[test]",
+    "test_steps_at_once.py::test_the_states_after_several_steps_are_those_after_single_ones",
     "test_streams.py",
     "test_interop.py::test_logits_are_those_of_the_released_code[re2_31]",
 )

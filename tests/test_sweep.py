@@ -172,6 +172,7 @@ def test_grids_that_make_no_sense_are_refused(arguments, problem):
         ("data.vectors", "/elsewhere/vectors.txt", True, True),
         ("execution.checkpoint_seconds", 1.0, True, True),
         ("execution.maximum_replicas", 3, True, True),
+        ("execution.steps_at_once", 16, True, True),
         ("execution.restack", False, True, True),
         ("execution.cache_directory", "/elsewhere", True, True),
         ("execution.evaluation_batch_size", 7, True, True),

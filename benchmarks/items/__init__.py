@@ -1,6 +1,20 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
-from benchmarks.items import compilation, gains, inference, lstm, matching, memory, models, paper, preparation, replicas, sweep, training
+from benchmarks.items import (
+    compilation,
+    dispatch,
+    gains,
+    inference,
+    lstm,
+    matching,
+    memory,
+    models,
+    paper,
+    preparation,
+    replicas,
+    sweep,
+    training,
+)
 from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
@@ -14,6 +28,7 @@ ITEMS: dict[str, Item] = {
     "lstm": lstm.ITEM,
     "models": models.ITEM,
     "compilation": compilation.ITEM,
+    "dispatch": dispatch.ITEM,
     "paper": paper.ITEM,
     "gains": gains.ITEM,
 }

@@ -103,6 +103,7 @@ def default_config(model: str = "re2") -> ConfigDict:
     config.execution.evaluation_batch_size = 0  # pairs answered at once for the scores; 0: 512, on a CPU 32
     config.execution.checkpoint_seconds = 60.0
     config.execution.maximum_replicas = 0  # runs trained at once; 0: as many as the memory holds
+    config.execution.steps_at_once = 0  # training steps a device makes in one dispatch, at most; 0: 64, on a CPU 1
     config.execution.restack = True  # shrink the program when half of its runs have stopped
     config.execution.cache_directory = ""  # encoded data; "": below the user's cache folder
     return config.lock()
@@ -215,6 +216,7 @@ _AT_LEAST = {
     "execution.evaluation_batch_size": 0,
     "execution.checkpoint_seconds": 0,
     "execution.maximum_replicas": 0,
+    "execution.steps_at_once": 0,
 }
 
 

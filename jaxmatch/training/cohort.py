@@ -58,7 +58,7 @@ class Cohort:
       model: the model settings of `jaxmatch.models.build`.
       training: batch_size, patience_samples (0: never stop early), minimum_samples (nor before so many), selection (a dev score),
         maximum_buckets, best_on_test, and those of training/evaluation_times.py.
-      execution: evaluation_batch_size, checkpoint_seconds, restack.
+      execution: evaluation_batch_size, checkpoint_seconds, steps_at_once, restack.
       data: encoded data with the splits "train" and "dev".
       seeds: one a run.
       optimizer: traced hyperparameters, one mapping a run.
@@ -104,6 +104,7 @@ class Cohort:
             seeds=seeds,
             optimizer=optimizer,
             devices=devices,
+            steps_at_once=execution["steps_at_once"],
         )
         self.scorer = Scorer(
             data,
@@ -236,17 +237,21 @@ class Cohort:
         epoch = self.lockstep.epoch(self._epoch)
         due = evaluation_times.due(self._training, self._epoch, self.lockstep.pairs, epoch.samples)
         steps = len(epoch.sequence)
+        stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes beyond one of these
         look_every, looked_at, looked = 1, self._index, time.perf_counter()
-        for index in range(self._index, steps):
-            before = self.lockstep.programs.train.compile_seconds
-            state = self.lockstep.step(state, epoch, index)
-            compiled = self.lockstep.programs.train.compile_seconds - before
+        while self._index < steps:
+            stop = min(looked_at + look_every, int(stops[np.searchsorted(stops, self._index, side="right")]))
+            count = min(self.lockstep.steps_at_once, stop - self._index)
+            before = self.lockstep.compile_seconds
+            state = self.lockstep.step(state, epoch, self._index, count)
+            compiled = self.lockstep.compile_seconds - before
             looked += compiled
             self.seconds["compile"] += compiled
-            self.steps["lockstep"] += 1
-            self.steps["replica"] += len(self.lockstep.slots)
-            self._index = index + 1
-            if not due[index] and self._index - looked_at < look_every:
+            self.steps["lockstep"] += count
+            self.steps["replica"] += count * len(self.lockstep.slots)
+            self._index += count
+            is_due = due[self._index - 1]
+            if not is_due and self._index - looked_at < look_every:
                 continue
 
             jax.block_until_ready(state.step)
@@ -254,8 +259,8 @@ class Cohort:
             self.seconds["train"] += seconds
             look_every = max(1, int(SECONDS_BETWEEN_LOOKS * (self._index - looked_at) / max(seconds, 1e-6)))
             listener.stepped(self._epoch * steps + self._index, total)
-            if due[index]:
-                state, best = self._evaluate(state, best, int(epoch.samples[index]), listener)
+            if is_due:
+                state, best = self._evaluate(state, best, int(epoch.samples[self._index - 1]), listener)
                 if self._all_done():
                     break
                 slots = self.lockstep.slots

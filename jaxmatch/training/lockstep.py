@@ -18,7 +18,7 @@ from jaxmatch.training import hyperparameters, room
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
-from jaxmatch.training.step import Flattening, ReplicaState, cohort_step, flattening, initial_state
+from jaxmatch.training.step import Flattening, ReplicaState, cohort_step, cohort_steps, flattening, initial_state, most_steps_at_once
 
 
 class Programs(NamedTuple):
@@ -27,6 +27,7 @@ class Programs(NamedTuple):
     flat: Flattening
     initialize: Program
     train: Program
+    train_many: Program
     evaluate: Program
 
 
@@ -43,6 +44,13 @@ def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.D
             cohort_step(flat, task),
             name="train_step",
             by_replica=(True, True, True, True, True, True, False, False, False),
+            mesh=mesh,
+            donated=(0,),
+        ),
+        Program(
+            cohort_steps(flat, task),
+            name="train_steps",
+            by_replica=(True, True, True, True, True, False, False, False, False, False),
             mesh=mesh,
             donated=(0,),
         ),
@@ -66,11 +74,13 @@ class Epoch(NamedTuple):
     Attributes:
       sequence: (bucket, which batch of it) for every step, `<int32>[steps, 2]`; the same for all runs.
       batches: bucket -> (rows `<int32>[replica, batches, batch]`, weights `<float32>[...]`) on the devices.
+      placed_sequence: `sequence` on the devices, each bucket as its place among those of `batches`.
       samples: pairs seen since training began after each step, `<int64>[steps]`.
     """
 
     sequence: np.ndarray
     batches: Mapping[int, tuple[jax.Array, jax.Array]]
+    placed_sequence: jax.Array
     samples: np.ndarray
 
 
@@ -87,11 +97,13 @@ class Lockstep:
       seeds: one a run.
       optimizer: traced hyperparameters, one mapping a run.
       devices: the replica axis is spread over them.
+      steps_at_once: the most steps of a dispatch; 0: what suits the devices (`step.most_steps_at_once`).
 
     Attributes:
       slots: the run of each slot, `<int64>[slot]`; -1: none, it only fills the devices.
       active: whether a run still learns, `<bool>[run]`.
       limit: more replicas side by side do not fit a device (`replicas.at_once`); None: none is known.
+      steps_at_once: the most steps of a dispatch.
     """
 
     def __init__(
@@ -104,6 +116,7 @@ class Lockstep:
         seeds: Sequence[int],
         optimizer: Sequence[Mapping[str, float]],
         devices: tuple[jax.Device, ...],
+        steps_at_once: int = 1,
     ):
         self._mesh = replica_mesh(devices)
         module = models.build(model, outputs=outputs_of(data))
@@ -117,6 +130,7 @@ class Lockstep:
         self.vectors = self.everywhere(word_table(data))
         self._split = self.everywhere(device_split(train))
         self._placed_for: tuple[bytes, bytes] | None = None
+        self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)
         self.limit: int | None = None
         self.begin()
 
@@ -158,10 +172,13 @@ class Lockstep:
         epoch = self.epoch(0)
         buckets = {(rows, self.buckets[bucket]): bucket for bucket, rows in self.batches.batch_rows.items()}
         for shape in largest(buckets):
-            call = functools.partial(self._call, state, epoch, buckets[shape], 0)
-            self.limit = room.limit_that_fits(
-                self._at_once, lambda side_by_side: self.programs.train.compiled(*call(side_by_side)), self.limit, free
-            )
+            index = int(np.argmax(epoch.sequence[:, 0] == buckets[shape]))
+
+            def compiled(side_by_side: int, index: int = index) -> jax.stages.Compiled:
+                program, static, arrays = self._call(state, epoch, index, 1, side_by_side)
+                return program.compiled(static, arrays)
+
+            self.limit = room.limit_that_fits(self._at_once, compiled, self.limit, free)
 
     @property
     def compile_seconds(self) -> float:
@@ -205,19 +222,35 @@ class Lockstep:
             batches[bucket] = self.by_replica((order, weights))
         sequence = self.batches.bucket_sequence(number)
         seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence]).astype(np.int64)
-        return Epoch(sequence, batches, seen + number * self.pairs)
+        places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
+        return Epoch(sequence, batches, self.everywhere(places), seen + number * self.pairs)
 
-    def step(self, state: ReplicaState, epoch: Epoch, index: int) -> ReplicaState:
-        """One step of every slot; `state` is used up."""
-        static, arrays = self._call(state, epoch, *epoch.sequence[index].tolist(), self.at_once)
-        return self.programs.train(static, *arrays)
+    def step(self, state: ReplicaState, epoch: Epoch, index: int, count: int = 1) -> ReplicaState:
+        """One step of every slot, or several in one dispatch; `state` is used up.
 
-    def _call(self, state: ReplicaState, epoch: Epoch, bucket: int, batch: int, side_by_side: int) -> tuple[tuple, tuple]:
-        """What the training program is given for a step: static arguments and arrays."""
+        Arguments:
+          state: of all slots.
+          epoch: whose batches are taken.
+          index: of the first step in it.
+          count: how many, at most `steps_at_once`.
+        """
+        program, static, arrays = self._call(state, epoch, index, count, self.at_once)
+        return program(static, *arrays)
+
+    def _call(
+        self, state: ReplicaState, epoch: Epoch, index: int, count: int, side_by_side: int
+    ) -> tuple[Program, tuple, tuple]:
+        """The program that makes some steps, and what it is given for them: static arguments and arrays."""
         seeds, settings, active = self._arguments()
-        order, weights = epoch.batches[bucket]
-        arrays = state, settings, seeds, active, order, weights, np.int32(batch), self._split, self.vectors
-        return (self.buckets[bucket], side_by_side), arrays
+        if self.steps_at_once > 1:
+            buckets = sorted(epoch.batches)
+            batches = tuple(epoch.batches[bucket] for bucket in buckets)
+            steps = batches, epoch.placed_sequence, np.int32(index), np.int32(count)
+            static = tuple(self.buckets[bucket] for bucket in buckets), side_by_side
+            return self.programs.train_many, static, (state, settings, seeds, active, *steps, self._split, self.vectors)
+        bucket, batch = epoch.sequence[index].tolist()
+        arrays = state, settings, seeds, active, *epoch.batches[bucket], np.int32(batch), self._split, self.vectors
+        return self.programs.train, (self.buckets[bucket], side_by_side), arrays
 
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
         """Seeds, hyperparameters and active marks of the slots, on the devices; placed anew only when they change."""

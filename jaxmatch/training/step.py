@@ -1,7 +1,7 @@
 """One training step of one run, and of a whole cohort."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -15,6 +15,15 @@ from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import LOSSES
 from jaxmatch.training.replicas import over_replicas
+
+
+# Steps that a device makes without a word from the host: at most so many, and 1 on a CPU, which has nothing to gain (benchmarks/NOTES.md).
+STEPS_AT_ONCE = 64
+
+
+def most_steps_at_once(configured: int, platform: str) -> int:
+    """The most training steps of one dispatch: as configured, or where that is 0, what suits devices of a platform."""
+    return configured or (1 if platform == "cpu" else STEPS_AT_ONCE)
 
 
 class ReplicaState(NamedTuple):
@@ -217,3 +226,36 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
         return over_replicas(one, (state, hyperparameters, seeds, active, order, weights), side_by_side)
 
     return step
+
+
+def cohort_steps(flat: Flattening, task: str) -> Callable:
+    """`cohort_step` again and again, in one program that holds a step of each length.
+
+    Consecutive steps are seldom of one length, so that each chooses its own. How many there are is an argument: one program makes any
+    number of them.
+
+    Returns:
+      A function of (lengths, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count, split, vectors):
+      `batches` has (order, weights) as `cohort_step` takes them for each of the lengths; `sequence` is `<int32>[steps, 2]`, (which
+      length, which of its batches) of the steps of an epoch; `first` and `count` say which of these to make, `<int32>[]`.
+    """
+    step = cohort_step(flat, task)
+
+    def steps(
+        lengths: Sequence[int], side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count, split, vectors
+    ):
+        def of_length(length, order, weights):
+            def one(state, batch):
+                given = state, hyperparameters, seeds, active, order, weights, batch, split, vectors
+                return jax.lax.optimization_barrier(step(length, side_by_side, *jax.lax.optimization_barrier(given)))
+
+            return one
+
+        branches = [of_length(length, *given) for length, given in zip(lengths, batches, strict=True)]
+
+        def one(index, state):
+            return jax.lax.switch(sequence[index, 0], branches, state, sequence[index, 1])
+
+        return jax.lax.fori_loop(first, first + count, one, state)
+
+    return steps

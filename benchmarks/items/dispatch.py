@@ -1,0 +1,86 @@
+"""What the host spends on a training step, by how many steps it has the device make in one dispatch."""
+
+import time
+from typing import Any
+
+import jax
+
+from benchmarks import steps, timing
+from benchmarks.settings import Column, Item, Settings
+from jaxmatch.experiments import preparation
+from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.step import STEPS_AT_ONCE
+
+# Microseconds: 2% of a step of a millisecond.
+GOAL = 20.0
+COUNTS = (1, 4, 16, STEPS_AT_ONCE)
+
+
+class _Dispatches:
+    """A tiny model's training steps, so many of them in a dispatch at most."""
+
+    def __init__(self, config: Any, data: Any, steps_at_once: int):
+        self._lockstep = Lockstep(
+            model=config.model.to_dict(),
+            data=data,
+            batch_size=config.training.batch_size,
+            maximum_buckets=config.training.maximum_buckets,
+            seeds=[0],
+            optimizer=[config.optimizer.to_dict()],
+            devices=(jax.devices()[0],),
+            steps_at_once=steps_at_once,
+        )
+        self._state, self._epoch = self._lockstep.initial(), self._lockstep.epoch(0)
+        self.lengths = len(self._lockstep.buckets)
+
+    def seconds(self, count: int, dispatches: int) -> float:
+        """Of a dispatch of the first `count` steps of an epoch: some in a row, and the end of the last waited for."""
+        jax.block_until_ready(self._state)
+        start = time.perf_counter()
+        for number in range(dispatches):
+            index = 0 if self._lockstep.steps_at_once > 1 else number % STEPS_AT_ONCE
+            self._state = self._lockstep.step(self._state, self._epoch, index, count)
+        jax.block_until_ready(self._state)
+        return (time.perf_counter() - start) / dispatches
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for the program of one step and for each number of steps that the program of several is given."""
+    config = settings.config("re2_embedded_inference", **steps.SMALL)
+    data = preparation.prepare(config)
+    single, many = _Dispatches(config, data, 1), _Dispatches(config, data, STEPS_AT_ONCE)
+    # A dispatch of no steps is all the host's.
+    candidates = {
+        "single": lambda: single.seconds(1, STEPS_AT_ONCE),
+        "none": lambda: many.seconds(0, STEPS_AT_ONCE),
+        "many": lambda: many.seconds(STEPS_AT_ONCE, 1),
+    }
+    found = timing.in_turn(candidates, settings.rounds)
+    rounds = list(zip(found["single"], found["none"], found["many"], strict=True))
+    own = timing.spread([1e6 * (alone - (all_steps - none) / STEPS_AT_ONCE) for alone, none, all_steps in rounds])
+    rows = [{"program": "of one step", "count": 1, "host": own}]
+    for count in COUNTS:
+        rows.append({"program": "of several", "count": count, "host": timing.spread([1e6 * none / count for none in found["none"]])})
+    for row in rows:
+        row["share"] = row["host"]["median"] / 1e3
+        row["goal"] = f"≤ {GOAL:.0f}" if row["count"] == STEPS_AT_ONCE else ""
+    step = timing.spread([1e6 * (all_steps - none) / STEPS_AT_ONCE for _, none, all_steps in rounds])["median"]
+    return rows, [
+        f"RE2 at its smallest, batch {config.training.batch_size}, {many.lengths} lengths; the device computes a step in {step:,.0f} µs.",
+        "Of several: a dispatch that makes no steps, shared by so many. Of one step: its time without the device's, which is what a step more "
+        "takes in the program of several. Where the device is busy for longer, the host works meanwhile.",
+    ]
+
+
+ITEM = Item(
+    title="The host's time for a training step, one or several steps a dispatch.",
+    needs=(),
+    columns=(
+        Column("program", "program"),
+        Column("count", "steps a dispatch", "d"),
+        Column("host", "host, µs a step", ",.1f"),
+        Column("share", "of a step of 1 ms", ".1%"),
+        Column("goal", "goal, µs"),
+    ),
+    run=run,
+)

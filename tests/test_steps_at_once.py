@@ -1,0 +1,118 @@
+"""Several steps in one dispatch leave what single steps leave, bit for bit."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
+
+from jaxmatch.training import cohort as cohort_module
+from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.programs import Program
+from jaxmatch.training.progress import Listener
+from jaxmatch.training.step import STEPS_AT_ONCE, most_steps_at_once
+
+# One run learns, one diverges, and one learns nothing: patience stops it, and two of three slots are left.
+RUNS = [{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
+TRAINING = {"evaluate_every_samples": 45, "patience_samples": 90}
+OPTIMISED = "optimization_level=0" not in os.environ.get("XLA_FLAGS", "")
+
+
+@pytest.fixture(autouse=True)
+def seldom_looks(monkeypatch):
+    """Training looks at the clock after the first step of an epoch, and then where it scores dev or the epoch ends."""
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 1e6)
+
+
+def cohort(steps_at_once):
+    return make_cohort(seeds=(7, 8, 9), optimizer=RUNS, training=TRAINING, execution={"steps_at_once": steps_at_once})
+
+
+@pytest.fixture
+def dispatches(monkeypatch):
+    """The names of the training programs that were called, in their order."""
+    called, real = [], Program.__call__
+
+    def counted(self, *arguments):
+        if self.name.startswith("train"):
+            called.append(self.name)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Program, "__call__", counted)
+    return called
+
+
+@pytest.fixture(scope="module")
+def singly():
+    """A cohort that looks at the clock after every step, so that each is a dispatch, and its results."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)
+        trained = cohort(64)
+        return trained, trained.train()
+
+
+def assert_same(results, others):
+    for one, other in zip(results, others, strict=True):
+        assert (one.progress, one.test) == (other.progress, other.test)
+        for left, right in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
+def test_how_many_suit_a_device():
+    assert [most_steps_at_once(0, platform) for platform in ("cpu", "gpu", "tpu")] == [1, STEPS_AT_ONCE, STEPS_AT_ONCE]
+    assert most_steps_at_once(7, "cpu") == most_steps_at_once(7, "gpu") == 7
+
+
+def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):
+    one, many = cohort(1).lockstep, cohort(16).lockstep
+    assert (one.steps_at_once, many.steps_at_once) == (1, 16)
+    single, several = one.initial(), many.initial()
+    epoch, same_epoch = one.epoch(0), many.epoch(0)
+    steps, lengths = len(epoch.sequence), epoch.sequence[:, 0]
+    assert len(set(lengths.tolist())) == 2 and np.count_nonzero(np.diff(lengths)) >= 2  # lengths change from step to step
+    for index in range(steps):
+        single = one.step(single, epoch, index)
+    several = many.step(several, same_epoch, 0, 1)
+    several = many.step(several, same_epoch, 1, steps - 2)
+    several = many.step(several, same_epoch, steps - 1, 1)
+    assert dispatches == ["train_step"] * steps + ["train_steps"] * 3
+    assert many.programs.train_many.compilations == 1  # for any number of steps
+    assert (np.asarray(several.diverged_at) >= 0).tolist() == [False, True, False]
+    # Without optimisations the compiler contracts a product and a sum of Adam's otherwise; test_optimised.py has this with them.
+    for left, right in zip(jax.tree.leaves(single), jax.tree.leaves(several), strict=True):
+        np.testing.assert_allclose(left, right, rtol=0 if OPTIMISED else 1e-5, atol=0 if OPTIMISED else 1e-6)
+
+
+@pytest.mark.parametrize("steps_at_once", [2, 64])
+def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_at_once):
+    trained, expected = singly
+    progress = [result.progress for result in expected]
+    assert [each.stopped for each in progress] == [False, False, True] and progress[1].diverged_at is not None
+    together = cohort(steps_at_once)
+    assert_same(together.train(), expected)
+    assert together.steps == trained.steps and len(together.lockstep.slots) == 2
+    # A dispatch goes as far as the next look or evaluation or the end of the epoch, but no farther than the setting says.
+    wanted = 0
+    for number in range(4):
+        samples = together.lockstep.epoch(number).samples
+        stops = np.flatnonzero(samples // 45 > np.append(number * 70, samples[:-1]) // 45) + 1
+        rows = np.diff(np.unique([0, 1, *stops, len(samples)]))
+        wanted += sum(-(-row // steps_at_once) for row in rows.tolist())
+    assert len(dispatches) == wanted < together.steps["lockstep"]
+
+
+@pytest.mark.parametrize("steps", [9, 16])
+def test_interrupted_in_the_middle_it_goes_on_bit_for_bit(singly, tmp_path, steps):
+    class Heard(Listener):
+        def resumed(self, done, total):
+            self.done = done
+
+    checkpoints, heard = Checkpoints(tmp_path / "checkpoints"), Heard()
+    with pytest.raises(Interruption):
+        cohort(64).train(checkpoints, InterruptAfter(steps))
+    resumed = cohort(64)
+    assert_same(resumed.train(checkpoints, heard), singly[1])
+    checkpoints.close()
+    assert 0 < heard.done < steps and heard.done % resumed.lockstep.batches.steps_per_epoch  # within an epoch
+    assert resumed.steps == singly[0].steps
