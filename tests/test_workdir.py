@@ -53,6 +53,14 @@ def test_claiming_twice_is_claiming_once(workdir):
     assert len(workdir.cohorts()) == 2
 
 
+def test_an_interrupted_launch_begins_with_the_cohort_that_it_was_at(workdir):
+    planned = [(A, (f"a{number}",)) for number in range(8)]
+    first = workdir.claim(planned)
+    assert [cohort.runs for cohort in first] == [runs for _, runs in planned]
+    finish(workdir, first[0])
+    assert [cohort.runs for cohort in workdir.claim(planned)] == [runs for _, runs in planned[1:]]
+
+
 def test_nothing_is_claimed_when_all_is_on_record(workdir):
     finished(workdir, (A, ("a0", "a1")))
     assert workdir.finished() == {"a0", "a1"}

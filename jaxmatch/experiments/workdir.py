@@ -245,7 +245,7 @@ class Workdir:
           settled: as for `finished`; a run that is on record but not settled is trained anew.
 
         Returns:
-          The unfinished cohorts that hold planned runs.
+          The unfinished cohorts that hold planned runs: those that were begun or claimed before, in the order of the plan, then new ones.
 
         Raises:
           InputError: a cohort that was begun holds runs which are not planned any more; to go on without them it would start anew.
@@ -272,6 +272,9 @@ class Workdir:
                     continue
                 claimed.append(cohort)
                 missing.difference_update(cohort.runs)
+            # As planned, so that an interrupted launch goes on with the cohort that it was at.
+            place = {run: number for number, run in enumerate(run for _, runs in planned for run in runs)}
+            claimed.sort(key=lambda cohort: min(place.get(run, len(place)) for run in cohort.runs))
             return claimed + [self._new_cohort(*each) for each in pack(planned, missing.__contains__)]
 
     def _abandon(self, cohort: CohortFolder) -> bool:
