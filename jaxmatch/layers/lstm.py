@@ -1,6 +1,9 @@
 """A (bidirectional) LSTM over the sentences of a row: the encoder of ESAN (section 2.1) and CSRAN (Eq. 1)."""
 
+import contextlib
+import contextvars
 import functools
+from collections.abc import Iterator
 
 import flax.linen as nn
 import jax
@@ -9,6 +12,18 @@ import jax.numpy as jnp
 from jaxmatch.layers import lstm_on_cpu, lstm_on_device
 from jaxmatch.layers.lstm_cell import GATES
 from jaxmatch.layers.parts import Parts, sizes
+
+_ON_A_CPU = contextvars.ContextVar("on_a_cpu", default=False)
+
+
+@contextlib.contextmanager
+def traced_for_a_cpu() -> Iterator[None]:
+    """What is traced in this context is for a CPU alone, and holds no choice: for whoever looks at its equations before it is lowered."""
+    before = _ON_A_CPU.set(True)
+    try:
+        yield
+    finally:
+        _ON_A_CPU.reset(before)
 
 
 def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -76,5 +91,6 @@ class Lstm(nn.Module):
         sequences = (sequence,) * len(begins)
         # Which of the two is known when the program is lowered; the other leaves nothing in it. In both, the states of a scan are
         # float32 whatever the rest is in: rounding would add up over the steps.
-        states = jax.lax.platform_dependent(sequences, *weights, is_token, begins, **forms)
+        arguments = sequences, *weights, is_token, begins
+        states = forms["cpu"](*arguments) if _ON_A_CPU.get() else jax.lax.platform_dependent(*arguments, **forms)
         return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

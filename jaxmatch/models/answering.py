@@ -1,5 +1,6 @@
 """The programs of a model that answers, one for each shape of rows, with what all of them compute beforehand."""
 
+import contextlib
 import dataclasses
 import functools
 import weakref
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxmatch import memory_mappings
+from jaxmatch.layers.lstm import traced_for_a_cpu
 from jaxmatch.layers.words import WordTable
 from jaxmatch.models import compilation
 from jaxmatch.models.weight_moves import apart
@@ -67,7 +69,8 @@ def _program(
     sentences = jax.ShapeDtypeStruct(rows, np.int8)
 
     def match(weights: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
-        return module.apply({"params": weights}, tokens, sentences, words, method="match")
+        with traced_for_a_cpu() if on_a_cpu else contextlib.nullcontext():
+            return module.apply({"params": weights}, tokens, sentences, words, method="match")
 
     parts = apart(match, weights.tree(), words.tree(), tokens, sentences)
     if look_up:
