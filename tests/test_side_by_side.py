@@ -75,10 +75,12 @@ import os, pathlib, signal, sys, threading, time
 import jax
 import pytest
 import small_sweep
+from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.experiments import execution
 from jaxmatch.experiments.failures import FailedCohorts
 from jaxmatch.training.cohort import Cohort
 
+raise_lost_interrupts()
 assert len(jax.devices()) == 8
 folder = pathlib.Path(sys.argv[1])
 files = small_sweep.write_files(folder / "files")
