@@ -80,6 +80,7 @@ from jaxmatch.experiments import execution
 from jaxmatch.experiments.failures import FailedCohorts
 from jaxmatch.training.cohort import Cohort
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
 raise_lost_interrupts()
 assert len(jax.devices()) == 8
 folder = pathlib.Path(sys.argv[1])
