@@ -28,7 +28,7 @@ _EMBEDDING = "embedding.embedding.weight"
 
 # Their sum of residual parts runs over all earlier blocks; up to three blocks that is Eq. 1.
 _CONNECTION_FROM = {"aug": "augmented_running_sum", "residual": "vanilla_running_sum", "none": "none"}
-_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {"augmented": "aug", "vanilla": "none"}
+_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {"augmented": "aug", "vanilla": "none", "vanilla_projected": "none"}
 _FUSION = {"concatenation": "fusion1", "difference": "fusion2", "product": "fusion3", "output": "fusion"}
 
 Path = tuple[str, ...]
@@ -111,13 +111,13 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
     return flax.traverse_util.unflatten_dict(flat), vectors
 
 
-def _check_shapes(model: RE2, params: dict, vectors: np.ndarray) -> None:
-    """Raises InputError unless the parameters have the shapes that the model would give its own."""
+def check_shapes(model: RE2, params: dict, vectors: np.ndarray, table: str = _EMBEDDING) -> None:
+    """Raises InputError unless the parameters have the shapes that the model would give its own; `table` is the vectors' name."""
     if vectors.ndim != 2:
-        raise InputError(f"{_EMBEDDING} has shape {vectors.shape}", remedy="give (words, dimensions)")
+        raise InputError(f"{table} has shape {vectors.shape}", remedy="give (words, dimensions)")
     sentence = {"ids": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
-    table = jax.ShapeDtypeStruct(vectors.shape, jnp.float32)
-    own = jax.eval_shape(model.init, jax.random.key(0), sentence, sentence, table)["params"]
+    words = jax.ShapeDtypeStruct(vectors.shape, jnp.float32)
+    own = jax.eval_shape(model.init, jax.random.key(0), sentence, sentence, words)["params"]
     given = flax.traverse_util.flatten_dict(params)
     for path, leaf in flax.traverse_util.flatten_dict(own).items():
         if given[path].shape != leaf.shape:
@@ -142,7 +142,7 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
     """
     model = model_of(settings)
     params, vectors = read_parameters(model, state_dict)
-    _check_shapes(model, params, vectors)
+    check_shapes(model, params, vectors)
     return BoundModel(model, params, vectors)
 
 
@@ -162,9 +162,11 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
             f"the authors' code connects {model.blocks} blocks in another way than Eq. 1",
             remedy="train with the connection 'augmented_running_sum' for a network to hand to it",
         )
-    if model.connection == "vanilla" and model.blocks > 1:
+    if model.encoder_activation != "gelu":
+        raise InputError(f"the convolutions of the authors' PyTorch code have GeLU, not {model.encoder_activation}")
+    if model.connection in ("vanilla", "vanilla_projected") and model.blocks > 1:
         raise InputError(
-            "the authors' code has another vanilla residual connection than the paper",
+            f"the authors' PyTorch code has another residual connection than {model.connection!r}",
             remedy="train with the connection 'vanilla_running_sum' for a network to hand to it",
         )
     flat = flax.traverse_util.flatten_dict(bound.params)

@@ -9,11 +9,11 @@ import math
 import numpy as np
 
 
-def _gelu(x):
+def gelu(x):
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def _softmax(x, axis):
+def softmax(x, axis):
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
@@ -27,7 +27,7 @@ def _weight(state, name):
 
 def _dense(state, name, x, activated=True):
     y = x @ _weight(state, name).T + state[f"{name}.bias"].astype(np.float64)
-    return _gelu(y) if activated else y
+    return gelu(y) if activated else y
 
 
 def _convolution(state, name, x):
@@ -40,7 +40,7 @@ def _convolution(state, name, x):
             if 0 <= position + offset < len(x):
                 row += weight[:, :, offset + reach] @ x[position + offset]
         rows.append(row)
-    return _gelu(np.stack(rows))
+    return gelu(np.stack(rows))
 
 
 def _block(state, settings, number, a, b):
@@ -68,7 +68,7 @@ def _block(state, settings, number, a, b):
 
     a, b = encode(a), encode(b)
     scores = project(a) @ project(b).T * float(state[f"{prefix}.alignment.temperature"])
-    aligned_a, aligned_b = _softmax(scores, axis=1) @ b, _softmax(scores, axis=0).T @ a
+    aligned_a, aligned_b = softmax(scores, axis=1) @ b, softmax(scores, axis=0).T @ a
     return fuse(a, aligned_a), fuse(b, aligned_b)
 
 

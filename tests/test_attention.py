@@ -34,13 +34,13 @@ def shown(network):
 
 def test_weights_are_those_of_the_reference(network, shown, monkeypatch):
     state, matcher = network
-    noted, softmax = [], reference_re2._softmax
+    noted, softmax = [], reference_re2.softmax
 
     def note(scores, axis):
         noted.append(softmax(scores, axis))
         return noted[-1]
 
-    monkeypatch.setattr(reference_re2, "_softmax", note)
+    monkeypatch.setattr(reference_re2, "softmax", note)
     logits = reference_re2.logits(state, reference_matcher.SETTINGS, *reference_matcher.ids_of(matcher, PAIRS))
     calls = iter(noted)  # pair by pair, block by block, over the second sentence and then over the first
     for pair, expected in zip(shown, logits, strict=True):

@@ -62,7 +62,7 @@ class VanillaResidual(nn.Module):
 
 
 class VanillaRunningSum(nn.Module):
-    """The same ablation in the released code: a block's output plus its input, and first of all the embeddings, mapped to its size."""
+    """The same ablation in the PyTorch code: a block's output plus its input, and first of all the embeddings, mapped to its size."""
 
     features: int
     weight_normalization: str = "he"
@@ -84,6 +84,28 @@ class VanillaRunningSum(nn.Module):
         return ((outputs[-1] + previous_input[0]) * _HALF_VARIANCE,)
 
 
+class VanillaProjected(nn.Module):
+    """The same ablation in the TensorFlow code: a block's output, mapped to the size of its input where they differ, plus its input."""
+
+    features: int
+    weight_normalization: str = "he"
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
+        """-> <float32>[batch, length, size of the embeddings]."""
+        output, (previous,) = outputs[-1], previous_input
+        if output.shape[-1] != previous.shape[-1]:
+            output = Dense(
+                previous.shape[-1],
+                activated=False,
+                weight_normalization=self.weight_normalization,
+                precision=self.precision,
+                name=f"projection_{len(outputs)}",
+            )(output)
+        return ((output + previous) * _HALF_VARIANCE,)
+
+
 class NoConnection(nn.Module):
     """The output of a block is the input of the next."""
 
@@ -101,5 +123,6 @@ CONNECTIONS = {
     "augmented_running_sum": AugmentedRunningSum,
     "vanilla": VanillaResidual,
     "vanilla_running_sum": VanillaRunningSum,
+    "vanilla_projected": VanillaProjected,
     "none": NoConnection,
 }

@@ -13,6 +13,9 @@ from jaxmatch.layers.matmul import matmul_in_parts
 from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.weights import normalized_kernel
 
+# The paper and the PyTorch code of RE2 have GeLU; in its TensorFlow code only the dense layers do.
+ACTIVATIONS = {"gelu": gelu, "relu": nn.relu}
+
 
 def _shifted(values: jax.Array, distance: int) -> jax.Array:
     """<...>[batch, length, ...] whose place t holds what stood at t + distance; zeros beyond both ends."""
@@ -50,17 +53,19 @@ def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: s
 
 
 class Convolution(nn.Module):
-    """A weight-normalised convolution and GeLU.
+    """A weight-normalised convolution and its activation.
 
     Arguments:
       features: number of outputs.
       width: number of tokens it sees; odd.
+      activation: a key of `ACTIVATIONS`.
       weight_normalization: 'he', 'unit' or 'none' (layers/weights.py).
       precision: of the matrix products.
     """
 
     features: int
     width: int = 3
+    activation: str = "gelu"
     weight_normalization: str = "he"
     precision: str = "float32"
 
@@ -71,4 +76,4 @@ class Convolution(nn.Module):
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         outputs = convolve(parts, kernel, sentences, self.precision)
-        return gelu(outputs + bias.astype(outputs.dtype))
+        return ACTIVATIONS[self.activation](outputs + bias.astype(outputs.dtype))

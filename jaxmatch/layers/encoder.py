@@ -16,6 +16,7 @@ class ConvolutionalEncoder(nn.Module):
       features: number of outputs, shared evenly among the kernel sizes.
       layers: number of convolutions on top of each other.
       kernel_sizes: widths of the convolutions of a layer, side by side; odd.
+      activation: of each convolution, a key of layers/convolution.py's `ACTIVATIONS`.
       dropout_placement: one of layers/dropout.py's `PLACEMENTS`.
       weight_normalization, precision: as in layers/convolution.py.
     """
@@ -23,12 +24,13 @@ class ConvolutionalEncoder(nn.Module):
     features: int
     layers: int
     kernel_sizes: tuple[int, ...] = (3,)
+    activation: str = "gelu"
     dropout_placement: str = "released"
     weight_normalization: str = "he"
     precision: str = "float32"
 
     def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
-        options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
+        options = dict(activation=self.activation, weight_normalization=self.weight_normalization, precision=self.precision)
         features = self.features // len(self.kernel_sizes)
         if len(self.kernel_sizes) == 1:
             return Convolution(features, self.kernel_sizes[0], **options, name=f"convolution_{layer}")(sequence, sentences)

@@ -18,6 +18,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.layers.alignment import ALIGNMENTS
 from jaxmatch.layers.augmentation import AUGMENTATIONS
 from jaxmatch.layers.connection import CONNECTIONS
+from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.dropout import PLACEMENTS
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.matmul import PRECISIONS
@@ -34,6 +35,7 @@ MODELS = {"re2": RE2, "esan": ESAN, "csran": CSRAN, "cafe": CAFE}
 
 _CHOICES = {
     "alignment": ALIGNMENTS,
+    "encoder_activation": ACTIVATIONS,
     "fusion": FUSIONS,
     "connection": CONNECTIONS,
     "prediction": PREDICTIONS,

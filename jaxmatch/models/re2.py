@@ -29,6 +29,7 @@ class Block(nn.Module):
     encoder_layers: int
     kernel_size: tuple[int, ...]
     hidden_size: int
+    encoder_activation: str
     alignment: str
     fusion: str
     encoder_input: bool
@@ -39,7 +40,7 @@ class Block(nn.Module):
     def setup(self):
         options = dict(weight_normalization=self.weight_normalization, precision=self.precision)
         self.encoder = ConvolutionalEncoder(
-            self.hidden_size, self.encoder_layers, self.kernel_size, self.dropout_placement, **options
+            self.hidden_size, self.encoder_layers, self.kernel_size, self.encoder_activation, self.dropout_placement, **options
         )
         self.align = Alignment(self.alignment, self.hidden_size, **options, name="alignment")
         self.fuse = FUSIONS[self.fusion](self.hidden_size, self.dropout_placement, **options, name="fusion")
@@ -64,9 +65,11 @@ class RE2(FeaturePairModel):
       encoder_layers: convolutions in a block's encoder.
       kernel_size: widths of a layer's convolutions, side by side; odd.
       hidden_size: size of every layer's output.
+      encoder_activation: of the convolutions, 'gelu' (section 3.2) or 'relu' (the TensorFlow code).
       alignment: F of Eq. 2, 'linear' or 'identity'.
       fusion: 'full' (Eq. 4) or 'simple'.
-      connection: 'augmented' (Eq. 1), 'augmented_running_sum', 'vanilla', 'vanilla_running_sum' or 'none' (layers/connection.py).
+      connection: 'augmented' (Eq. 1), 'augmented_running_sum', 'vanilla', 'vanilla_running_sum', 'vanilla_projected' or 'none'
+        (layers/connection.py).
       prediction: 'full' (Eq. 5), 'symmetric' (Eq. 6) or 'simple' (Eq. 7).
       encoder_input: whether alignment and fusion see the encoder's input beside its output; False is the ablation "w/o enc-in".
       parallel_blocks: the ablation that feeds the embeddings to all blocks and sums what they give.
@@ -79,6 +82,7 @@ class RE2(FeaturePairModel):
     encoder_layers: int = 2
     kernel_size: tuple[int, ...] = (3,)
     hidden_size: int = 150
+    encoder_activation: str = "gelu"
     alignment: str = "linear"
     fusion: str = "full"
     connection: str = "augmented"
@@ -96,6 +100,7 @@ class RE2(FeaturePairModel):
                 self.encoder_layers,
                 self.kernel_size,
                 self.hidden_size,
+                self.encoder_activation,
                 self.alignment,
                 self.fusion,
                 self.encoder_input,

@@ -1,0 +1,137 @@
+"""RE2 from the layout of its authors' first code, in TensorFlow (hitvoice/RE2), with which the paper's numbers were made.
+
+The variables are that code's names mapped to arrays; the settings are its names for them:
+
+    alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
+    prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_size, num_classes
+
+It differs from the PyTorch code (interop.py): convolutions have ReLU; a residual connection maps a block's output to the size of
+its input; embeddings come before the residual part, and a * b before a - b. TensorFlow is not needed.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import flax.traverse_util
+import numpy as np
+
+from jaxmatch.errors import InputError
+from jaxmatch.interop import check_shapes
+from jaxmatch.models import build
+from jaxmatch.models.bound import BoundModel
+from jaxmatch.models.re2 import RE2
+
+_EMBEDDING = "embedding/embedding_matrix"
+_CONNECTION = {"aug": "augmented_running_sum", "residual": "vanilla_projected", "none": "none"}
+_FUSION = {"concatenation": "orig", "difference": "sub", "product": "mul", "output": "proj"}
+_NEEDED = ("alignment", "fusion", "connection", "prediction", "blocks", "enc_layers", "hidden_size", "kernel_size", "num_classes")
+
+Path = tuple[str, ...]
+# Sizes of what a layer's inputs consist of in their order, and the place of each in ours.
+Order = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def model_of(settings: Mapping[str, Any]) -> RE2:
+    """Our model with their settings.
+
+    Raises:
+      InputError: if a setting is missing or unknown.
+    """
+    missing = [name for name in _NEEDED if name not in settings]
+    if missing:
+        raise InputError(f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with")
+    if settings["connection"] not in _CONNECTION:
+        raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(_CONNECTION))
+    return build(
+        {
+            "name": "re2",
+            "blocks": settings["blocks"],
+            "encoder_layers": settings["enc_layers"],
+            "kernel_size": settings["kernel_size"],
+            "hidden_size": settings["hidden_size"],
+            "encoder_activation": "relu",
+            "alignment": settings["alignment"],
+            "fusion": settings["fusion"],
+            "connection": _CONNECTION[settings["connection"]],
+            "prediction": settings["prediction"],
+            "weight_normalization": "unit",
+        },
+        outputs=settings["num_classes"],
+    )
+
+
+def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | None]]:
+    """Each weight-normalised layer: its place in our parameters, its scope in theirs, and how its inputs are ordered there."""
+    hidden = model.hidden_size
+    for block in range(model.blocks):
+        ours, theirs = (f"blocks_{block}",), f"block-{block}"
+        augmented = block > 0 and model.connection == "augmented_running_sum"
+        # Theirs: embeddings, residual, encoded. Ours: residual, embeddings, encoded.
+        block_input: Order | None = ((dimensions, hidden), (1, 0)) if augmented else None
+        encoded: Order | None = ((dimensions, hidden, hidden), (1, 0, 2)) if augmented else None
+        both: Order | None = ((dimensions, hidden, hidden) * 2, (1, 0, 2, 4, 3, 5)) if augmented else None
+        for layer in range(model.encoder_layers):
+            yield (*ours, "encoder", f"convolution_{layer}"), f"{theirs}/encoder/cnn_{layer}", None if layer else block_input
+        if model.alignment == "linear":
+            yield (*ours, "alignment", "projection"), f"{theirs}/alignment/proj/dense", encoded
+        if model.fusion == "full":
+            for name, scope in _FUSION.items():
+                yield (*ours, "fusion", name), f"{theirs}/align/{scope}", None if name == "output" else both
+        else:
+            yield (*ours, "fusion", "output"), f"{theirs}/align/dense", both
+        if block > 0 and model.connection == "vanilla_projected" and hidden != dimensions:
+            yield ("connection", f"projection_{block}"), f"{theirs}/residual_projection", None
+    # Theirs: a, b, a * b, a - b. Ours: a, b, a - b, a * b.
+    pooled = ((hidden,) * 4, (0, 1, 3, 2)) if model.prediction != "simple" else None
+    yield ("prediction", "hidden"), "prediction/dense_1", pooled
+    yield ("prediction", "output"), "prediction/dense_2", None
+
+
+def _reordered(weight: np.ndarray, order: Order | None) -> np.ndarray:
+    """<float32>[..., inputs, outputs] with the rows of its inputs in our order."""
+    if order is None or weight.shape[-2] != sum(order[0]):
+        return weight
+    sizes, places = order
+    pieces = np.split(weight, np.cumsum(sizes)[:-1], axis=-2)
+    return np.concatenate([pieces[place] for place in places], axis=-2)
+
+
+def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> BoundModel:
+    """Makes our model of a network of the TensorFlow code.
+
+    Arguments:
+      variables: name -> array, of any float type, as `tf.train.load_checkpoint` reads them; the word vectors are among them.
+        What an optimizer adds (`global_step`, `lr`, Adam's) is left alone.
+      settings: see the top of this file.
+
+    Returns:
+      The model with its parameters and word vectors, all float32.
+
+    Raises:
+      InputError: if a setting is missing or unknown, or a variable is missing, unknown or of another shape than they say.
+    """
+    model = model_of(settings)
+    unread = {name: value for name, value in variables.items() if not _of_the_optimizer(name)}
+
+    def read(name: str) -> np.ndarray:
+        if name not in unread:
+            raise InputError(f"the variables lack {name}", remedy="check that the settings are those of this network")
+        return np.asarray(unread.pop(name), np.float32)
+
+    vectors = read(_EMBEDDING)
+    flat: dict[Path, np.ndarray] = {}
+    for block in range(model.blocks):
+        flat[f"blocks_{block}", "alignment", "temperature"] = read(f"block-{block}/alignment/temperature")
+    for path, scope, order in _layers(model, vectors.shape[-1]):
+        flat[*path, "direction"] = _reordered(read(f"{scope}/weight"), order)
+        flat[*path, "gain"] = read(f"{scope}/weight_g").reshape(-1)
+        flat[*path, "bias"] = read(f"{scope}/bias")
+    if unread:
+        raise InputError(f"the variables have {sorted(unread)[0]}, which a network of these settings has not")
+    params = flax.traverse_util.unflatten_dict(flat)
+    check_shapes(model, params, vectors, _EMBEDDING)
+    return BoundModel(model, params, vectors)
+
+
+def _of_the_optimizer(name: str) -> bool:
+    return name in ("global_step", "lr", "beta1_power", "beta2_power") or name.endswith(("/Adam", "/Adam_1"))

@@ -1,0 +1,103 @@
+"""Networks of the authors' TensorFlow code: ours computes what theirs did."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference_re2_tensorflow as reference
+
+from jaxmatch.errors import InputError
+from jaxmatch.interop import re2_to_pytorch
+from jaxmatch.interop_tensorflow import re2_from_tensorflow
+from jaxmatch.models.pairs import side_by_side
+
+GOLDEN = sorted((Path(__file__).parent / "golden" / "tensorflow").glob("*.npz"))
+CHOICES = {
+    "alignment": ("linear", "identity"),
+    "fusion": ("full", "simple"),
+    "connection": ("aug", "residual", "none"),
+    "prediction": ("full", "symmetric", "simple"),
+}
+SIZES = {"blocks": 2, "enc_layers": 1, "hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": 12, "kernel_size": 3}
+IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
+IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
+
+
+def load(path):
+    with np.load(path, allow_pickle=False) as file:
+        variables = {name.removeprefix("variables/"): file[name] for name in file.files if name.startswith("variables/")}
+        return variables, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
+
+
+def network(seed=0, **settings):
+    settings = {**SIZES, **{name: values[0] for name, values in CHOICES.items()}, **settings}
+    return reference.random_variables(settings, np.random.default_rng(seed)), settings
+
+
+def assert_close(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_logits_are_those_of_the_tensorflow_code(path):
+    variables, settings, ids_a, ids_b, logits = load(path)
+    assert_close(re2_from_tensorflow(variables, settings).logits(ids_a, ids_b), logits)
+    np.testing.assert_allclose(reference.logits(variables, settings, ids_a, ids_b), logits, rtol=1e-9, atol=1e-9)
+
+
+def test_golden_networks_are_there():
+    assert len(GOLDEN) == 6
+
+
+@pytest.mark.parametrize("alignment", CHOICES["alignment"])
+@pytest.mark.parametrize("fusion", CHOICES["fusion"])
+@pytest.mark.parametrize("connection", CHOICES["connection"])
+def test_every_combination_equals_the_reference(alignment, fusion, connection):
+    chosen = {"alignment": alignment, "fusion": fusion, "connection": connection}
+    rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
+    for seed, (blocks, layers) in enumerate([(1, 2), (2, 3), (3, 1)]):
+        vectors_of_both = None
+        for prediction in CHOICES["prediction"]:
+            variables, settings = network(seed, **chosen, blocks=blocks, enc_layers=layers, prediction=prediction)
+            bound = re2_from_tensorflow(variables, settings)
+            of_params = {"params": bound.params}
+            # One seed gives all three the same weights below the prediction layer, so that what is below is computed once.
+            if vectors_of_both is None:
+                vectors_of_both = bound.module.apply(of_params, *rows, bound.vectors, method="sentence_vectors")
+            ours = bound.module.apply(of_params, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen))
+            assert_close(ours, reference.logits(variables, settings, IDS_A, IDS_B))
+
+
+def test_a_residual_connection_of_equal_sizes_maps_nothing():
+    variables, settings = network(connection="residual", embedding_dim=4)
+    assert not any("residual_projection" in name for name in variables)
+    assert_close(re2_from_tensorflow(variables, settings).logits(IDS_A, IDS_B), reference.logits(variables, settings, IDS_A, IDS_B))
+
+
+def test_what_an_optimizer_adds_is_left_alone():
+    variables, settings = network()
+    adam = {f"{name}/Adam": value for name, value in variables.items()} | {"global_step": np.zeros(()), "beta1_power": np.ones(())}
+    bound, other = re2_from_tensorflow(variables | adam, settings), re2_from_tensorflow(variables, settings)
+    np.testing.assert_array_equal(bound.logits(IDS_A, IDS_B), other.logits(IDS_A, IDS_B))
+
+
+def test_what_does_not_fit_is_named():
+    variables, settings = network()
+    without = {name: value for name, value in variables.items() if name != "block-1/align/sub/bias"}
+    with pytest.raises(InputError, match="lack block-1/align/sub/bias"):
+        re2_from_tensorflow(without, settings)
+    with pytest.raises(InputError, match="have more/weight"):
+        re2_from_tensorflow({**variables, "more/weight": np.zeros(3)}, settings)
+    with pytest.raises(InputError, match="lack hidden_size"):
+        re2_from_tensorflow(variables, {name: value for name, value in settings.items() if name != "hidden_size"})
+    with pytest.raises(InputError, match="has shape"):
+        re2_from_tensorflow(variables, {**settings, "hidden_size": 5})
+    with pytest.raises(InputError, match="connection is 'augmented'"):
+        re2_from_tensorflow(variables, {**settings, "connection": "augmented"})
+
+
+def test_pytorch_has_no_such_network():
+    variables, settings = network()
+    with pytest.raises(InputError, match="have GeLU, not relu"):
+        re2_to_pytorch(re2_from_tensorflow(variables, settings))
