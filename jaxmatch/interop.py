@@ -36,24 +36,24 @@ Path = tuple[str, ...]
 
 def _layers(model: RE2) -> Iterator[tuple[Path, str]]:
     """Each weight-normalised layer: where our parameter tree has it, and their prefix of its names."""
-    for block in range(model.blocks):
+    for block in range(model.config.blocks):
         ours, theirs = f"blocks_{block}", f"blocks.{block}"
-        for layer in range(model.encoder_layers):
-            for which in range(len(model.kernel_size)):
-                name = f"convolution_{layer}" if len(model.kernel_size) == 1 else f"convolution_{layer}_{which}"
+        for layer in range(model.config.encoder_layers):
+            for which in range(len(model.config.kernel_sizes)):
+                name = f"convolution_{layer}" if len(model.config.kernel_sizes) == 1 else f"convolution_{layer}_{which}"
                 yield (ours, "encoder", name), f"{theirs}.encoder.encoders.{layer}.model.{which}.0"
-        if model.alignment == "linear":
+        if model.config.alignment == "linear":
             yield (ours, "alignment", "projection"), f"{theirs}.alignment.projection.1.model.0"
-        for name in _FUSION if model.fusion == "full" else ("output",):
+        for name in _FUSION if model.config.fusion == "full" else ("output",):
             yield (ours, "fusion", name), f"{theirs}.fusion.{_FUSION[name]}.model.0"
-    if model.connection == "vanilla_running_sum" and model.blocks > 1:
+    if model.config.connection == "vanilla_running_sum" and model.config.blocks > 1:
         yield ("connection", "projection"), "connection.linear.model.0"
     yield ("prediction", "hidden"), "prediction.dense.1.model.0"
     yield ("prediction", "output"), "prediction.dense.3.model.0"
 
 
 def _temperatures(model: RE2) -> Iterator[tuple[Path, str]]:
-    for block in range(model.blocks):
+    for block in range(model.config.blocks):
         yield (f"blocks_{block}", "alignment", "temperature"), f"blocks.{block}.alignment.temperature"
 
 
@@ -103,7 +103,7 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
         flat[*path, "direction"] = read(f"{name}.weight_v").T
         flat[*path, "gain"] = read(f"{name}.weight_g").reshape(-1)
         flat[*path, "bias"] = read(f"{name}.bias")
-    if model.connection == "vanilla_running_sum" and model.blocks == 1:
+    if model.config.connection == "vanilla_running_sum" and model.config.blocks == 1:
         # Theirs has the map of the embeddings even where there is no second block to use it.
         unread = {name: value for name, value in unread.items() if not name.startswith("connection.linear.")}
     if unread:
@@ -155,25 +155,25 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
     model = bound.module
     if not isinstance(model, RE2):
         raise InputError(f"a {type(model).__name__} has no PyTorch layout", remedy="give an RE2")
-    if model.parallel_blocks or not model.encoder_input:
+    if model.config.parallel_blocks or not model.config.encoder_input:
         raise InputError("the authors' code has neither parallel blocks nor blocks without the encoder's input")
-    if model.connection == "augmented" and model.blocks > 3:
+    if model.config.connection == "augmented" and model.config.blocks > 3:
         raise InputError(
-            f"the authors' code connects {model.blocks} blocks in another way than Eq. 1",
+            f"the authors' code connects {model.config.blocks} blocks in another way than Eq. 1",
             remedy="train with the connection 'augmented_running_sum' for a network to hand to it",
         )
-    if model.encoder_activation != "gelu":
-        raise InputError(f"the convolutions of the authors' PyTorch code have GeLU, not {model.encoder_activation}")
-    if model.connection in ("vanilla", "vanilla_projected") and model.blocks > 1:
+    if model.config.encoder_activation != "gelu":
+        raise InputError(f"the convolutions of the authors' PyTorch code have GeLU, not {model.config.encoder_activation}")
+    if model.config.connection in ("vanilla", "vanilla_projected") and model.config.blocks > 1:
         raise InputError(
-            f"the authors' PyTorch code has another residual connection than {model.connection!r}",
+            f"the authors' PyTorch code has another residual connection than {model.config.connection!r}",
             remedy="train with the connection 'vanilla_running_sum' for a network to hand to it",
         )
     flat = flax.traverse_util.flatten_dict(bound.params)
     state_dict = {_EMBEDDING: np.asarray(bound.vectors)}
     state_dict |= {name: np.asarray(flat[path]) for path, name in _temperatures(model)}
     for path, name in _layers(model):
-        if model.weight_normalization == "none":
+        if model.config.weight_normalization == "none":
             direction = flat[*path, "kernel"]
             gain = column_norms(direction)
         else:
@@ -183,14 +183,14 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
         state_dict[f"{name}.bias"] = np.asarray(flat[*path, "bias"])
     words, dimensions = bound.vectors.shape
     settings = {
-        "alignment": model.alignment,
-        "fusion": model.fusion,
-        "connection": _CONNECTION_TO[model.connection],
-        "prediction": model.prediction,
-        "blocks": model.blocks,
-        "enc_layers": model.encoder_layers,
-        "hidden_size": model.hidden_size,
-        "kernel_sizes": list(model.kernel_size),
+        "alignment": model.config.alignment,
+        "fusion": model.config.fusion,
+        "connection": _CONNECTION_TO[model.config.connection],
+        "prediction": model.config.prediction,
+        "blocks": model.config.blocks,
+        "enc_layers": model.config.encoder_layers,
+        "hidden_size": model.config.hidden_size,
+        "kernel_sizes": list(model.config.kernel_sizes),
         "num_classes": model.outputs,
         "num_vocab": words,
         "embedding_dim": dimensions,

@@ -62,27 +62,27 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
 
 def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | None]]:
     """Each weight-normalised layer: its place in our parameters, its scope in theirs, and how its inputs are ordered there."""
-    hidden = model.hidden_size
-    for block in range(model.blocks):
+    hidden = model.config.hidden_size
+    for block in range(model.config.blocks):
         ours, theirs = (f"blocks_{block}",), f"block-{block}"
-        augmented = block > 0 and model.connection == "augmented_running_sum"
+        augmented = block > 0 and model.config.connection == "augmented_running_sum"
         # Theirs: embeddings, residual, encoded. Ours: residual, embeddings, encoded.
         block_input: Order | None = ((dimensions, hidden), (1, 0)) if augmented else None
         encoded: Order | None = ((dimensions, hidden, hidden), (1, 0, 2)) if augmented else None
         both: Order | None = ((dimensions, hidden, hidden) * 2, (1, 0, 2, 4, 3, 5)) if augmented else None
-        for layer in range(model.encoder_layers):
+        for layer in range(model.config.encoder_layers):
             yield (*ours, "encoder", f"convolution_{layer}"), f"{theirs}/encoder/cnn_{layer}", None if layer else block_input
-        if model.alignment == "linear":
+        if model.config.alignment == "linear":
             yield (*ours, "alignment", "projection"), f"{theirs}/alignment/proj/dense", encoded
-        if model.fusion == "full":
+        if model.config.fusion == "full":
             for name, scope in _FUSION.items():
                 yield (*ours, "fusion", name), f"{theirs}/align/{scope}", None if name == "output" else both
         else:
             yield (*ours, "fusion", "output"), f"{theirs}/align/dense", both
-        if block > 0 and model.connection == "vanilla_projected" and hidden != dimensions:
+        if block > 0 and model.config.connection == "vanilla_projected" and hidden != dimensions:
             yield ("connection", f"projection_{block}"), f"{theirs}/residual_projection", None
     # Theirs: a, b, a * b, a - b. Ours: a, b, a - b, a * b.
-    pooled = ((hidden,) * 4, (0, 1, 3, 2)) if model.prediction != "simple" else None
+    pooled = ((hidden,) * 4, (0, 1, 3, 2)) if model.config.prediction != "simple" else None
     yield ("prediction", "hidden"), "prediction/dense_1", pooled
     yield ("prediction", "output"), "prediction/dense_2", None
 
@@ -120,7 +120,7 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
 
     vectors = read(_EMBEDDING)
     flat: dict[Path, np.ndarray] = {}
-    for block in range(model.blocks):
+    for block in range(model.config.blocks):
         flat[f"blocks_{block}", "alignment", "temperature"] = read(f"block-{block}/alignment/temperature")
     for path, scope, order in _layers(model, vectors.shape[-1]):
         flat[*path, "direction"] = _reordered(read(f"{scope}/weight"), order)

@@ -150,7 +150,7 @@ class Matcher:
         sides = self._ids(pairs, new if self._takes_new_words else None)
         words = self.model.words
         if new:
-            words = self.model.words_with(character_table([PADDING_WORD, UNKNOWN_WORD, *new], self.model.module.known_characters)[2:])
+            words = self.model.words_with(character_table([PADDING_WORD, UNKNOWN_WORD, *new], self.model.module.config.known_characters)[2:])
         return Encoded(sides, self.features(pairs), words)
 
     @property
@@ -262,7 +262,7 @@ def load(path: str | os.PathLike) -> Matcher:
     module = stored.module
     if "tags" in module.token_features:
         tagging.check_installed()
-    characters = character_table(stored.vocabulary.words, module.known_characters) if module.takes_characters else None
+    characters = character_table(stored.vocabulary.words, module.config.known_characters) if module.takes_characters else None
     return Matcher(
         BoundModel(module, stored.parameters, stored.vectors, characters),
         vocabulary=stored.vocabulary,

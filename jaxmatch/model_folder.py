@@ -32,11 +32,11 @@ from flax import traverse_util
 from jaxmatch import __version__, files, models, stored_arrays
 from jaxmatch.data.characters import LEAST_KNOWN
 from jaxmatch.data.dataset import TASKS
-from jaxmatch.data.readers.lines import shown
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.printable import shown
 
 FORMAT = 2
 _DESCRIPTION, _VOCABULARY, _VECTORS = "model.json", "vocabulary.txt", "vectors.npy"
@@ -161,8 +161,8 @@ def _read(folder: Path) -> StoredModel:
     with _settings_of(folder / _DESCRIPTION):
         module = models.build(_tuples(description["model"]), outputs=len(labels) or 1)
         preprocessing = _preprocessing(description["preprocessing"])
-        if module.takes_characters and module.known_characters < LEAST_KNOWN:
-            raise InputError(f"model.known_characters is {module.known_characters}", remedy=f"it is {LEAST_KNOWN} or more")
+        if module.takes_characters and module.config.known_characters < LEAST_KNOWN:
+            raise InputError(f"model.known_characters is {module.config.known_characters}", remedy=f"it is {LEAST_KNOWN} or more")
     table = _shape_of_vectors(folder / _VECTORS)
     vocabulary = _vocabulary(folder / _VOCABULARY, digests.get(_VOCABULARY), table)
     parameters = folder / _PARAMETERS[description["format"]]
@@ -331,7 +331,7 @@ def _vocabulary(path: Path, digest: Any, table: tuple[int, int]) -> Vocabulary:
 def _check_shapes(module: nn.Module, stored: Mapping[str, stored_arrays.Shape], table: tuple[int, int], path: Path) -> None:
     """Holds the stored arrays to those the module would make, without computing anything."""
     # A model of a thousand layers takes half a minute to trace.
-    if (layers := models.least_layers(module)) > len(stored):
+    if (layers := module.config.least_layers) > len(stored):
         problem = f"holds {len(stored)} arrays, too few for the {layers} layers of the settings in {_DESCRIPTION}"
         raise InputError(problem, path=path)
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}

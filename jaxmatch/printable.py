@@ -27,6 +27,12 @@ def _escape(character: str) -> str:
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
+def shown(value: Any, limit: int = 60) -> str:
+    """`value` as it may stand in an error message: quoted, on one line, not longer than about `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
+
+
 def printable_json(value: Any, **options: Any) -> str:
     """`value` as JSON, which any program reads back as it was, and which is safe to print.
 

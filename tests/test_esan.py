@@ -18,7 +18,7 @@ def names(settings):
     """Which gates the alignment layers have."""
     module = build(settings, outputs=3)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
-    layers = [shapes[f"alignment_{number}"] for number in range(module.alignment_layers)]
+    layers = [shapes[f"alignment_{number}"] for number in range(module.config.alignment_layers)]
     return [set(layer.get("augmentation", {})) for layer in layers]
 
 

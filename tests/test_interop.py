@@ -1,6 +1,7 @@
 """Networks of the authors' layout: ours computes what theirs did, and the way back loses nothing."""
 
 import argparse
+import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_four_blocks_are_read_as_the_released_running_sum():
     state, settings = random_network(blocks=4)
     bound = re2_from_pytorch(state, settings)
     assert_close(eagerly(bound, IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
-    by_equation = BoundModel(bound.module.clone(connection="augmented"), bound.params, bound.vectors)
+    by_equation = BoundModel(bound.module.clone(config=dataclasses.replace(bound.module.config, connection="augmented")), bound.params, bound.vectors)
     expected = reference_re2.logits(state, {**settings, "connection": "eq1"}, IDS_A, IDS_B)
     assert_close(eagerly(by_equation, IDS_A, IDS_B), expected)
     with pytest.raises(InputError, match="augmented_running_sum"):

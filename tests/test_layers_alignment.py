@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.alignment import Alignment
 from jaxmatch.layers.dense import Dense
 
@@ -12,7 +13,7 @@ BARE = {"params": {"temperature": jnp.array(1.0)}}
 
 
 def test_identity_alignment_by_hand():
-    module, logarithm = Alignment("identity", features=4), np.log(3.0)
+    module, logarithm = Alignment(RE2Config(alignment="identity", hidden_size=4)), np.log(3.0)
     a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
     sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
     start = module.init(jax.random.key(0), (sequence,), sentences, None)
@@ -26,10 +27,10 @@ def test_identity_alignment_by_hand():
 
 
 def test_linear_alignment_projects_both_with_the_same_network():
-    module = Alignment("linear", features=3)
+    module = Alignment(RE2Config(hidden_size=3))
     sequence, sentences = jax.random.normal(jax.random.key(0), (2, 10, 5)), jnp.array([[1] * 4 + [2] * 6] * 2, jnp.int8)
     variables = module.init(jax.random.key(2), (sequence,), sentences, None)
-    projected = Dense(3).apply({"params": variables["params"]["projection"]}, sequence)
+    projected = Dense(RE2Config(), 3).apply({"params": variables["params"]["projection"]}, sequence)
     a, b = sequence[:, :4], sequence[:, 4:]
     scores = jnp.einsum("bic,bjc->bij", projected[:, :4], projected[:, 4:]) / np.sqrt(3)
     aligned = module.apply(variables, (sequence,), sentences, None)[0]
@@ -39,7 +40,7 @@ def test_linear_alignment_projects_both_with_the_same_network():
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 def test_padding_takes_no_part_wherever_it_stands(scale):
-    module = Alignment("identity", features=1)
+    module = Alignment(RE2Config(alignment="identity", hidden_size=1))
     sequence = scale * jax.random.normal(jax.random.key(0), (1, 6, 4))
     alone = module.apply(BARE, (sequence,), jnp.array([[1, 1, 1, 2, 2, 2]], jnp.int8), None)[0][0]
     places = np.array([0, 2, 3, 4, 7, 8])
@@ -50,7 +51,7 @@ def test_padding_takes_no_part_wherever_it_stands(scale):
 
 
 def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
-    module = Alignment("identity", features=1)
+    module = Alignment(RE2Config(alignment="identity", hidden_size=1))
     sequence, sentences = jnp.ones((2, 4, 3)), jnp.array([[1, 1, 0, 0], [0, 0, 0, 0]], jnp.int8)
 
     def total(sequence, temperature):
@@ -65,7 +66,7 @@ def test_parts_are_as_if_concatenated():
     parts = tuple(jax.random.normal(jax.random.key(seed), (2, 5, size)) for seed, size in enumerate((3, 1, 4)))
     sentences = jnp.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]], jnp.int8)
     for kind in ("identity", "linear"):
-        module = Alignment(kind, features=3)
+        module = Alignment(RE2Config(alignment=kind, hidden_size=3))
         whole = (jnp.concatenate(parts, axis=-1),)
         variables = module.init(jax.random.key(0), whole, sentences, None)
         rates = (jnp.float32(0.4), {"dropout": jax.random.key(7)})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.convolution import Convolution, convolve
 from jaxmatch.layers.encoder import ConvolutionalEncoder
 from jaxmatch.layers.gelu import gelu
@@ -39,7 +40,7 @@ def test_matrix_products_are_the_convolution_of_each_sentence(width):
 
 
 def test_layer_adds_bias_and_gelu():
-    module = Convolution(2, width=3)
+    module = Convolution(RE2Config(), 2, width=3)
     inputs = jax.random.normal(jax.random.key(0), (1, 4, 3))
     params = random_parameters(module, (inputs,), one_sentence(4))
     kernel = params["direction"] * params["gain"] / jnp.linalg.norm(params["direction"].reshape(9, 2), axis=0)
@@ -48,7 +49,7 @@ def test_layer_adds_bias_and_gelu():
 
 
 def test_encoder_does_not_see_padding_nor_the_other_sentence():
-    module = ConvolutionalEncoder(4, layers=3)
+    module = ConvolutionalEncoder(RE2Config(hidden_size=4, encoder_layers=3))
     sequence = jax.random.normal(jax.random.key(1), (1, 9, 5))
     sentences = jnp.array([[1, 1, 1, 2, 2, 2, 2, 0, 0]], jnp.int8)
     params = random_parameters(module, (sequence,), sentences, None)
@@ -60,11 +61,11 @@ def test_encoder_does_not_see_padding_nor_the_other_sentence():
 
 
 def test_encoder_shares_its_features_among_kernel_sizes():
-    module = ConvolutionalEncoder(6, layers=1, kernel_sizes=(1, 3, 5))
+    module = ConvolutionalEncoder(RE2Config(hidden_size=6, encoder_layers=1, kernel_size=(1, 3, 5)))
     sequence, sentences = jax.random.normal(jax.random.key(1), (1, 7, 4)), one_sentence(7)
     params = random_parameters(module, (sequence,), sentences, None)
     shapes = {name: layer["direction"].shape for name, layer in params.items()}
     assert shapes == {"convolution_0_0": (1, 4, 2), "convolution_0_1": (3, 4, 2), "convolution_0_2": (5, 4, 2)}
     encoded = compiled(lambda params: module.apply({"params": params}, (sequence,), sentences, None))(params)
-    middle = Convolution(2, width=3).apply({"params": params["convolution_0_1"]}, (sequence,), sentences)
+    middle = Convolution(RE2Config(), 2, width=3).apply({"params": params["convolution_0_1"]}, (sequence,), sentences)
     np.testing.assert_allclose(encoded[..., 2:4], middle, atol=1e-6)

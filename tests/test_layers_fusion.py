@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.fusion import FullFusion, SimpleFusion
@@ -15,11 +16,11 @@ OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (
 
 
 def dense(features, params, *parts, activated=True):
-    return Dense(features, activated=activated).apply({"params": params}, jnp.concatenate(parts, axis=-1))
+    return Dense(RE2Config(), features, activated=activated).apply({"params": params}, jnp.concatenate(parts, axis=-1))
 
 
 def test_full_fusion_compares_in_three_perspectives():
-    fused, variables = FullFusion(5).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
+    fused, variables = FullFusion(RE2Config(hidden_size=5)).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
     params = variables["params"]
     compared = [
         dense(5, params["concatenation"], OWN, ALIGNED),
@@ -30,20 +31,20 @@ def test_full_fusion_compares_in_three_perspectives():
 
 
 def test_simple_fusion_is_one_network():
-    fused, variables = SimpleFusion(5).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
+    fused, variables = SimpleFusion(RE2Config(hidden_size=5)).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
     np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
 
 
 def test_parts_are_as_if_concatenated():
     cut = [(values[..., :1], values[..., 1:]) for values in (OWN, ALIGNED)]
     for kind in (FullFusion, SimpleFusion):
-        fused, variables = kind(5).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
-        np.testing.assert_allclose(kind(5).apply(variables, *cut, None), fused, atol=1e-6)
+        fused, variables = kind(RE2Config(hidden_size=5)).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
+        np.testing.assert_allclose(kind(RE2Config(hidden_size=5)).apply(variables, *cut, None), fused, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
 def test_dropout_before_every_layer_is_that_of_its_whole_input(kind):
-    placed, arguments = kind(5, dropout_placement="every_layer"), ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:]))
+    placed, arguments = kind(RE2Config(hidden_size=5, dropout_placement="every_layer")), ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:]))
     fused, variables = placed.init_with_output(jax.random.key(2), *arguments, None)
     nothing_dropped = placed.apply(variables, *arguments, 0.0, rngs={"dropout": jax.random.key(3)})
     np.testing.assert_allclose(nothing_dropped, fused, atol=1e-6)
@@ -53,7 +54,7 @@ def test_dropout_before_every_layer_is_that_of_its_whole_input(kind):
 
 def connected(kind, previous_input, outputs):
     embedded = jnp.full((1, 1, 3), 9.0)
-    return np.concatenate(CONNECTIONS[kind](2).apply({}, embedded, previous_input, outputs), axis=-1)[0, 0]
+    return np.concatenate(CONNECTIONS[kind](RE2Config(hidden_size=2)).apply({}, embedded, previous_input, outputs), axis=-1)[0, 0]
 
 
 def test_connections_by_hand():
@@ -75,7 +76,7 @@ def test_connections_by_hand():
 
 
 def test_the_released_vanilla_connection_maps_the_embedding_once():
-    module, outputs = CONNECTIONS["vanilla_running_sum"](2), jnp.full((1, 1, 2), 2.0)
+    module, outputs = CONNECTIONS["vanilla_running_sum"](RE2Config(hidden_size=2)), jnp.full((1, 1, 2), 2.0)
     embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
     connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
     mapped = dense(2, variables["params"]["projection"], embedded, activated=False)
@@ -102,7 +103,7 @@ def test_pooling_takes_the_largest_of_the_tokens():
 )
 def test_prediction_sees_what_its_equation_says(kind, seen):
     a, b = OWN[:, 0], ALIGNED[:, 0]
-    logits, variables = Prediction(kind, 5, outputs=3).init_with_output(jax.random.key(0), a, b, None)
+    logits, variables = Prediction(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(jax.random.key(0), a, b, None)
     params = variables["params"]
     hidden = dense(5, params["hidden"], *seen(a, b))
     np.testing.assert_allclose(logits, dense(3, params["output"], hidden, activated=False), atol=1e-5)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from random_parameters import random_parameters
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul
@@ -73,18 +74,18 @@ def test_gelu_is_the_tanh_form():
 def test_dense_by_hand():
     params = {"direction": jnp.array([[3.0], [4.0]]), "gain": jnp.array([5.0]), "bias": jnp.array([0.5])}
     inputs = jnp.array([[1.0, -1.0], [2.0, 0.0]])
-    linear = Dense(1, activated=False).apply({"params": params}, inputs)
+    linear = Dense(RE2Config(), 1, activated=False).apply({"params": params}, inputs)
     np.testing.assert_allclose(linear, [[-0.5], [6.5]], rtol=1e-6)
-    np.testing.assert_allclose(Dense(1).apply({"params": params}, inputs), gelu(linear), rtol=1e-6)
+    np.testing.assert_allclose(Dense(RE2Config(), 1).apply({"params": params}, inputs), gelu(linear), rtol=1e-6)
 
 
 def test_dense_takes_parts_as_if_concatenated():
     parts = [jax.random.normal(jax.random.key(size), (2, 3, size)) for size in (2, 5, 1)]
     whole = jnp.concatenate(parts, axis=-1)
-    outputs, variables = Dense(4).init_with_output(jax.random.key(0), *parts)
+    outputs, variables = Dense(RE2Config(), 4).init_with_output(jax.random.key(0), *parts)
     assert variables["params"]["direction"].shape == (8, 4)
-    np.testing.assert_allclose(outputs, Dense(4).apply(variables, whole), atol=1e-6)
-    of_whole = Dense(4).init(jax.random.key(0), whole)["params"]
+    np.testing.assert_allclose(outputs, Dense(RE2Config(), 4).apply(variables, whole), atol=1e-6)
+    of_whole = Dense(RE2Config(), 4).init(jax.random.key(0), whole)["params"]
     np.testing.assert_array_equal(of_whole["direction"], variables["params"]["direction"])
 
 
@@ -102,10 +103,10 @@ def test_bfloat16_rounds_what_is_multiplied_and_returns_float32():
 
 @pytest.mark.parametrize("weight_normalization", ["he", "unit"])
 def test_folded_parameters_are_the_kernels(weight_normalization):
-    layer = Dense(4, weight_normalization=weight_normalization)
+    layer = Dense(RE2Config(weight_normalization=weight_normalization), 4)
     inputs = jax.random.normal(jax.random.key(0), (5, 3))
     params = random_parameters(layer, inputs)
     plain = folded({"layer": params})["layer"]
     assert set(plain) == {"kernel", "bias"}
-    outputs = Dense(4, weight_normalization="none").apply({"params": plain}, inputs)
+    outputs = Dense(RE2Config(weight_normalization="none"), 4).apply({"params": plain}, inputs)
     np.testing.assert_allclose(outputs, layer.apply({"params": params}, inputs), rtol=1e-6)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
 
+from jaxmatch.config import RE2Config
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterConvolution, CharacterFeatures, CharacterLstm
 from jaxmatch.layers.lstm import Lstm
@@ -25,10 +26,7 @@ VECTORS = RANDOM.normal(size=(5, 4)).astype(np.float32)
 
 
 def words(**changes):
-    settings = dict(
-        characters="none", character_features=4, known_characters=9, tags=False, tag_features=2, known_tags=4, exact_match=False
-    )
-    return WordFeatures(**(settings | changes))
+    return WordFeatures(RE2Config(**(dict(character_features=4, known_characters=9, tag_features=2, known_tags=4) | changes)))
 
 
 def test_convolution_is_the_largest_of_each_filter_along_the_word():
@@ -56,7 +54,7 @@ def test_lstm_gives_its_states_at_both_ends_of_the_word():
 
 @pytest.mark.parametrize("kind", ["cnn", "bilstm"])
 def test_padding_of_a_word_never_changes_it_nor_takes_a_gradient(kind):
-    module = CharacterFeatures(kind, 4, known=9, size=3)
+    module = CharacterFeatures(RE2Config(characters=kind, character_features=4, known_characters=9), size=3)
     characters = TOKENS["characters"]
     params = random_parameters(module, characters)
 
@@ -80,7 +78,7 @@ def test_words_are_what_is_asked_for_side_by_side():
     np.testing.assert_array_equal(vectors, VECTORS[IDS])
     np.testing.assert_array_equal(tags, params["tag_embedding"][TOKENS["tags"]])
     np.testing.assert_array_equal(matches, TOKENS["exact_match"][..., None].astype(np.float32))
-    alone = CharacterFeatures("cnn", 4, known=9).apply({"params": params["characters"]}, TOKENS["characters"])
+    alone = CharacterFeatures(RE2Config(characters="cnn", character_features=4, known_characters=9)).apply({"params": params["characters"]}, TOKENS["characters"])
     np.testing.assert_allclose(characters, alone, atol=1e-6)
     assert len(words().apply({}, TOKENS, VECTORS)) == 1  # nothing else, and no parameters
 

@@ -258,7 +258,7 @@ def test_a_kernel_size_of_several_survives_json(tmp_path):
     several = {**saved_model.SETTINGS, "kernel_size": (1, 3)}
     params = saved_model.parameters(3, settings=several)
     run = saved_model.save(tmp_path / "run", model_settings=several, params=params)
-    assert model_folder.read(run).module.kernel_size == (1, 3)
+    assert model_folder.read(run).module.config.kernel_sizes == (1, 3)
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,5 +1,6 @@
 """RE2 as a whole: what must hold whatever the weights are."""
 
+import dataclasses
 import functools
 import math
 
@@ -236,7 +237,7 @@ def test_without_encoder_input_alignment_sees_contextual_features_only():
 
 def test_bfloat16_is_close_and_keeps_float32_outside(small):
     module, params = small
-    rounded = module.clone(precision="bfloat16")
+    rounded = module.clone(config=dataclasses.replace(module.config, precision="bfloat16"))
     ours, theirs = logits(rounded, params), logits(module, params)
     assert ours.dtype == np.float32
     assert 0 < np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
@@ -252,10 +253,10 @@ def test_regression_gives_one_number():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"name": "re3"}, "no model 're3'; did you mean 're2'"),
-        ({"hiden_size": 5}, "no setting 'hiden_size'; did you mean 'hidden_size'"),
+        ({"name": "re3"}, "no model 're3'; did you mean \"re2\""),
+        ({"hiden_size": 5}, "no setting 'hiden_size'; did you mean \"hidden_size\""),
         ({"outputs": 5}, "no setting 'outputs'"),
-        ({"alignment": "lineer"}, "model.alignment is 'lineer'; did you mean 'linear'"),
+        ({"alignment": "lineer"}, "model.alignment is 'lineer'; did you mean \"linear\""),
         ({"blocks": 0}, "model.blocks is 0"),
         ({"blocks": 2.0}, "model.blocks is 2.0"),
         ({"kernel_size": 4}, "model.kernel_size is 4; give one odd number"),

@@ -156,7 +156,7 @@ def test_text_from_a_command_line_becomes_the_resolved_value():
         ({"grid": {"model.blocks": ()}}, "no values"),
         ({"grid": {"model.blocks": (1, 2, 1)}}, "value twice"),
         ({"grid": {"model.block": (1, 2)}}, 'did you mean "model.blocks"'),
-        ({"grid": {"model.blocks": (1, "many")}}, "model.blocks = 'many'"),
+        ({"grid": {"model.blocks": (1, "many")}}, "model.blocks is 'many'"),
         ({"variants": {"odd": {"model.kernel_size": 2}}}, "kernel_size"),
     ],
 )

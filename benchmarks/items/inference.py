@@ -89,7 +89,7 @@ def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: P
     candidates: dict[str, Callable] = {"ours": ours, "bare": repeated(bare), "left": repeated(left)}
     if peer:
         peer_settings = {"blocks": blocks, "enc_layers": MODEL["encoder_layers"], "num_vocab": WORDS, "embedding_dim": DIMENSIONS}
-        peer.ask("build", settings={**peer_settings, "hidden_size": model.module.hidden_size})
+        peer.ask("build", settings={**peer_settings, "hidden_size": model.module.config.hidden_size})
 
         def theirs() -> float:
             return sum(peer.ask("ids", text1=asked[0], text2=asked[1], times=CALLS)["seconds"])

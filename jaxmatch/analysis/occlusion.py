@@ -112,11 +112,11 @@ def features_seen(module: RE2, block: int) -> tuple[str, ...]:
 
     The connections of the ablation hand on one mixture in the place of residual and embedding: it counts as the residual.
     """
-    if not module.encoder_input:
+    if not module.config.encoder_input:
         return ("contextual",)
-    if block == 0 or module.parallel_blocks:
+    if block == 0 or module.config.parallel_blocks:
         return ("embedding", "contextual")
-    if module.connection in ("augmented", "augmented_running_sum"):
+    if module.config.connection in ("augmented", "augmented_running_sum"):
         return ("residual", "embedding", "contextual")
     return ("residual", "contextual")
 
@@ -133,8 +133,8 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> 
     if matcher.task == "regression":
         raise InputError("occlusion reports the accuracy of classes, and a regression has none", remedy="give another run")
     labels = label_numbers(matcher, split)
-    places = [(block, feature) for block in range(module.blocks) for feature in features_seen(module, block)]
-    kept = np.ones((1 + len(places), module.blocks, len(FEATURES)), bool)
+    places = [(block, feature) for block in range(module.config.blocks) for feature in features_seen(module, block)]
+    kept = np.ones((1 + len(places), module.config.blocks, len(FEATURES)), bool)
     for number, (block, feature) in enumerate(places, start=1):
         kept[number, block, FEATURES.index(feature)] = False
     right = occluded_logits(matcher, split, kept, batch_size).argmax(axis=2) == labels
@@ -142,7 +142,7 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> 
     pairs = np.array([np.count_nonzero(labels == each) for each in classes])
     hits = np.array([[np.count_nonzero(one[labels == each]) for each in classes] for one in right])
     accuracy = np.where(pairs, hits / np.maximum(pairs, 1), np.nan)
-    change = np.full((module.blocks, len(FEATURES), len(classes)), np.nan)
+    change = np.full((module.config.blocks, len(FEATURES), len(classes)), np.nan)
     for number, (block, feature) in enumerate(places, start=1):
         change[block, FEATURES.index(feature)] = accuracy[number] - accuracy[0]
     return Occlusion(matcher.labels, pairs, accuracy[0], change)

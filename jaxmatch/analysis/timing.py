@@ -51,7 +51,7 @@ def random_matcher(
     words = vocabulary.build(counts, (), minimum_count=1)
     vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
     vectors[: UNKNOWN + 1] = 0
-    characters = character_table(words.words, module.known_characters) if module.takes_characters else None
+    characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None
     table = vectors if characters is None else WordTable(vectors, characters)
     side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
     parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.readers.lines import decode_lines, object_of, refuse_carriage_returns, shown
+from jaxmatch.data.readers.lines import decode_lines, object_of, refuse_carriage_returns
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 TEXTS = ("text_a", "text_b")
 FORMATS = ("tsv", "jsonl")

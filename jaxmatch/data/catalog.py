@@ -7,9 +7,9 @@ from pathlib import Path
 from jaxmatch import plain_file
 from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
-from jaxmatch.data.readers.lines import shown
 from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 OWN = "own"
 EMBEDDED_TASKS = {

@@ -17,8 +17,9 @@ from typing import BinaryIO
 import numpy as np
 
 from jaxmatch import plain_file
-from jaxmatch.data.readers.lines import listed, shown
+from jaxmatch.data.readers.lines import listed
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 # So much of the file is held at a time while it is read.
 _BLOCK_BYTES = 1 << 22

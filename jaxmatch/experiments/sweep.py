@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
+from jaxmatch.config import SECTIONS
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import SECTIONS, flatten, with_overrides
+from jaxmatch.experiments.configuration import flatten, with_overrides
 from jaxmatch.experiments.tables import TableLayout
 
 # What may differ inside one compiled program, besides the seed.
@@ -107,7 +108,7 @@ class Sweep:
     def __post_init__(self):
         if not isinstance(self.config, ConfigDict):
             raise TypeError(f"the config of the sweep is a {type(self.config).__name__}: begin with default_config()")
-        if missing := set(SECTIONS).difference(self.config):
+        if missing := {"model", *SECTIONS}.difference(self.config):
             raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
         if not isinstance(self.table, TableLayout):
             raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")

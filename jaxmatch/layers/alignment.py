@@ -6,41 +6,29 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.attention import attention_weights, of_other_sentence
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.parts import Parts
 
-ALIGNMENTS = ("linear", "identity")
-
-
 class Alignment(nn.Module):
-    """What each token finds in the other sentence.
+    """What each token finds in the other sentence."""
 
-    Arguments:
-      kind: F of Eq. 2: 'linear' is a single-layer feed-forward network (with GeLU), 'identity' nothing.
-      features: the model's hidden size; the temperature starts at 1 / sqrt(features).
-      weight_normalization, precision: as in layers/dense.py.
-    """
-
-    kind: str
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     def setup(self):
         # The paper does not mention the temperature; the released code has one learned scalar a block.
-        self.temperature = self.param("temperature", nn.initializers.constant(1 / math.sqrt(self.features)), (), jnp.float32)
-        if self.kind == "linear":
-            self.projection = Dense(
-                self.features, weight_normalization=self.weight_normalization, precision=self.precision
-            )
+        start = nn.initializers.constant(1 / math.sqrt(self.config.hidden_size))
+        self.temperature = self.param("temperature", start, (), jnp.float32)
+        if self.config.alignment == "linear":
+            self.projection = Dense(self.config, self.config.hidden_size)
         self.dropout = Dropout()
 
     def _project(self, sequence: Parts, dropout_rate: jax.Array | None) -> Parts:
         """F of Eq. 2."""
-        if self.kind == "identity":
+        if self.config.alignment == "identity":
             return sequence
         return (self.projection(*self.dropout.in_parts(sequence, dropout_rate)),)
 
@@ -57,9 +45,10 @@ class Alignment(nn.Module):
         """
         projected = self._project(sequence, dropout_rate)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
-        scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), self.precision) for part in projected)
+        precision = self.config.precision
+        scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), precision) for part in projected)
         weights = attention_weights(scores * self.temperature.astype(scores.dtype), of_other_sentence(sentences))
         # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
-        return tuple(matmul(weights, part, self.precision) for part in sequence)
+        return tuple(matmul(weights, part, precision) for part in sequence)

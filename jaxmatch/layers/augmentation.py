@@ -5,8 +5,6 @@ import jax
 
 from jaxmatch.layers.linear import Linear
 
-AUGMENTATIONS = ("gated", "simple", "none")
-
 
 class Augmentation(nn.Module):
     """Adds the features that it is given, each through a gate of its own.

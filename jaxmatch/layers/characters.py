@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import ModelConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.lstm import Lstm
@@ -68,24 +69,19 @@ class CharacterFeatures(nn.Module):
     """Trained embeddings of characters, encoded to a vector for each word.
 
     Arguments:
-      kind: a key of `CHARACTER_ENCODERS`.
-      features: size of a word's vector.
-      known: how many characters there are, padding (0) included.
+      config: its `characters`, `character_features`, `known_characters` and `precision` count.
       size: of a character's embedding.
-      precision: of the matrix products.
     """
 
-    kind: str
-    features: int
-    known: int
+    config: ModelConfig
     size: int = 20
-    precision: str = "float32"
 
     @nn.compact
     def __call__(self, characters: jax.Array) -> jax.Array:
         """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32>[batch, length, features]."""
-        table = self.param("embedding", nn.initializers.glorot_uniform(), (self.known, self.size), jnp.float32)
+        config = self.config
+        table = self.param("embedding", nn.initializers.glorot_uniform(), (config.known_characters, self.size), jnp.float32)
         batch, length, longest = characters.shape
         words = characters.reshape(-1, longest)
-        encode = CHARACTER_ENCODERS[self.kind](self.features, precision=self.precision, name="encoder")
-        return encode(table[words], words > 0).reshape(batch, length, self.features)
+        encode = CHARACTER_ENCODERS[config.characters](config.character_features, precision=config.precision, name="encoder")
+        return encode(table[words], words > 0).reshape(batch, length, config.character_features)

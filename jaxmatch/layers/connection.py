@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import flax.linen as nn
 import jax
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.parts import Parts
 
@@ -18,31 +19,27 @@ _HALF_VARIANCE = 1 / math.sqrt(2)  # keeps the variance of a sum of two (section
 
 
 def _last_two(outputs: Sequence[jax.Array]) -> jax.Array:
-    """Eq. 1: o(n-1) + o(n-2), scaled when n >= 3 (section 3.2); o(0) = 0. <float32>[batch, length, features]."""
+    """Eq. 1: o(n-1) + o(n-2), scaled when n >= 3 (section 3.2); o(0) = 0. <float32>[batch, length, hidden]."""
     return outputs[0] if len(outputs) == 1 else (outputs[-1] + outputs[-2]) * _HALF_VARIANCE
 
 
 class AugmentedResidual(nn.Module):
     """Eq. 1: beside the embeddings, the sum of the last two blocks' outputs."""
 
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
-        """-> <float32>[batch, length, features] and the embeddings."""
+        """-> <float32>[batch, length, hidden] and the embeddings."""
         return _last_two(outputs), embedded
 
 
 class AugmentedRunningSum(nn.Module):
     """As the released code reads Eq. 1: all earlier outputs in a running sum. It is Eq. 1 up to three blocks."""
 
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
-        """-> <float32>[batch, length, features] and the embeddings."""
+        """-> <float32>[batch, length, hidden] and the embeddings."""
         residual = outputs[-1]
         if len(outputs) > 1:
             residual = (previous_input[0] + residual) * _HALF_VARIANCE
@@ -52,34 +49,24 @@ class AugmentedRunningSum(nn.Module):
 class VanillaResidual(nn.Module):
     """The ablation "residual conn." (section 3.7): Eq. 1 without the embeddings."""
 
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
-        """-> <float32>[batch, length, features]."""
+        """-> <float32>[batch, length, hidden]."""
         return (_last_two(outputs),)
 
 
 class VanillaRunningSum(nn.Module):
     """The same ablation in the PyTorch code: a block's output plus its input, and first of all the embeddings, mapped to its size."""
 
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     @nn.compact
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
-        """-> <float32>[batch, length, features]."""
+        """-> <float32>[batch, length, hidden]."""
         if len(outputs) == 1:
             # The input of the first block is the embedding, of another size.
-            mapped = Dense(
-                self.features,
-                activated=False,
-                weight_normalization=self.weight_normalization,
-                precision=self.precision,
-                name="projection",
-            )(*previous_input)
+            mapped = Dense(self.config, self.config.hidden_size, activated=False, name="projection")(*previous_input)
             return ((outputs[-1] + mapped) * _HALF_VARIANCE,)
         return ((outputs[-1] + previous_input[0]) * _HALF_VARIANCE,)
 
@@ -87,34 +74,24 @@ class VanillaRunningSum(nn.Module):
 class VanillaProjected(nn.Module):
     """The same ablation in the TensorFlow code: a block's output, mapped to the size of its input where they differ, plus its input."""
 
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     @nn.compact
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
         """-> <float32>[batch, length, size of the embeddings]."""
         output, (previous,) = outputs[-1], previous_input
         if output.shape[-1] != previous.shape[-1]:
-            output = Dense(
-                previous.shape[-1],
-                activated=False,
-                weight_normalization=self.weight_normalization,
-                precision=self.precision,
-                name=f"projection_{len(outputs)}",
-            )(output)
+            output = Dense(self.config, previous.shape[-1], activated=False, name=f"projection_{len(outputs)}")(output)
         return ((output + previous) * _HALF_VARIANCE,)
 
 
 class NoConnection(nn.Module):
     """The output of a block is the input of the next."""
 
-    features: int
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
-        """-> <float32>[batch, length, features]."""
+        """-> <float32>[batch, length, hidden]."""
         return (outputs[-1],)
 
 

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_in_parts
 from jaxmatch.layers.parts import Parts, sizes
@@ -56,24 +57,20 @@ class Convolution(nn.Module):
     """A weight-normalised convolution and its activation.
 
     Arguments:
+      config: its `encoder_activation`, `weight_normalization` (layers/weights.py) and `precision` count.
       features: number of outputs.
       width: number of tokens it sees; odd.
-      activation: a key of `ACTIVATIONS`.
-      weight_normalization: 'he', 'unit' or 'none' (layers/weights.py).
-      precision: of the matrix products.
     """
 
+    config: RE2Config
     features: int
     width: int = 3
-    activation: str = "gelu"
-    weight_normalization: str = "he"
-    precision: str = "float32"
 
     @nn.compact
     def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
         """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in `convolve`."""
         shape = (self.width, sum(sizes(parts)), self.features)
-        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.weight_normalization)
+        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        outputs = convolve(parts, kernel, sentences, self.precision)
-        return ACTIVATIONS[self.activation](outputs + bias.astype(outputs.dtype))
+        outputs = convolve(parts, kernel, sentences, self.config.precision)
+        return ACTIVATIONS[self.config.encoder_activation](outputs + bias.astype(outputs.dtype))

@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers import parts as parts_module
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows
@@ -14,16 +15,14 @@ class Dense(nn.Module):
     """`[part; ...; part] @ kernel + bias`, through GeLU if `activated`.
 
     Arguments:
+      config: its `weight_normalization` (layers/weights.py) and `precision` count.
       features: number of outputs.
       activated: whether GeLU follows; it also sets the scale of the initialisation.
-      weight_normalization: 'he', 'unit' or 'none' (layers/weights.py).
-      precision: of the matrix product.
     """
 
+    config: RE2Config
     features: int
     activated: bool = True
-    weight_normalization: str = "he"
-    precision: str = "float32"
 
     @nn.compact
     def weights(self, *sizes: int) -> tuple[list[jax.Array], jax.Array]:
@@ -33,7 +32,10 @@ class Dense(nn.Module):
           each part's rows of the kernel, <float32>[size, features], and the bias, <float32>[features].
         """
         kernel = normalized_kernel(
-            self, (sum(sizes), self.features), activated=self.activated, weight_normalization=self.weight_normalization
+            self,
+            (sum(sizes), self.features),
+            activated=self.activated,
+            weight_normalization=self.config.weight_normalization,
         )
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return parts_module.split(kernel, sizes, axis=0), bias
@@ -41,6 +43,6 @@ class Dense(nn.Module):
     def __call__(self, *parts: jax.Array) -> jax.Array:
         """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
         rows, bias = self.weights(*parts_module.sizes(parts))
-        outputs = matmul_by_rows(parts, rows, self.precision)
+        outputs = matmul_by_rows(parts, rows, self.config.precision)
         outputs = outputs + bias.astype(outputs.dtype)
         return gelu(outputs) if self.activated else outputs

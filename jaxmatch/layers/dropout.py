@@ -8,9 +8,6 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.parts import Parts, sizes, split
 
-# Where RE2 drops. As released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution
-# and the first networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional layer".
-PLACEMENTS = ("released", "every_layer")
 _LEVELS = 1 << 16
 
 

@@ -4,41 +4,26 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.parts import Parts
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Contextual features of each token.
+    """Contextual features of each token."""
 
-    Arguments:
-      features: number of outputs, shared evenly among the kernel sizes.
-      layers: number of convolutions on top of each other.
-      kernel_sizes: widths of the convolutions of a layer, side by side; odd.
-      activation: of each convolution, a key of layers/convolution.py's `ACTIVATIONS`.
-      dropout_placement: one of layers/dropout.py's `PLACEMENTS`.
-      weight_normalization, precision: as in layers/convolution.py.
-    """
-
-    features: int
-    layers: int
-    kernel_sizes: tuple[int, ...] = (3,)
-    activation: str = "gelu"
-    dropout_placement: str = "released"
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
-        options = dict(activation=self.activation, weight_normalization=self.weight_normalization, precision=self.precision)
-        features = self.features // len(self.kernel_sizes)
-        if len(self.kernel_sizes) == 1:
-            return Convolution(features, self.kernel_sizes[0], **options, name=f"convolution_{layer}")(sequence, sentences)
+        widths = self.config.kernel_sizes
+        features = self.config.hidden_size // len(widths)
         beside = [
-            Convolution(features, width, **options, name=f"convolution_{layer}_{which}")(sequence, sentences)
-            for which, width in enumerate(self.kernel_sizes)
+            Convolution(self.config, features, width, name=f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else ""))
+            for which, width in enumerate(widths)
         ]
-        return jnp.concatenate(beside, axis=-1)
+        outputs = [convolution(sequence, sentences) for convolution in beside]
+        return outputs[0] if len(outputs) == 1 else jnp.concatenate(outputs, axis=-1)
 
     @nn.compact
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
@@ -50,10 +35,10 @@ class ConvolutionalEncoder(nn.Module):
           dropout_rate: <float32>[], or None in evaluation.
 
         Returns:
-          <float32>[batch, length, features].
+          <float32>[batch, length, hidden].
         """
-        before_every_layer = self.dropout_placement == "every_layer"
-        for layer in range(self.layers):
+        before_every_layer = self.config.dropout_placement == "every_layer"
+        for layer in range(self.config.encoder_layers):
             # As released: the input of the first convolution is an embedding already dropped, or the output of a block.
             if layer > 0 or before_every_layer:
                 sequence = Dropout().in_parts(sequence, dropout_rate)

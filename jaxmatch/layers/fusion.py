@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import RE2Config
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
@@ -47,54 +48,39 @@ def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], p
 
 
 class FullFusion(nn.Module):
-    """Compares in three perspectives, each through a network of its own, and fuses them (Eq. 4).
+    """Compares in three perspectives, each through a network of its own, and fuses them (Eq. 4)."""
 
-    Arguments:
-      features: the model's hidden size.
-      dropout_placement: one of layers/dropout.py's `PLACEMENTS`.
-      weight_normalization, precision: as in layers/dense.py.
-    """
-
-    features: int
-    dropout_placement: str = "released"
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     @nn.compact
     def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, features]."""
+        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
 
         def network(name: str) -> Dense:
-            return Dense(
-                self.features, weight_normalization=self.weight_normalization, precision=self.precision, name=name
-            )
+            return Dense(self.config, self.config.hidden_size, name=name)
 
+        precision = self.config.precision
         rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES), strict=True)
-        if self.dropout_placement == "every_layer" and dropout_rate is not None:
+        if self.config.dropout_placement == "every_layer" and dropout_rate is not None:
             # Each network drops its own of the numbers in `a`.
             inputs = [Dropout().in_parts((*own, *compare(own, aligned)), dropout_rate) for compare in PERSPECTIVES.values()]
-            summed = jnp.concatenate([matmul_by_rows(*both, self.precision) for both in zip(inputs, rows, strict=True)], axis=-1)
+            summed = jnp.concatenate([matmul_by_rows(*both, precision) for both in zip(inputs, rows, strict=True)], axis=-1)
         else:
-            summed = _together(own, aligned, rows, self.precision)
+            summed = _together(own, aligned, rows, precision)
         compared = gelu(summed + jnp.concatenate(biases).astype(summed.dtype))
         return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
 
 
 class SimpleFusion(nn.Module):
-    """One network over both ("simple fusion" of the paper's Table 6): G_1 of Eq. 4 alone. Arguments as of `FullFusion`."""
+    """One network over both ("simple fusion" of the paper's Table 6): G_1 of Eq. 4 alone."""
 
-    features: int
-    dropout_placement: str = "released"
-    weight_normalization: str = "he"
-    precision: str = "float32"
+    config: RE2Config
 
     @nn.compact
     def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, features]."""
-        network = Dense(
-            self.features, weight_normalization=self.weight_normalization, precision=self.precision, name="output"
-        )
-        if self.dropout_placement == "every_layer":
+        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
+        network = Dense(self.config, self.config.hidden_size, name="output")
+        if self.config.dropout_placement == "every_layer":
             return network(*Dropout().in_parts((*own, *aligned), dropout_rate))
         return network(*own, *aligned)
 

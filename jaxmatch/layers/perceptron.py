@@ -9,8 +9,6 @@ from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import of_scores
 from jaxmatch.layers.prediction import PREDICTIONS
 
-HIDDEN_LAYERS = ("dense", "highway")
-
 
 class Perceptron(nn.Module):
     """Logits of the classes, or one number in regression. Dropout before every layer.

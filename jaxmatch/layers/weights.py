@@ -8,8 +8,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-WEIGHT_NORMALIZATIONS = ("he", "unit", "none")
-
 
 def column_norms(direction: jax.Array) -> jax.Array:
     """The length of each output's weight vector: <float32>[..., outputs] -> <float32>[outputs]."""
@@ -51,7 +49,7 @@ def normalized_kernel(module: nn.Module, shape: tuple[int, ...], *, activated: b
       module: the compact module that owns the parameters `direction` and `gain` (or `kernel`).
       shape: (..., outputs); the fan in is the product of all but the last.
       activated: whether an activation follows.
-      weight_normalization: one of `WEIGHT_NORMALIZATIONS`.
+      weight_normalization: 'he', 'unit' or 'none'.
 
     Returns:
       <float32>[*shape].

@@ -6,13 +6,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import ModelConfig
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterFeatures
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.parts import Parts
-
-CHARACTERS = ("none", "cnn", "bilstm")
 
 
 class WordTable(NamedTuple):
@@ -35,27 +34,9 @@ def with_characters(tokens: dict[str, jax.Array], words: jax.Array | WordTable) 
 
 
 class WordFeatures(nn.Module):
-    """The word vectors, which are not trained, and the features that are asked for.
+    """The word vectors, which are not trained, and the features that are asked for, in the type that layers hand on."""
 
-    Arguments:
-      characters: 'none', 'cnn' or 'bilstm' (layers/characters.py).
-      character_features: size of what they give.
-      known_characters: how many there are, padding (0) included.
-      tags: whether there is a trained embedding of the part of speech.
-      tag_features: its size.
-      known_tags: how many tags there are, padding (0) included.
-      exact_match: whether there is a mark of words that the other sentence has, too.
-      precision: of the matrix products, and of the features: layers hand on the type that they are given.
-    """
-
-    characters: str
-    character_features: int
-    known_characters: int
-    tags: bool
-    tag_features: int
-    known_tags: int
-    exact_match: bool
-    precision: str = "float32"
+    config: ModelConfig
 
     @nn.compact
     def __call__(self, tokens: dict[str, jax.Array], vectors: jax.Array) -> Parts:
@@ -73,19 +54,17 @@ class WordFeatures(nn.Module):
         Raises:
           InputError: if a feature is missing.
         """
+        config = self.config
         parts = [jax.lax.stop_gradient(vectors)[tokens["ids"]]]
-        if self.characters != "none":
-            encode = CharacterFeatures(
-                self.characters, self.character_features, self.known_characters, precision=self.precision, name="characters"
-            )
-            parts.append(encode(self._feature(tokens, "characters")))
-        if self.tags:
-            shape = (self.known_tags, self.tag_features)
+        if config.characters != "none":
+            parts.append(CharacterFeatures(config, name="characters")(self._feature(tokens, "characters")))
+        if config.tags:
+            shape = (config.known_tags, config.tag_features)
             table = self.param("tag_embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)
             parts.append(table[self._feature(tokens, "tags")])
-        if self.exact_match:
+        if config.exact_match:
             parts.append(self._feature(tokens, "exact_match").astype(jnp.float32)[..., None])
-        return tuple(part.astype(PRECISIONS[self.precision]) for part in parts)
+        return tuple(part.astype(PRECISIONS[config.precision]) for part in parts)
 
     def _feature(self, tokens: dict[str, jax.Array], name: str) -> jax.Array:
         if name in tokens:

@@ -67,9 +67,10 @@ class BoundModel:
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
         """The module and parameters of the same model with the weights as they are multiplied."""
-        if self.module.weight_normalization == "none":
+        if self.module.config.weight_normalization == "none":
             return self.module, self.params
-        return self.module.clone(weight_normalization="none"), weights.folded(self.params)
+        config = dataclasses.replace(self.module.config, weight_normalization="none")
+        return self.module.clone(config=config), weights.folded(self.params)
 
     def logits(
         self,

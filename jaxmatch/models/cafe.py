@@ -9,50 +9,30 @@ a factorisation machine over the six scalars, and the whole of the intra-aligned
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import CAFEConfig
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.refinement import AttentionRefinement
-from jaxmatch.models.pairs import FeaturePairModel
+from jaxmatch.layers.words import WordFeatures
+from jaxmatch.models.pairs import PairModel
 
 
-class CAFE(FeaturePairModel):
-    """From words to logits.
+class CAFE(PairModel):
+    """From words to logits."""
 
-    Arguments:
-      hidden_size: of a direction of the LSTM, and of the highway network.
-      bidirectional: whether the LSTM also reads from the end; the released code's does not.
-      highway_layers: of the input encoder; 0 leaves it out.
-      factors: of the factorisation machines.
-      prediction: what the prediction layers see: 'full', 'symmetric' or 'simple' (layers/prediction.py).
-      head: their hidden layers, 'highway' or 'dense'.
-      head_layers: prediction layers, the last included.
-      head_size: of the hidden ones.
-      forget_bias: what the forget gates of the LSTMs over a sentence start at; the papers do not say (layers/lstm.py).
-      and those of `FeaturePairModel`.
-    """
-
-    character_features: int = 128
-    hidden_size: int = 300
-    forget_bias: float = 0.0
-    bidirectional: bool = False
-    highway_layers: int = 2
-    factors: int = 10
-    prediction: str = "full"
-    head: str = "highway"
-    head_layers: int = 3
-    head_size: int = 300
+    config: CAFEConfig
 
     def setup(self):
-        options = dict(precision=self.precision)
-        self.words = self.word_layer(name="words")
-        self.highway = Highway(self.hidden_size, self.highway_layers, **options)
-        self.refine = AttentionRefinement(self.factors, **options, name="refinement")
-        self.encode = Lstm(self.hidden_size, self.bidirectional, self.forget_bias, **options, name="encoder")
+        config = self.config
+        self.words = WordFeatures(config)
+        self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
+        self.refine = AttentionRefinement(config.factors, config.precision, name="refinement")
+        self.encode = Lstm(config.hidden_size, config.bidirectional, config.forget_bias, config.precision, name="encoder")
         self.predict = Perceptron(
-            self.prediction, self.head, self.head_layers, self.head_size, self.outputs, **options, name="prediction"
+            config.prediction, config.head, config.head_layers, config.head_size, self.outputs, config.precision, name="prediction"
         )
         self.dropout = Dropout()
 

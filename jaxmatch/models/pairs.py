@@ -4,7 +4,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.words import WordFeatures, WordTable, with_characters
+from jaxmatch.config import ModelConfig
+from jaxmatch.layers.words import WordTable, with_characters
 
 
 def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
@@ -18,22 +19,22 @@ class PairModel(nn.Module):
     """A model of pairs of sentences. A subclass has `predict`, its prediction layer, and `sentence_vectors`, all below it.
 
     Arguments:
+      config: its settings (jaxmatch/config.py).
       outputs: number of classes, or 1 in regression.
     """
 
+    config: ModelConfig
     outputs: int
-
-    weight_normalization = "none"  # of a model that says nothing else
 
     @property
     def takes_characters(self) -> bool:
         """Whether it is given the characters of each word."""
-        return False
+        return self.config.characters != "none"
 
     @property
     def token_features(self) -> tuple[str, ...]:
         """What it is given of each token besides its word: 'tags', 'exact_match', both or nothing."""
-        return ()
+        return ("tags",) * self.config.tags + ("exact_match",) * self.config.exact_match
 
     def __call__(
         self,
@@ -76,50 +77,3 @@ class PairModel(nn.Module):
         tokens, vectors = with_characters(tokens, vectors)
         pooled = self.sentence_vectors(tokens, sentences, vectors, dropout_rate)
         return self.predict(*(vector.astype(jnp.float32) for vector in pooled), dropout_rate)
-
-
-class FeaturePairModel(PairModel):
-    """A model that may be given more of each word than its vector.
-
-    Arguments:
-      characters: a word from its characters, 'none', 'cnn' or 'bilstm' (layers/characters.py).
-      character_features: size of what they give.
-      known_characters: how many there are, padding (0) included.
-      tags: whether it is given the part of speech.
-      tag_features: size of a tag's embedding.
-      known_tags: how many there are, padding (0) included.
-      exact_match: whether it is told which words the other sentence has, too.
-      precision: of the matrix products, a key of `matmul.PRECISIONS`. In bfloat16 are also the activations below the pooling; parameters,
-        the softmax of an attention, the states of an LSTM, pooled vectors and logits are float32.
-    """
-
-    characters: str = "none"
-    character_features: int = 100
-    known_characters: int = 128
-    tags: bool = False
-    tag_features: int = 10
-    known_tags: int = 50
-    exact_match: bool = False
-    precision: str = "float32"
-
-    @property
-    def takes_characters(self) -> bool:
-        return self.characters != "none"
-
-    @property
-    def token_features(self) -> tuple[str, ...]:
-        return ("tags",) * self.tags + ("exact_match",) * self.exact_match
-
-    def word_layer(self, name: str) -> WordFeatures:
-        """The layer that looks up what is known of each word."""
-        return WordFeatures(
-            self.characters,
-            self.character_features,
-            self.known_characters,
-            self.tags,
-            self.tag_features,
-            self.known_tags,
-            self.exact_match,
-            self.precision,
-            name=name,
-        )

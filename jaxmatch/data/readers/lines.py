@@ -13,16 +13,11 @@ from typing import Any, BinaryIO
 
 from jaxmatch import plain_file
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 # A longer line is no text that anybody wrote; it is refused before it is held whole.
 LONGEST_LINE = 1 << 26
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-def shown(value: Any, limit: int = 60) -> str:
-    """`value` as it may stand in an error message: quoted, on one line, not longer than about `limit` characters."""
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
 
 
 def escaped(text: str) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import read_objects, read_table, shown, text_of
+from jaxmatch.data.readers.lines import read_objects, read_table, text_of
 from jaxmatch.data.readers.pairs import PairCollector, number_of
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 SUFFIXES = (".tsv", ".jsonl")
 RANKING_LABELS = ("0", "1")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import shown
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 # Narrower than float(), which takes "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

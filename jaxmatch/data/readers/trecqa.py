@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import read_lines, shown
+from jaxmatch.data.readers.lines import read_lines
 from jaxmatch.data.readers.pairs import PairCollector
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 LABELS = ("0", "1")
 ONE_KIND = "the question has not both right and wrong answers"

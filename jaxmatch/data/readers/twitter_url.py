@@ -10,9 +10,10 @@ from pathlib import Path
 
 from jaxmatch.data.dataset import Split
 from jaxmatch.data.readers.held_out import hold_out
-from jaxmatch.data.readers.lines import read_columns, shown
+from jaxmatch.data.readers.lines import read_columns
 from jaxmatch.data.readers.pairs import PairCollector
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 LABELS = ("0", "1")
 UNDECIDED = "3 of 6 votes"

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import read_columns, read_lines, shown
+from jaxmatch.data.readers.lines import read_columns, read_lines
 from jaxmatch.data.readers.pairs import PairCollector
 from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
 
 LABELS = ("0", "1")
 COMPANION_SUFFIX = ".ref"

@@ -1,0 +1,331 @@
+"""All settings: one dataclass for each model, and one each for data, training, optimizer and execution.
+
+They are the only place of a setting's default, bounds, choices and meaning. A config file's `ConfigDict` is made from them
+(`default_config`), values are held to them (`check`), and a model's modules are given the dataclass itself.
+"""
+
+import dataclasses
+import difflib
+import functools
+import math
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
+
+MOST = 2**31 - 1  # what a device holds a number in: samples, ids, sizes
+MOST_LAYERS, _MOST_FEATURES, _WIDEST = 1000, 1 << 21, 999  # beyond any model, and within what can be traced
+
+Precision = Literal["float32", "highest", "tensorfloat32", "bfloat16"]
+Seen = Literal["full", "symmetric", "simple"]
+
+
+def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None, below: float | None = None) -> Any:
+    """A field of the dataclasses below: `least <= value <= most`, and `value < below`."""
+    return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most, "below": below})
+
+
+def layers(default: int, help: str, least: int = 1) -> Any:
+    return setting(default, help, least=least, most=MOST_LAYERS)
+
+
+def features(default: int, help: str, least: int = 1) -> Any:
+    return setting(default, help, least=least, most=_MOST_FEATURES)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """What all models can be set to: what they are given of each word, and the precision of products."""
+
+    name: typing.ClassVar[str]
+    weight_normalization: typing.ClassVar[str] = "none"
+
+    precision: Precision = setting("float32", "of matrix products; bfloat16: activations, too, while parameters stay float32")
+    characters: Literal["none", "cnn", "bilstm"] = setting(
+        "none", "a word from its first 16 characters; needs data.minimum_count = 1"
+    )
+    character_features: int = features(100, "size of what they give; 100 in ESAN, section 2.1")
+    known_characters: int = features(128, "how many characters there are, padding included", least=2)
+    tags: bool = setting(False, "whether a word has its part of speech, by NLTK's tagger")
+    tag_features: int = features(10, "size of a tag's embedding; 10 in CSRAN's released run")
+    known_tags: int = features(50, "how many tags there are, padding included", least=2)
+    exact_match: bool = setting(False, "whether a word is marked that the other sentence has, too, whatever its case")
+
+    @property
+    def least_layers(self) -> int:
+        """How many layers it has at least, each of which has parameters of its own."""
+        counts = (getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_layers"))
+        return sum(count for count in counts if isinstance(count, int))
+
+
+@dataclasses.dataclass(frozen=True)
+class RE2Config(ModelConfig):
+    """RE2 (Yang et al., 2019), as released: 2 blocks of 2 convolutions, hidden size 150."""
+
+    name: typing.ClassVar[str] = "re2"
+
+    blocks: int = layers(2, "N, how many blocks; tuned from 1 to 3 in the paper")
+    encoder_layers: int = layers(2, "convolutions of a block's encoder; tuned from 1 to 3 in the paper")
+    hidden_size: int = features(150, "size of every layer's output; section 3.2; some released settings use 200")
+    kernel_size: int | tuple[int, ...] = setting(3, "width of a layer's convolution, or of several side by side; odd")
+    encoder_activation: Literal["gelu", "relu"] = setting("gelu", "of the convolutions; section 3.2; relu: the TensorFlow code")
+    alignment: Literal["linear", "identity"] = setting("linear", "F of Eq. 2; linear has GeLU")
+    fusion: Literal["full", "simple"] = setting("full", "Eq. 4; simple: an ablation of Table 6")
+    connection: Literal["augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"] = setting(
+        "augmented", "of the blocks; Eq. 1; the others are in layers/connection.py"
+    )
+    prediction: Seen = setting("full", "what H sees: full is Eq. 5, symmetric Eq. 6, simple Eq. 7")
+    encoder_input: bool = setting(True, "whether alignment and fusion see the encoder's input; False: the ablation w/o enc-in")
+    parallel_blocks: bool = setting(False, "the ablation that feeds the embeddings to all blocks and sums what they give")
+    # Released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution and the first
+    # networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional layer".
+    dropout_placement: Literal["released", "every_layer"] = setting(
+        "released", "where dropout stands; every_layer: before every dense or convolution layer"
+    )
+    weight_normalization: Literal["he", "unit", "none"] = setting(
+        "he", "where a gain starts: he at the norm of its direction, unit at 1; none: no gains"
+    )
+
+    @property
+    def least_layers(self) -> int:
+        return self.blocks * self.encoder_layers * len(self.kernel_sizes)
+
+    @property
+    def kernel_sizes(self) -> tuple[int, ...]:
+        """The widths of a layer's convolutions, side by side."""
+        return self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size,)
+
+
+@dataclasses.dataclass(frozen=True)
+class ESANConfig(ModelConfig):
+    """ESAN (Hu et al., 2020)."""
+
+    name: typing.ClassVar[str] = "esan"
+
+    alignment_layers: int = layers(2, "enhanced alignment layers on top of each other; 2 or 3 in the paper")
+    encoder_layers: int = layers(1, "LSTM layers of the encoder; 1 or 2 in the paper")
+    hidden_size: int = features(150, "of the hidden layer of Eq. 12; 150 to 300 in the paper")
+    augmentation: Literal["gated", "simple", "none"] = setting("gated", "Eq. 1 to 3; simple: Eq. 4; none: w/o Feat. Augment.")
+    word_features: bool = setting(True, "False: the ablation w/o Word Feat.")
+    contextual_features: bool = setting(True, "False: the ablation w/o Contextual Feat.")
+    prediction: Seen = setting("full", "what Eq. 11 sees; full is the paper's, the others as in RE2")
+    forget_bias: float = setting(0.0, "what an LSTM's forget gate starts at; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class CSRANConfig(ModelConfig):
+    """CSRAN (Tay et al., 2018)."""
+
+    name: typing.ClassVar[str] = "csran"
+
+    character_features: int = features(128, "size of what characters give; 64 of each direction in the released run")
+    stacked_layers: int = layers(3, "k, LSTM layers of the stacked encoder; 1 to 5 in the paper")
+    aggregation_layers: int = layers(1, "LSTM layers over the comparisons, Eq. 6 and 7; 1 or 2 in the paper")
+    hidden_size: int = features(200, "of a direction of every LSTM, and of the highway network")
+    highway_layers: int = layers(2, "of the input encoder; 0: none; 2 in the paper, 1 in the released run", least=0)
+    refinement: bool = setting(True, "section 2.3; False: the ablation w/o MAR")
+    co_stack: bool = setting(True, "Eq. 4; False: the affinity of the last layer alone, the ablation w/o CSRA")
+    aligned_layers: Literal["all", "last"] = setting("all", "what Eq. 5 aligns without co_stack, section 3.5; last: the released code")
+    factors: int = features(10, "k of the factorisation machines, Eq. 3")
+    prediction: Seen = setting("simple", "what the prediction layers see; z of Eq. 8; full: the released code")
+    head: Literal["dense", "highway"] = setting("dense", "their hidden layers; highway: the released run")
+    head_layers: int = layers(2, "prediction layers, the last included; 1 to 3 in the paper")
+    head_size: int = features(300, "of the hidden ones")
+    forget_bias: float = setting(0.0, "what an LSTM's forget gate starts at; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class CAFEConfig(ModelConfig):
+    """CAFE (Tay et al., 2018), as CSRAN's paper compares with it."""
+
+    name: typing.ClassVar[str] = "cafe"
+
+    character_features: int = features(128, "size of what characters give; 64 of each direction in the released run")
+    hidden_size: int = features(300, "of a direction of the LSTM, and of the highway network")
+    bidirectional: bool = setting(False, "whether the LSTM also reads from the end; the released code's does not")
+    highway_layers: int = layers(2, "of the input encoder; 0: none", least=0)
+    factors: int = features(10, "of the factorisation machines")
+    prediction: Seen = setting("full", "what the prediction layers see")
+    head: Literal["dense", "highway"] = setting("highway", "their hidden layers")
+    head_layers: int = layers(3, "prediction layers, the last included")
+    head_size: int = features(300, "of the hidden ones")
+    forget_bias: float = setting(0.0, "what an LSTM's forget gate starts at; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """What is trained on, and how text becomes ids."""
+
+    name: str = setting("embedded_inference", "a name of the catalog, or own")
+    directory: str = setting("", "the folder with the official folders; empty: the environment variable JAXMATCH_DATA")
+    task: Literal["", "classification", "regression", "ranking"] = setting("", "of own data")
+    vectors: str = setting("", "a file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory")
+    tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting("word", "how text is split; see data/tokens.py")
+    lowercase: bool = setting(True, "whether text is lower-cased")
+    remove_punctuation: bool = setting(True, "whether tokens of punctuation alone are dropped")
+    minimum_count: int = setting(5, "a word without a vector is kept from this count on", least=0)
+    maximum_length: int = setting(0, "tokens of a text; 0: no limit, as in the paper", least=0)
+    truncation_side: Literal["right", "left"] = setting("right", "where longer texts lose tokens: at their end, or at their start")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """How long a run trains, and when it is scored."""
+
+    batch_size: int = setting(128, "pairs of a step", least=1)
+    epochs: int = setting(30, "how often a run sees each pair, at most", least=1)
+    evaluate_every_samples: int = setting(0, "pairs between two scores; 0: after every epoch", least=0)
+    evaluate_each_epoch: bool = setting(False, "score after every epoch, too, where scores are counted in pairs")
+    late_from_samples: int = setting(0, "once so many pairs are seen,", least=0)
+    evaluate_every_samples_late: int = setting(0, "every so many instead; 0: as before", least=0)
+    patience_samples: int = setting(400_000, "pairs without a better dev score before a run stops; 0: never", least=0)
+    minimum_samples: int = setting(0, "pairs before which patience stops no run", least=0)
+    selection: Literal[
+        "accuracy", "f1", "macro_f1", "auc", "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", "pearson", "spearman", "mse", "loss"
+    ] = setting("accuracy", "the dev score that chooses the checkpoint")
+    best_on_test: bool = setting(False, "also note the best TEST score, in a column of its own")
+    maximum_buckets: int = setting(10, "lengths that pairs are padded to; each is compiled once", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam and its schedule. All of it is traced: a grid over these settings compiles nothing more."""
+
+    learning_rate: float = setting(1e-3, "of Adam, after warmup", least=0)
+    learning_rate_floor: float = setting(6e-5, "where warmup starts and decay ends", least=0)
+    warmup_samples: int = setting(0, "pairs of linear warmup", least=0)
+    decay_rate: float = setting(0.95, "what the rate is multiplied by,", least=0)
+    decay_samples: int = setting(128_000, "each time so many pairs have been seen", least=0)
+    dropout_rate: float = setting(0.2, "of every dropout", least=0, below=1)
+    weight_decay: float = setting(0.0, "decoupled from the gradient", least=0)
+    gradient_clip: float = setting(5.0, "most norm of all gradients together; 0: no limit", least=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionConfig:
+    """How it is run; none of it changes what a run is."""
+
+    evaluation_batch_size: int = setting(0, "pairs predicted at once for the scores; 0: 512, on a CPU 32", least=0)
+    checkpoint_seconds: float = setting(60.0, "between two checkpoints", least=0)
+    maximum_replicas: int = setting(0, "runs trained at once; 0: as many as the memory holds", least=0)
+    steps_at_once: int = setting(0, "training steps of one dispatch, at most; 0: 64, on a CPU 1", least=0)
+    restack: bool = setting(True, "shrink the program when half of its runs have stopped")
+    cache_directory: str = setting("", "encoded data; empty: below the user's cache folder")
+
+
+MODELS: dict[str, type[ModelConfig]] = {config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig)}
+SECTIONS: dict[str, type] = {
+    "data": DataConfig,
+    "training": TrainingConfig,
+    "optimizer": OptimizerConfig,
+    "execution": ExecutionConfig,
+}
+
+
+def nearest(name: object, known: typing.Iterable[object]) -> str:
+    """A remedy that names the closest of the known names."""
+    known = [str(one) for one in known if str(one)]
+    close = difflib.get_close_matches(str(name)[:99], known, n=1, cutoff=0.5)
+    if not close and "." in str(name):  # the last part often says what was meant
+        close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
+    return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
+
+
+@functools.cache
+def _types(config: type) -> dict[str, Any]:
+    return typing.get_type_hints(config)
+
+
+def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> None:
+    """Refuses a value that is not of its field's type, none of its choices, or beyond its bounds."""
+    least, most, below = bounds["least"], bounds["most"] or MOST, bounds["below"]
+    remedy = None
+    if typing.get_origin(kind) is Literal:
+        if not isinstance(value, str) or value not in typing.get_args(kind):
+            remedy = nearest(value, typing.get_args(kind))
+    elif kind is bool:
+        remedy = None if isinstance(value, bool) else "give True or False"
+    elif kind is int:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or (least is not None and value < least):
+            remedy = "give a whole number" + ("" if least is None else f" from {least} on")
+        elif value > most:
+            remedy = f"give a whole number up to {most}"
+    elif kind is float:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            remedy = "give a finite number"
+        elif least is not None and value < least:
+            remedy = f"give a number from {least} on"
+        elif below is not None and value >= below:
+            remedy = f"give a number below {below}"
+    elif kind is str:
+        remedy = None if isinstance(value, str) else "give a text"
+    else:  # the one setting of two kinds
+        widths = value if isinstance(value, tuple) else (value,)
+        if not widths or any(type(width) is not int or not 1 <= width <= _WIDEST or width % 2 == 0 for width in widths):
+            remedy = "give one odd number or several, like 3 or (1, 3)"
+    if remedy:
+        raise InputError(f"{key} is {shown(value)}", remedy=remedy)
+
+
+def check(config: type, values: Mapping[str, Any], section: str) -> Any:
+    """Holds values to a dataclass.
+
+    Arguments:
+      config: one of the dataclasses of this file.
+      values: field -> value; missing ones keep their defaults.
+      section: what the fields are called after: "model", "data", ...
+
+    Returns:
+      An instance of `config`.
+
+    Raises:
+      InputError: on an unknown field or a value that is not of its type, none of its choices, or beyond its bounds.
+    """
+    known = {field.name: field for field in dataclasses.fields(config)}
+    for name, value in values.items():
+        if name not in known:
+            of = f"model {config.name!r}" if section == "model" else section
+            raise InputError(f"{of} has no setting {shown(name)}", remedy=nearest(name, known))
+        _check_value(f"{section}.{name}", value, _types(config)[name], known[name].metadata)
+    checked = config(**values)
+    if isinstance(checked, ModelConfig) and checked.least_layers > MOST_LAYERS:
+        raise InputError(f"the model has more than {MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes")
+    if isinstance(checked, RE2Config) and checked.hidden_size % len(checked.kernel_sizes):
+        raise InputError(
+            f"model.hidden_size {checked.hidden_size} cannot be shared by {len(checked.kernel_sizes)} kernel sizes",
+            remedy=f"give a hidden size that {len(checked.kernel_sizes)} divides",
+        )
+    return checked
+
+
+def model_config(settings: Mapping[str, Any]) -> ModelConfig:
+    """The dataclass of a config's `model` part: `name`, a key of `MODELS`, and any of that model's fields.
+
+    Raises:
+      InputError: on an unknown name, field or value.
+    """
+    fields = dict(settings)
+    name = fields.pop("name", "re2")
+    if not isinstance(name, str) or name not in MODELS:
+        raise InputError(f"there is no model {shown(name)}", remedy=nearest(name, MODELS))
+    return check(MODELS[name], fields, "model")
+
+
+def default_config(model: str = "re2") -> ConfigDict:
+    """The config with every setting at its default, locked; the files in configs/ change it for each data set.
+
+    Arguments:
+      model: a key of `MODELS`.
+
+    Raises:
+      InputError: there is no such model.
+    """
+    config = ConfigDict({"model": {"name": model, **dataclasses.asdict(model_config({"name": model}))}})
+    for name, section in SECTIONS.items():
+        config[name] = ConfigDict(dataclasses.asdict(section()))
+    return config.lock()
