@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from benchmarks.ceiling import programs_of
-from jaxmatch.models import compilation
+from jaxmatch.inference.cpu.compiler_options import compiler_options
 
 
 def of(function: Callable, *arguments: Any) -> Callable[[], None]:
@@ -38,7 +38,7 @@ def of(function: Callable, *arguments: Any) -> Callable[[], None]:
             for (_, equation), pair in zip(found, names, strict=True)
         ]
 
-    options = compilation.for_answers() if jax.default_backend() == "cpu" else None
+    options = compiler_options() if jax.default_backend() == "cpu" else None
     compiled = jax.jit(products, compiler_options=options).lower(factors).compile()
 
     def work() -> None:

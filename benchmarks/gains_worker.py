@@ -22,9 +22,14 @@ from jaxmatch import models
 from jaxmatch.data import catalog
 from jaxmatch.experiments import preparation
 from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.matcher import Matcher
-from jaxmatch.models.bound import BoundModel
 from jaxmatch.training.cohort import Cohort
+
+try:
+    from jaxmatch.inference.inference_model import InferenceModel
+    from jaxmatch.inference.matcher import Matcher
+except ImportError:  # the versions before these modules
+    from jaxmatch.matcher import Matcher
+    from jaxmatch.models.bound import BoundModel as InferenceModel
 
 # What an instruction of a compiled program does, by its name; the first that fits.
 KINDS = {
@@ -99,7 +104,7 @@ class Worker:
             about = dict(vocabulary=data.vocabulary, preprocessing=data.preprocessing, labels=data.labels, task=data.task, config={})
             split = catalog.load(data.name, settings.data.directory).splits["test"]
             texts = list(zip(split.text_a, split.text_b))[:pairs]
-            matcher = Matcher(BoundModel(module, parameters, data.vectors), **about)
+            matcher = Matcher(InferenceModel(module, parameters, data.vectors), **about)
             matcher.predict(texts)  # compiles
             self.ready[key] = matcher, texts, profile(lambda: matcher.predict(texts))
         matcher, texts, into = self.ready[key]

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 
 from jaxmatch import models
-from jaxmatch.models.bound import BoundModel
+from jaxmatch.inference.inference_model import InferenceModel
 
 
-def random_model(settings: Mapping[str, Any], *, vectors: np.ndarray, outputs: int) -> BoundModel:
+def random_model(settings: Mapping[str, Any], *, vectors: np.ndarray, outputs: int) -> InferenceModel:
     """A model that answers, untrained.
 
     Arguments:
@@ -21,4 +21,4 @@ def random_model(settings: Mapping[str, Any], *, vectors: np.ndarray, outputs: i
     module = models.build(settings, outputs=outputs)
     side = {"ids": np.ones((1, 1), np.int32)}
     parameters = jax.jit(module.init)(jax.random.key(0), side, side, vectors)["params"]
-    return BoundModel(module, parameters, vectors)
+    return InferenceModel(module, parameters, vectors)

@@ -3,15 +3,19 @@
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["load"]
+__all__ = ["interop", "load"]
 
 
 def __getattr__(name: str) -> Any:
     # `jaxmatch --help` should not wait for jax: what needs it is imported when it is first asked for.
     if name == "load":
-        from jaxmatch.matcher import load
+        from jaxmatch.inference.matcher import load
 
         return load
+    if name == "interop":
+        from jaxmatch.inference import interop
+
+        return interop
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -24,7 +24,7 @@ def start_again_with_huge_pages() -> None:
     something of them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
     said = os.environ.get(TUNABLES, "")
-    if HUGE in said or not _only_for_those_who_ask() or platform.libc_ver()[0] != "glibc":
+    if HUGE in said or not given_on_request_only() or platform.libc_ver()[0] != "glibc":
         return
     changed = {TUNABLES: ":".join(filter(None, [said, f"{HUGE}=1"])), BEFORE: said}
     try:
@@ -42,7 +42,8 @@ def environment_before() -> dict[str, str]:
     return environment | ({TUNABLES: said} if said else {})
 
 
-def _only_for_those_who_ask() -> bool:
+def given_on_request_only() -> bool:
+    """Whether the system gives huge pages only to those who ask for them."""
     try:
         return "[madvise]" in SYSTEM.read_text()
     except OSError:

@@ -2,19 +2,33 @@
 
 from pathlib import Path
 
-_LIMIT, _TAKEN = Path("/proc/sys/vm/max_map_count"), Path("/proc/self/maps")
+import jax
+
+LIMIT_FILE, MAPPINGS_FILE = Path("/proc/sys/vm/max_map_count"), Path("/proc/self/maps")
 
 
 def scarce() -> bool:
-    """Whether more than three quarters of those granted are taken; False where the system does not tell.
+    """Whether more than three quarters of the mappings are taken; False where the system does not tell.
 
-    Beyond the last one, compiling another program ends the process, with gigabytes of memory free ("LLVM ERROR: Unable to
-    allocate section memory!"). By default 65,530 are granted; a training step of RE2 with two blocks takes about 1,200.
+    When none is left, compiling another program ends the process, with gigabytes of memory free ("LLVM ERROR: Unable to
+    allocate section memory!"). By default Linux grants 65,530; a training step of RE2 with two blocks takes about 1,200.
     """
     try:
-        granted = int(_LIMIT.read_text())
-        with _TAKEN.open("rb") as lines:
+        granted = int(LIMIT_FILE.read_text())
+        with MAPPINGS_FILE.open("rb") as lines:
             taken = sum(1 for _ in lines)
     except (OSError, ValueError):
         return False
     return 4 * taken > 3 * granted
+
+
+def clear_programs_if_scarce() -> bool:
+    """Drops what `jax.jit` has compiled if memory mappings are scarce. Programs that are called again are compiled again.
+
+    Returns:
+      whether they were dropped.
+    """
+    if not scarce():
+        return False
+    jax.clear_caches()
+    return True

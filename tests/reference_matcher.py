@@ -6,8 +6,8 @@ import saved_model
 
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
-from jaxmatch.interop import re2_from_pytorch
-from jaxmatch.matcher import Matcher
+from jaxmatch.inference.interop import re2_from_pytorch
+from jaxmatch.inference.matcher import Matcher
 
 SETTINGS = {
     "alignment": "linear", "fusion": "full", "connection": "aug", "prediction": "full", "blocks": 3, "enc_layers": 1,

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 import safetensors.numpy
 
-from jaxmatch import matcher, model_folder, models
+from jaxmatch import models
+from jaxmatch.inference import model_description, model_folder
 
 WORDS = ("<padding>", "<unknown>", "a", "b", "c", "d", "e", "no", "new york", '"', "\u2028", "é")
 SETTINGS = {
@@ -41,7 +42,7 @@ def parameters(outputs: int, seed: int = 0, settings: dict = SETTINGS) -> dict:
 
 
 def arguments(task: str = "classification", labels: tuple[str, ...] = LABELS, **changed) -> dict:
-    """What `matcher.save` takes after the folder."""
+    """What `model_folder.save` takes after the folder."""
     return {
         "model_settings": SETTINGS,
         "params": parameters(len(labels) or 1),
@@ -57,7 +58,7 @@ def arguments(task: str = "classification", labels: tuple[str, ...] = LABELS, **
 
 def save(run: Path, **changed) -> Path:
     """Writes a run's folder with a model in it, and gives it back."""
-    matcher.save(run / "model", **arguments(**changed))
+    model_folder.save(run / "model", **arguments(**changed))
     return run
 
 
@@ -70,7 +71,7 @@ def edit(model: Path, /, **changed) -> None:
             if (model / name).is_file():
                 description["sha256"][name] = hashlib.sha256((model / name).read_bytes()).hexdigest()
         if description["format"] != 1:
-            description["sha256"]["model.json"] = model_folder._digest_of_description(description)
+            description["sha256"]["model.json"] = model_description.description_checksum(description)
     path.write_text(json.dumps(description))
 
 

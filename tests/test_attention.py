@@ -14,10 +14,10 @@ from jaxmatch.analysis.attention import PAPERS_PAIRS, _place, attention, papers_
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import Matcher, Prediction
 from jaxmatch.layers import affinity, coattention, refinement
-from jaxmatch.matcher import Matcher, Prediction
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
 
 PAIRS = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
 
@@ -107,7 +107,7 @@ def tiny(name):
     """A matcher around a random ESAN, CSRAN or CAFE."""
     module, side = build({"name": name, **OTHERS[name][0]}, outputs=3), {"ids": np.ones((1, 2), np.int32)}
     return Matcher(
-        BoundModel(module, random_parameters(module, side, side, saved_model.vectors()), saved_model.vectors()),
+        InferenceModel(module, random_parameters(module, side, side, saved_model.vectors()), saved_model.vectors()),
         vocabulary=Vocabulary(saved_model.WORDS),
         preprocessing=Preprocessing(**saved_model.PREPROCESSING),
         labels=saved_model.LABELS,

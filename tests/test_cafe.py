@@ -7,7 +7,7 @@ from test_models import CAFE, FEATURES, VECTORS, A, B, side, start
 from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.refinement import AttentionRefinement
-from jaxmatch.models.pairs import side_by_side
+from jaxmatch.models.pair_model import side_by_side
 
 
 def test_layers_are_put_together_as_in_figure_1():

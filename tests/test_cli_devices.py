@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from jaxmatch import unseen
+from jaxmatch import unseen_devices
 from jaxmatch.cli import devices
 from jaxmatch.cli.main import main
 from jaxmatch.experiments import trial
@@ -136,9 +136,9 @@ GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JA
 )  # fmt: skip
 def test_what_helps_a_gpu_that_is_not_seen(nvidia_smi, monkeypatch, tmp_path, installed, environment, said):
     nvidia_smi("echo A100")
-    monkeypatch.setattr(unseen, "_version", installed.get)
-    assert unseen.unseen({"cpu"}, tmp_path, environment) == [GPU + said]
-    assert unseen.unseen({"cpu", "gpu"}, tmp_path, environment) == []
+    monkeypatch.setattr(unseen_devices, "installed_version", installed.get)
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, environment) == [GPU + said]
+    assert unseen_devices.unseen_devices({"cpu", "gpu"}, tmp_path, environment) == []
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,16 @@ def test_a_gpu_is_known_by_its_program_or_the_files_of_its_driver(nvidia_smi, tm
     if file:
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).touch()
-    lines = unseen.unseen({"cpu"}, tmp_path, {})
+    lines = unseen_devices.unseen_devices({"cpu"}, tmp_path, {})
     assert [line.partition(" is here")[0] for line in lines] == ([gpu] if gpu else [])
 
 
 def test_a_tpu_is_known_by_its_file_or_the_variables_of_its_machine(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(unseen, "_version", NOTHING.get)
-    assert unseen.unseen({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
-    assert unseen.unseen({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jaxmatch[tpu]"']
-    assert unseen.unseen({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
+    monkeypatch.setattr(unseen_devices, "installed_version", NOTHING.get)
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jaxmatch[tpu]"']
+    assert unseen_devices.unseen_devices({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "accel0").touch()
-    assert unseen.unseen({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [TPU + "JAX_PLATFORMS=cpu leaves it out; unset that"]
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [TPU + "JAX_PLATFORMS=cpu leaves it out; unset that"]

@@ -12,6 +12,7 @@ import pytest
 from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
+import jaxmatch.inference.matcher
 from jaxmatch.cli.answers import Answers
 from jaxmatch.cli.main import main
 from jaxmatch.cli.stream import lines_of
@@ -41,7 +42,7 @@ def matcher(run, monkeypatch):
     found = _Matcher(jaxmatch.load(run))
     found.predict(TEXTS)
     found.asked.clear()
-    monkeypatch.setattr(jaxmatch.matcher, "load", lambda _: found)
+    monkeypatch.setattr(jaxmatch.inference.matcher, "load", lambda _: found)
     return found
 
 
@@ -183,7 +184,7 @@ def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
     with open(tmp_path / "out", "wb") as output:
         answers = Answers(found, source, output)
         answers.add(2, {"text_a": "a", "text_b": "b"})
-        found.predict = lambda pairs: [jaxmatch.matcher.Prediction(None, float("nan"), {})]
+        found.predict = lambda pairs: [jaxmatch.inference.matcher.Prediction(None, float("nan"), {})]
         with pytest.raises(InputError, match="the model's answer is no finite number") as caught:
             answers.write()
     assert (caught.value.path, caught.value.line) == (source, 2) and not (tmp_path / "out").read_bytes()

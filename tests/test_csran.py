@@ -12,7 +12,7 @@ from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.pairs import side_by_side
+from jaxmatch.models.pair_model import side_by_side
 
 RELEASED = {
     "name": "csran", "characters": "bilstm", "known_characters": 86, "tags": True, "known_tags": 48, "highway_layers": 1,

@@ -11,7 +11,7 @@ from jaxmatch.layers.coattention import CoAttention
 from jaxmatch.layers.comparison import ComparisonFusion
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.pairs import side_by_side
+from jaxmatch.models.pair_model import side_by_side
 
 
 def names(settings):

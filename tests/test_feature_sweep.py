@@ -11,7 +11,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.data.readers import own
 from jaxmatch.errors import InputError
 from jaxmatch.experiments import launch
-from jaxmatch.matcher import load
+from jaxmatch.inference.matcher import load
 from jaxmatch.training.evaluation import mean_loss
 
 SWEEP = '''"""A small sweep of a model with every feature."""

@@ -86,7 +86,7 @@ def test_what_the_user_set_is_what_was_before(monkeypatch):
     assert huge_pages.environment_before() == dict(os.environ)
 
 
-@pytest.mark.skipif(not huge_pages._only_for_those_who_ask(), reason="this system gives huge pages to all or to nobody")
+@pytest.mark.skipif(not huge_pages.given_on_request_only(), reason="this system gives huge pages to all or to nobody")
 @pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
 def test_a_real_command_has_the_variable_and_says_the_same(words):
     code = f"import os, runpy, sys; sys.argv = ['x', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"

@@ -13,10 +13,10 @@ import torch_format
 from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
-from jaxmatch.interop import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.interop.pytorch import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
-from jaxmatch.models.pairs import side_by_side
+from jaxmatch.models.pair_model import side_by_side
 
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
 CHOICES = {
@@ -101,7 +101,7 @@ def test_weights_without_normalization_go_out_as_direction_and_gain():
     module = build({"hidden_size": 4, "weight_normalization": "none", "connection": "vanilla_running_sum"}, outputs=3)
     vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors)
-    bound = BoundModel(module, params, vectors)
+    bound = InferenceModel(module, params, vectors)
     state, settings = re2_to_pytorch(bound)
     assert_close(bound.logits(IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
 
@@ -110,7 +110,7 @@ def test_four_blocks_are_read_as_the_released_running_sum():
     state, settings = random_network(blocks=4)
     bound = re2_from_pytorch(state, settings)
     assert_close(eagerly(bound, IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
-    by_equation = BoundModel(bound.module.clone(config=dataclasses.replace(bound.module.config, connection="augmented")), bound.params, bound.vectors)
+    by_equation = InferenceModel(bound.module.clone(config=dataclasses.replace(bound.module.config, connection="augmented")), bound.params, bound.vectors)
     expected = reference_re2.logits(state, {**settings, "connection": "eq1"}, IDS_A, IDS_B)
     assert_close(eagerly(by_equation, IDS_A, IDS_B), expected)
     with pytest.raises(InputError, match="augmented_running_sum"):
@@ -121,7 +121,7 @@ def test_the_papers_vanilla_connection_goes_out_where_it_connects_nothing():
     for blocks in (1, 2):
         module = build({"hidden_size": 4, "blocks": blocks, "connection": "vanilla"}, outputs=3)
         vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
-        bound = BoundModel(module, random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors), vectors)
+        bound = InferenceModel(module, random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors), vectors)
         if blocks == 1:
             state, settings = re2_to_pytorch(bound)
             assert_close(bound.logits(IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
@@ -132,7 +132,7 @@ def test_the_papers_vanilla_connection_goes_out_where_it_connects_nothing():
 
 def test_networks_the_released_code_lacks_are_refused():
     for settings in ({"parallel_blocks": True}, {"encoder_input": False}):
-        bound = BoundModel(build(settings, outputs=3), {}, np.zeros((2, 3), np.float32))
+        bound = InferenceModel(build(settings, outputs=3), {}, np.zeros((2, 3), np.float32))
         with pytest.raises(InputError, match="neither parallel blocks"):
             re2_to_pytorch(bound)
 

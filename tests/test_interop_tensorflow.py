@@ -8,9 +8,8 @@ import pytest
 import reference_re2_tensorflow as reference
 
 from jaxmatch.errors import InputError
-from jaxmatch.interop import re2_to_pytorch
-from jaxmatch.interop_tensorflow import re2_from_tensorflow
-from jaxmatch.models.pairs import side_by_side
+from jaxmatch.inference.interop import re2_from_tensorflow, re2_to_pytorch
+from jaxmatch.models.pair_model import side_by_side
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "tensorflow").glob("*.npz"))
 CHOICES = {

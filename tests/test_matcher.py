@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxmatch
-from jaxmatch import files, matcher, model_folder, models
+from jaxmatch import files, memory_mappings, models
 from jaxmatch.data.characters import character_table
 from jaxmatch.errors import InputError
-from jaxmatch.models import answering, token_rows
-from jaxmatch.models.bound import BoundModel
+from jaxmatch.inference import matcher, model_folder, padding, vocabulary_file
+from jaxmatch.inference.inference_model import InferenceModel
 
 PAIRS = [
     ("a b c", "no d"),
@@ -53,7 +53,7 @@ def test_a_model_that_has_answered_can_be_pickled_and_copied(model):
 
 def test_saved_model_gives_the_logits_of_the_one_in_memory(model):
     module = models.build(saved_model.SETTINGS, outputs=3)
-    bound = BoundModel(module, saved_model.parameters(3), saved_model.vectors())
+    bound = InferenceModel(module, saved_model.parameters(3), saved_model.vectors())
     # "a b c" and "no d" by hand: positions in WORDS.
     expected = bound.logits(np.array([[2, 3, 4]], np.int32), np.array([[7, 5]], np.int32))
     np.testing.assert_allclose(model.logits(PAIRS[:1]), expected, rtol=0, atol=1e-6)
@@ -264,7 +264,7 @@ def test_a_kernel_size_of_several_survives_json(tmp_path):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(st.characters(), max_size=8)))
 def test_any_words_come_back_as_they_were(words):
-    assert model_folder.decode_words(model_folder.encode_words(words), "vocabulary.txt") == tuple(words)
+    assert vocabulary_file.decode_words(vocabulary_file.encode_words(words), "vocabulary.txt") == tuple(words)
 
 
 def test_load_is_found_without_importing_jax():
@@ -295,18 +295,18 @@ def test_what_was_compiled_can_be_given_up(tmp_path, monkeypatch):
     pairs = [("a b", "c"), ("a b c d e a b c d", "e d c b a b c d e"), ("no", "no")]
     expected = [model.logits([pair]) for pair in pairs]
     asked = []
-    monkeypatch.setattr(answering.memory_mappings, "scarce", lambda: asked.append(1) or True)
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: asked.append(1) or True)
     again = jaxmatch.load(tmp_path / "run")
     for _ in range(2):
         for pair, logits in zip(pairs, expected, strict=True):
             np.testing.assert_array_equal(again.logits([pair]), logits)
-    # Of the two shapes each is given up before the other, which then is new again: five times in the two rounds.
-    assert answering._program.cache_info().currsize == 1 and len(asked) == 5
+    # The model's two shapes evict each other: a program is new five times in the two rounds.
+    assert len(again.model.predictor.programs) == 1 and len(asked) == 5
 
 
-def test_rows_are_filled_up_but_for_long_ones():
-    assert [token_rows.rows_for(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
-    assert [token_rows.rows_for(batch, 6000) for batch in (1, 3)] == [1, 3]
+def test_batches_are_padded_but_for_long_rows():
+    assert [padding.padded_batch_size(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
+    assert [padding.padded_batch_size(batch, 6000) for batch in (1, 3)] == [1, 3]
 
 
 def with_characters(folder, **data):

@@ -14,8 +14,8 @@ import safetensors.numpy
 import saved_model
 
 import jaxmatch
-from jaxmatch import model_folder
 from jaxmatch.errors import InputError
+from jaxmatch.inference import vocabulary_file
 
 PAIRS = [("a b c", "no d"), ("e d c b a", "new york")]
 PARAMETERS = "parameters.safetensors"
@@ -213,7 +213,7 @@ def test_a_long_word_in_a_description_is_cut(model):
     ],
 )
 def test_a_vocabulary_that_is_none_is_refused(model, words, message):
-    (model / "vocabulary.txt").write_bytes(model_folder.encode_words(words))
+    (model / "vocabulary.txt").write_bytes(vocabulary_file.encode_words(words))
     saved_model.edit(model)
     refused(model, message)
 

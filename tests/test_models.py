@@ -10,9 +10,9 @@ import pytest
 from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
+from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
-from jaxmatch.models.pairs import side_by_side
+from jaxmatch.models.pair_model import side_by_side
 
 FEATURES = {"known_characters": 12, "character_features": 4, "tags": True, "known_tags": 6, "tag_features": 3, "exact_match": True}
 STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
@@ -179,9 +179,9 @@ def test_word_vectors_get_no_gradient(settings):
 
 
 @ALL
-def test_a_bound_model_answers_as_the_model_does(settings):
+def test_an_inference_model_answers_as_the_model_does(settings):
     module, params = small(settings["name"])
-    bound = BoundModel(module, params, np.asarray(VECTORS))
+    bound = InferenceModel(module, params, np.asarray(VECTORS))
     expected = logits(module, params)
     np.testing.assert_allclose(bound.logits(A, B), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(bound.logits(np.pad(A, ((0, 0), (0, 9))), B), expected, rtol=1e-4, atol=1e-4)

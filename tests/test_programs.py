@@ -64,8 +64,8 @@ def test_the_user_is_told_once(caplog):
 
 
 def test_scarce_is_more_than_three_quarters(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory_mappings, "_LIMIT", tmp_path / "max_map_count")
-    monkeypatch.setattr(memory_mappings, "_TAKEN", tmp_path / "maps")
+    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
+    monkeypatch.setattr(memory_mappings, "MAPPINGS_FILE", tmp_path / "maps")
     assert not memory_mappings.scarce()  # a system that does not tell
     (tmp_path / "max_map_count").write_text("10\n")
     assert not memory_mappings.scarce()
@@ -82,14 +82,14 @@ def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypat
 
     if jax.devices()[0].platform != "cpu":
         pytest.skip("of a CPU: elsewhere programs lie on the device")
-    monkeypatch.setattr(memory_mappings, "_LIMIT", tmp_path / "untold")  # whatever this process holds already
+    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "untold")  # whatever this process holds already
     called(program, 1)
     before = taken()
     called(program, *range(2, 12))
     ten = taken() - before
     assert ten >= 10  # else there is nothing to keep small
     (tmp_path / "max_map_count").write_text(str((taken() + ten) * 4 // 3))
-    monkeypatch.setattr(memory_mappings, "_LIMIT", tmp_path / "max_map_count")
+    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
     most = 0
     for length in range(12, 100):
         called(program, length)

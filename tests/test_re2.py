@@ -13,12 +13,12 @@ import pytest
 from random_parameters import compiled, random_parameters
 
 from jaxmatch.errors import InputError
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.padding import padded_size
 from jaxmatch.layers import dropout
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.bound import BoundModel
-from jaxmatch.models.pairs import side_by_side
-from jaxmatch.models.token_rows import room
+from jaxmatch.models.pair_model import side_by_side
 
 SMALL = {"name": "re2", "blocks": 2, "encoder_layers": 2, "hidden_size": 6}
 VECTORS = jax.random.normal(jax.random.key(9), (20, 10))
@@ -271,10 +271,10 @@ def test_settings_that_cannot_be_are_refused(settings, message):
         build(settings, outputs=2)
 
 
-class TestBoundModel:
+class TestInferenceModel:
     def test_answers_as_the_model_does_whatever_the_lengths(self, small):
         module, params = small
-        bound = BoundModel(module, params, np.asarray(VECTORS))
+        bound = InferenceModel(module, params, np.asarray(VECTORS))
         expected = logits(module, params)
         np.testing.assert_allclose(bound.logits(A, B), expected, atol=1e-5)
         np.testing.assert_allclose(bound.logits(np.pad(A, ((0, 0), (0, 9))), B), expected, atol=1e-5)
@@ -293,16 +293,16 @@ class TestBoundModel:
     )
     def test_refuses_what_it_cannot_look_up(self, small, a, b, message):
         with pytest.raises(InputError, match=message):
-            BoundModel(*small, VECTORS).logits(a, b)
+            InferenceModel(*small, VECTORS).logits(a, b)
 
     def test_padding_inside_a_sentence_is_padding(self, small):
         module, params = small
         holed = A.copy()
         holed[:, 1] = 0
-        np.testing.assert_allclose(BoundModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5)
+        np.testing.assert_allclose(InferenceModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5)
 
     def test_few_lengths_hold_all(self):
-        lengths = [room(extent, steps=4) for extent in range(1, 130)]
+        lengths = [padded_size(extent, steps=4) for extent in range(1, 130)]
         assert all(have >= need for need, have in enumerate(lengths, 1)) and lengths == sorted(lengths)
         assert all(have <= max(8, 1.26 * need + 3) for need, have in enumerate(lengths, 1)) and len(set(lengths)) <= 16
-        assert [room(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]
+        assert [padded_size(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]

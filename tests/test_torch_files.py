@@ -12,8 +12,8 @@ import pytest
 import torch_format
 from torch_format import Storage, Tensor
 
-from jaxmatch import torch_files
 from jaxmatch.errors import InputError
+from jaxmatch.inference.interop import torch_files
 
 LAYOUTS = [torch_format.zipped, torch_format.in_a_row]
 GRID = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -14,8 +14,8 @@ from benchmarks import bare_products, timing
 from benchmarks.peer import Peer
 from benchmarks.random_model import random_model
 from benchmarks.settings import Column, Item, Settings
-from jaxmatch.matcher import probabilities_of
-from jaxmatch.models.bound import BoundModel
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import probabilities_of
 
 # RE2, Table 5: 8 pairs of 20 tokens a sentence, 3 encoder layers.
 BATCH, LENGTH, BLOCKS = 8, 20, (1, 2, 3)
@@ -50,11 +50,13 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, notes
 
 
-def _made_beforehand(model: BoundModel, blocks: int, sides: np.ndarray) -> list[str]:
+def _made_beforehand(model: InferenceModel, blocks: int, sides: np.ndarray) -> list[str]:
     """What a model's first answer costs beside its compilation, where it looks products of words up."""
-    again = BoundModel(model.module, model.params, model.vectors)
+    if jax.default_backend() != "cpu":
+        return []
+    again = InferenceModel(model.module, model.params, model.vectors)
     start = time.perf_counter()
-    _, (_, table, *_) = again.program(*again.inputs(*sides))
+    table = again.predictor.program(again.words, *again.inputs(*sides)).table
     if table is None:
         return []
     table.block_until_ready()
@@ -64,7 +66,7 @@ def _made_beforehand(model: BoundModel, blocks: int, sides: np.ndarray) -> list[
     ]
 
 
-def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: Peer | None) -> dict[str, Any]:
+def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, peer: Peer | None) -> dict[str, Any]:
     asked = [side.tolist() for side in sides]
 
     def ours() -> None:
@@ -76,8 +78,10 @@ def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: P
     match = functools.partial(module.apply, method="match")
     tokens, sentences = model.inputs(*sides)
     bare = bare_products.of(match, {"params": parameters}, tokens, sentences, model.vectors)
-    program, arguments = model.program(tokens, sentences)
-    left = bare_products.of(inspect.unwrap(program), *arguments)
+    on_cpu, left = jax.default_backend() == "cpu", bare
+    if on_cpu:
+        program = model.predictor.program(model.words, tokens, sentences)
+        left = bare_products.of(inspect.unwrap(program.predict), program.weights, program.table, model.words, tokens, sentences)
 
     def repeated(products: Callable[[], None]) -> Callable[[], None]:
         def work() -> None:
@@ -103,7 +107,6 @@ def _row(model: BoundModel, blocks: int, sides: np.ndarray, rounds: int, peer: P
     row["of_left"] = timing.ratio(seconds["ours"], seconds["left"])
     if peer:
         row["of_peer"] = timing.ratio(seconds["ours"], seconds["peer"])
-    on_cpu = jax.default_backend() == "cpu"
     row["goals"] = f"peer ≤ {PEER_GOAL}, all products ≤ {BARE_GOAL}" if on_cpu else ""
     return row
 

@@ -14,8 +14,8 @@ from benchmarks import timing
 from benchmarks.conversation import Conversation, Ended
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch.huge_pages import environment_before
+from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.models import compilation
 
 WORKER = Path(__file__).resolve().parent.parent / "lstm_worker.py"
 INPUTS = 300
@@ -93,7 +93,7 @@ def programs(given: Case) -> dict[bool, Callable[[], Any]]:
         states = forward(params, inputs)
         return (states * wanted).sum(), states
 
-    options = compilation.for_answers() if jax.default_backend() == "cpu" else None
+    options = compiler_options() if jax.default_backend() == "cpu" else None
     made = {False: jax.jit(forward, compiler_options=options), True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))}
     made = {training: program.lower(params, inputs).compile() for training, program in made.items()}
     return {

@@ -13,7 +13,7 @@ from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL
 from jaxmatch.data import catalog
 from jaxmatch.experiments import preparation
-from jaxmatch.matcher import Matcher
+from jaxmatch.inference.matcher import Matcher
 
 # Times the peer's pairs per second, at least.
 GOAL = 5.0

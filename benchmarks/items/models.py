@@ -11,9 +11,9 @@ from benchmarks.memory_worker import pairs_of
 from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL, Steps
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.matcher import probabilities_of
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import probabilities_of
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
 
 # Of each word its vector alone.
 ALONE = {"model__characters": "none", "model__tags": False, "model__exact_match": False}
@@ -82,7 +82,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 def _answering(steps: Steps, data: EncodedData) -> Callable[[], None]:
     """Answers `CALLS` times, with parameters as they are after the few steps that were taken."""
     flat = steps.lockstep.programs.flat
-    model = BoundModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
+    model = InferenceModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
     random = np.random.default_rng(1)
     asked = [side.tolist() for side in random.integers(2, WORDS, (2, ANSWERED, SENTENCE))]
     told = {name: tuple(random.integers(0, 2, (2, ANSWERED, SENTENCE))) for name in flat.module.token_features}

@@ -12,8 +12,8 @@ import numpy as np
 from flax import traverse_util
 
 from jaxmatch.errors import InputError
+from jaxmatch.inference.matcher import Matcher, Prediction
 from jaxmatch.layers.words import WordTable
-from jaxmatch.matcher import Matcher, Prediction
 
 # The case studies of the papers: Yang et al. (2019), section 3.7, a pair of SNLI's dev set; Hu et al. (2020), section 4.3.
 PAPERS_PAIRS = {
@@ -98,7 +98,7 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
     found = []
     encoded = matcher.encoded(pairs)
     for number, (pair, prediction) in enumerate(zip(pairs, matcher.predict(pairs), strict=True)):
-        tokens, sentences = matcher.model.inputs(*encoded.of([number]), encoded.words)
+        tokens, sentences = matcher.model.inputs(*encoded.batch([number]), encoded.words)
         kept = _weights(*matcher.model.folded, encoded.words, tokens, sentences)
         if not kept:
             raise InputError(f"a model of the kind {type(matcher.model.module).__name__} keeps no attention weights")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_outputs
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher, probabilities_of
+from jaxmatch.inference.matcher import Matcher, probabilities_of
 
 
 @dataclasses.dataclass(frozen=True)

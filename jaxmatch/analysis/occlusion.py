@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher, batches
-from jaxmatch.models.answering import forget_programs_if_scarce
+from jaxmatch.inference.matcher import Matcher, batches
+from jaxmatch.inference.padding import pad_batch
 from jaxmatch.models.re2 import RE2, Block
-from jaxmatch.models.token_rows import filled
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
 
@@ -161,11 +161,11 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
       <float32>[occlusions, pairs, outputs].
     """
     model = matcher.model
-    forget_programs_if_scarce()
+    memory_mappings.clear_programs_if_scarce()
     encoded = matcher.encoded(pairs_of(split))
     result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
     for chosen in batches(*encoded.sides, batch_size):
-        tokens, sentences = filled(*model.inputs(*encoded.of(chosen), encoded.words))
+        tokens, sentences = pad_batch(*model.inputs(*encoded.batch(chosen), encoded.words))
         for number, one in enumerate(kept):
             result[number, chosen] = _logits(*model.folded, encoded.words, tokens, sentences, one)[: len(chosen)]
     return result

@@ -5,7 +5,7 @@ import numpy as np
 from jaxmatch.data import catalog
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.matcher import Matcher
+from jaxmatch.inference.matcher import Matcher
 from jaxmatch.training.scores import score
 
 

@@ -13,9 +13,9 @@ from jaxmatch.data import vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import UNKNOWN
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import Matcher, probabilities_of
 from jaxmatch.layers.words import WordTable
-from jaxmatch.matcher import Matcher, probabilities_of
-from jaxmatch.models.bound import BoundModel
 
 # Answers before the first that is timed: it compiles and makes what is looked up of words; the next may still find a cold cache.
 _WARM = 3
@@ -33,7 +33,7 @@ def random_matcher(
 ) -> Matcher:
     """A model that answers, with the weights it starts from and random word vectors: what they are does not change a time.
 
-    How many words there are does, where products of so many are not looked up (models/answering.py).
+    The number of words may change it: the table of their products may be too large to be used (inference/cpu/predictor.py).
 
     Arguments:
       model: what `jaxmatch.models.build` takes.
@@ -56,7 +56,7 @@ def random_matcher(
     side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
     parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]
     return Matcher(
-        BoundModel(module, parameters, vectors, characters),
+        InferenceModel(module, parameters, vectors, characters),
         vocabulary=words,
         preprocessing=preprocessing,
         labels=labels,
@@ -65,7 +65,7 @@ def random_matcher(
     )
 
 
-def batch_seconds(model: BoundModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
+def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
     """Times batches of random words one by one, from word ids to probabilities, after a few that do not count.
 
     Reading text is left out, as in the papers; so is telling parts of speech and exact matches to a model that takes them.

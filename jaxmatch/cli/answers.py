@@ -10,7 +10,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.printable import printable_json
 
 if TYPE_CHECKING:
-    from jaxmatch.matcher import Matcher, Prediction
+    from jaxmatch.inference.matcher import Matcher, Prediction
 
 NAMES = ("label", "probabilities", "score")
 # Enough pairs to put those of like length together, few enough to answer soon.
@@ -90,13 +90,13 @@ class Answers:
         if sum(map(len, _texts(fields))) <= _SHORT:
             return
         from jaxmatch.experiments.memory import answer_bytes, calibration, device_bytes
-        from jaxmatch.models.token_rows import room
+        from jaxmatch.inference.padding import padded_size
 
         model, matcher = self._matcher.model, self._matcher
         tokens = sum(len(matcher.tokens(text)) for text in _texts(fields))
         device = min(model.vectors.devices(), key=device_bytes)
         there_are = device_bytes(device)
-        needed = answer_bytes(model.module, matcher.task, model.vectors.shape[1], 1, room(tokens, steps=4), device.platform)
+        needed = answer_bytes(model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, steps=4), device.platform)
         if needed > calibration(device.platform).to_use * there_are:
             raise InputError(
                 f"its texts have {tokens:,} tokens, whose answer takes about {needed / 2**30:,.0f} GiB; the device has "

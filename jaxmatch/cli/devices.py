@@ -24,13 +24,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     from jaxmatch.devices import devices_there_are
     from jaxmatch.experiments.records import device_name
-    from jaxmatch.unseen import unseen
+    from jaxmatch.unseen_devices import unseen_devices
 
     devices = devices_there_are()
     show(f"JAX {jax.__version__} computes on {device_name(devices)}")
     for device in devices:
         show(f"  {device.platform} {device.id}: {memory_text(device)}")
-    for line in unseen({device.platform for device in devices}):
+    for line in unseen_devices({device.platform for device in devices}):
         show(line)
     if not arguments.no_trial:
         _try(devices[0])

@@ -50,7 +50,7 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
     """
     from jaxmatch.analysis.ensemble import ensemble
     from jaxmatch.experiments.tables.ensembles import Ensemble, ensembles
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     found = []
     for members in _settings(directory):

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.analysis.scoring import score_split
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     matcher = load(arguments.run)
     if arguments.input is not None:

@@ -55,7 +55,7 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
         draw with.
     """
     from jaxmatch.analysis import attention, figures
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     for one in pair or ():
         if not one.strip():

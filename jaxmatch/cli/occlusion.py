@@ -78,7 +78,7 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
     from jaxmatch.analysis.occlusion import occlusion
     from jaxmatch.experiments.records import read_record
     from jaxmatch.experiments.tables.occlusions import Occluded
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     matcher = load(folder)
     found = occlusion(matcher, splits.official_split(folder, matcher, split, data_directory))
@@ -92,7 +92,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
     from jaxmatch.analysis.occlusion import occlusion, over_seeds
     from jaxmatch.analysis.settings import by_setting, setting_name
     from jaxmatch.experiments.tables.occlusions import Occluded
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     # In a sweep of several models, RE2 is the one that has such features; a sweep without any is told so by `occlusion`.
     settings = by_setting(records_of(folder))

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
         with _opened(source) as descriptor:
             for _ in read_pairs(lines_of(descriptor, source), source, arguments.format):  # found before anything is written
                 pass
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     matcher = load(arguments.run)
     with _opened(source) as descriptor, open_whole(arguments.output) as output:

@@ -11,7 +11,7 @@ from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
     from jaxmatch.data.dataset import Split
-    from jaxmatch.matcher import Matcher
+    from jaxmatch.inference.matcher import Matcher
 
 SPLITS = ("train", "dev", "test")
 

@@ -46,7 +46,7 @@ def _batches(text: str) -> int:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.experiments import timing
     from jaxmatch.experiments.tables.times import times
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     options = launching.options_of_the_file(arguments.rest)
     if arguments.data_directory is not None:

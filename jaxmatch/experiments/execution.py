@@ -13,7 +13,6 @@ import jax
 import numpy as np
 from filelock import Timeout
 
-from jaxmatch import model_folder
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
@@ -24,6 +23,7 @@ from jaxmatch.experiments.records import make_record, placed, read_record
 from jaxmatch.experiments.side_by_side import Job, Stopped, run_jobs
 from jaxmatch.experiments.workdir import CohortFolder, Workdir, trained_to_its_end
 from jaxmatch.files import directory_atomically, write_atomically, write_json
+from jaxmatch.inference import model_folder
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
 from jaxmatch.training.progress import Listener

@@ -27,7 +27,7 @@ from jaxmatch.experiments.tables import Published, TableLayout
 from jaxmatch.experiments.tables.times import read_times
 from jaxmatch.experiments.workdir import TIMING_FILE, Workdir
 from jaxmatch.files import write_json
-from jaxmatch.matcher import Matcher
+from jaxmatch.inference.matcher import Matcher
 from jaxmatch.models import build, count_parameters
 
 FORMAT = 1

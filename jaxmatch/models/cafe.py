@@ -17,7 +17,7 @@ from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.layers.words import WordFeatures
-from jaxmatch.models.pairs import PairModel
+from jaxmatch.models.pair_model import PairModel
 
 
 class CAFE(PairModel):

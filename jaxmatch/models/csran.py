@@ -1,6 +1,6 @@
 """CSRAN: co-stack residual affinity networks (Tay et al., EMNLP 2018), its figure 1.
 
-Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pairs.py). As in the
+Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pair_model.py). As in the
 released code, a CAFE block stands before each LSTM layer of the stack, and dropout before every highway, LSTM and dense layer.
 Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first prediction layer has dropout
 before it, too.
@@ -20,7 +20,7 @@ from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.layers.words import WordFeatures
-from jaxmatch.models.pairs import PairModel
+from jaxmatch.models.pair_model import PairModel
 
 
 class CSRAN(PairModel):

@@ -1,6 +1,6 @@
 """ESAN: enhanced sentence alignment network (Hu et al., W-NUT 2020), its figure 1.
 
-Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pairs.py). The paper
+Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pair_model.py). The paper
 says that there is dropout, not where: here, as in RE2's code, words are dropped once for all that sees them, so is what the encoder gives,
 and there is dropout before every later layer whose weights are trained but the co-attention and the gates.
 """
@@ -19,7 +19,7 @@ from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
-from jaxmatch.models.pairs import PairModel
+from jaxmatch.models.pair_model import PairModel
 
 
 class ContextualEncoder(nn.Module):

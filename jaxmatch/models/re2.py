@@ -19,7 +19,7 @@ from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.prediction import Prediction
 from jaxmatch.layers.words import WordFeatures
-from jaxmatch.models.pairs import PairModel
+from jaxmatch.models.pair_model import PairModel
 
 
 class Block(nn.Module):

@@ -2,7 +2,7 @@
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/experiments/records.py"
 _TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/experiments/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/analysis/significance.py"
-_FILES, _INTEROP, _ENCODING = "jaxmatch/torch_files.py", "jaxmatch/interop.py", "jaxmatch/data/encoding.py"
+_FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _READ = ["tests/test_torch_files.py"]
 
 MUTANTS = [

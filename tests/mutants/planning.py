@@ -2,7 +2,7 @@
 
 _PLAN, _MEMORY, _SWEEP = (f"jaxmatch/experiments/{name}.py" for name in ("plan", "memory", "sweep"))
 _HALVING, _TUNING = "jaxmatch/experiments/halving.py", "jaxmatch/experiments/tuning.py"
-_WORDS = "jaxmatch/models/word_products.py"
+_WORDS = "jaxmatch/inference/cpu/product_table.py"
 
 MUTANTS = [
     (_PLAN, "if name in names:", "if False:", ["tests/test_sweep.py", "tests/test_launch_refusals.py"]),
@@ -23,6 +23,6 @@ MUTANTS = [
     (_HALVING, "if diverged_at is not None and diverged_at < samples:", "if False:", ["tests/test_halving.py"]),
     (_TUNING, "each[0] if HIGHER_IS_BETTER[name] else -each[0]", "each[0]", ["tests/test_tuning.py"]),
     (_TUNING, "first = max(choice.seeds) + 1", "first = min(choice.seeds)", ["tests/test_tuning.py"]),
-    (_WORDS, "return [self.products[0].mix, *own] if tokens < dimensions else []",
-     "return [self.products[0].mix, *own]", ["tests/test_word_products.py"]),
+    (_WORDS, "return [self.products[0].attended, *own] if tokens < dimensions else []",
+     "return [self.products[0].attended, *own]", ["tests/test_product_table.py"]),
 ]

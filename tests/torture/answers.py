@@ -61,7 +61,7 @@ TEXTS = [("ba bo bu", "ba da"), ("ka ma", "mo mu ku"), ("ba", "unseen")]
 
 def _threads(run: Path):
     """One model first used from 8 threads at once."""
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     matcher = load(run)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -72,7 +72,7 @@ def _threads(run: Path):
 
 def _pickled(run: Path):
     """A pickled model answers the same, or pickling is refused."""
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     matcher = load(run)
     before = matcher.predict(TEXTS)
@@ -85,14 +85,14 @@ def _pickled(run: Path):
 
 
 def _answer_of(run: Path) -> list:
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     return load(run).predict(TEXTS)
 
 
 def _spawned(run: Path):
     """A process of its own loads the model while this one uses it."""
-    from jaxmatch.matcher import load
+    from jaxmatch.inference.matcher import load
 
     before = load(run).predict(TEXTS)
     with multiprocessing.get_context("spawn").Pool(1) as pool:

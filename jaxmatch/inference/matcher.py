@@ -1,4 +1,4 @@
-"""A trained model that answers: it takes pairs of texts and gives labels, probabilities or scores."""
+"""Predicts labels, probabilities or scores for pairs of texts."""
 
 import dataclasses
 import functools
@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmatch import model_folder
 from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.matches import exact_matches_of
@@ -18,17 +17,17 @@ from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
+from jaxmatch.inference import model_folder
+from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.layers.words import WordTable
-from jaxmatch.models.bound import BoundModel
 
-save = model_folder.save
-# Of all pairs computed together; an array of them takes 256 MiB, and a model holds several.
-_MOST_WEIGHTS = 2**26
+# Of a batch; an array of them takes 256 MiB, and a model holds several.
+_MOST_ATTENTION_WEIGHTS = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The answer for one pair.
+    """The prediction for one pair.
 
     Attributes:
       label: the most probable label; None for a regression.
@@ -43,11 +42,11 @@ class Prediction:
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """Pairs of texts as numbers.
+    """Pairs of texts as word ids.
 
     Attributes:
       sides: the word ids of the first and of the second texts.
-      features: name -> what is known of each token besides, in the same places.
+      features: name -> another feature of each token, for the first and the second texts.
       words: the table that the ids point into.
     """
 
@@ -55,11 +54,11 @@ class Encoded:
     features: Mapping[str, tuple[list[list[int]], list[list[int]]]]
     words: jax.Array | WordTable
 
-    def of(self, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
-        """Of some pairs the padded ids of both sides and the features, as `BoundModel.logits` takes them."""
-        first, second = (padded([side[row] for row in rows]) for side in self.sides)
-        told = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in self.features.items()}
-        return first, second, told
+    def batch(self, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
+        """The padded ids and features of some of the pairs, as `InferenceModel.logits` takes them."""
+        ids_a, ids_b = (padded([side[row] for row in rows]) for side in self.sides)
+        features = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in self.features.items()}
+        return ids_a, ids_b, features
 
 
 class Matcher:
@@ -69,12 +68,12 @@ class Matcher:
       task: "classification", "ranking" or "regression".
       labels: label names in the order of the model's outputs; empty for a regression.
       config: the whole configuration of the run, as plain dicts.
-      model: what turns word ids into logits.
+      model: turns word ids into logits.
     """
 
     def __init__(
         self,
-        model: BoundModel,
+        model: InferenceModel,
         *,
         vocabulary: Vocabulary,
         preprocessing: Preprocessing,
@@ -87,17 +86,17 @@ class Matcher:
 
     @property
     def outputs(self) -> int:
-        """Numbers the model gives for a pair: one a label, or one for a regression."""
+        """The number of logits of a pair: one for each label, or one for a regression."""
         return len(self.labels) or 1
 
     def logits(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
-        """The model's raw outputs, in the order of the pairs.
+        """The logits, in the order of the pairs.
 
-        Pairs of like length are computed together, which pads less; the order of the answers is the order asked.
+        Pairs of similar length are put in one batch, which needs less padding.
 
         Arguments:
           pairs: of texts.
-          batch_size: how many are computed together; None: as many as suit the device. Of very long pairs it may be fewer.
+          batch_size: None: as suits the device. Batches of very long pairs may be smaller.
 
         Returns:
           <float32>[pairs, outputs]
@@ -105,7 +104,7 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings, or the batch size no whole number.
           ValueError: the batch size is below 1.
-          InputError: an answer is not a finite number.
+          InputError: a logit is not a finite number.
         """
         if batch_size is not None and operator.index(batch_size) < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
@@ -113,7 +112,7 @@ class Matcher:
         encoded = self.encoded(pairs)
         result = np.zeros((len(pairs), self.outputs), np.float32)
         for rows in batches(*encoded.sides, batch_size):
-            result[rows] = self.model.logits(*encoded.of(rows), encoded.words)
+            result[rows] = self.model.logits(*encoded.batch(rows), encoded.words)
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
         if wrong.size:
             raise InputError(
@@ -122,7 +121,7 @@ class Matcher:
         return result
 
     def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
-        """The answers for pairs of texts, in the order of the pairs; `batch_size` as in `logits`.
+        """Predictions in the order of the pairs; arguments as in `logits`.
 
         Raises:
           TypeError: an element is not a pair of two strings.
@@ -136,11 +135,11 @@ class Matcher:
         ]
 
     def tokens(self, text: str) -> tuple[str, ...]:
-        """The tokens of a text, as the model reads it."""
+        """The tokens of a text, as the model sees it."""
         return tuple(self._preprocessing.tokens(text))
 
     def encoded(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
-        """Pairs of texts as the model takes them.
+        """Pairs of texts as word ids and features.
 
         Raises:
           TypeError: an element is not a pair of two strings.
@@ -155,12 +154,15 @@ class Matcher:
 
     @property
     def _takes_new_words(self) -> bool:
-        """Whether a word that the vocabulary lacks is known by its characters, as were such words without a vector in training."""
+        """Whether the model reads the characters of words outside the vocabulary, as it did in training for words without a vector."""
         return self.model.characters is not None and self.config.get("data", {}).get("minimum_count", 1) <= 1
 
     def _ids(self, pairs: Sequence[tuple[str, str]], new: dict[str, int] | None) -> tuple[list[list[int]], list[list[int]]]:
-        """The word ids of the first and of the second texts; words the vocabulary lacks are numbered behind it in `new`, or unknown."""
-        known: dict[str, list[int]] = {}  # a question stands in many pairs: each text is taken apart once
+        """The word ids of the first and of the second texts.
+
+        Words outside the vocabulary get ids behind it, which are added to `new`; if that is None, they are unknown words.
+        """
+        known: dict[str, list[int]] = {}  # the same question may be in many pairs: each text is tokenized once
 
         def ids_of(text: str) -> list[int]:
             if text not in known:
@@ -180,14 +182,16 @@ class Matcher:
         return sides_a, sides_b
 
     def _number(self, token: str, number: int, new: dict[str, int]) -> int:
-        """The number of a token that has one, or the next one behind the vocabulary."""
+        """The id of a token: `number`, or for an unknown word one behind the vocabulary."""
         if number != UNKNOWN or token in (PADDING_WORD, UNKNOWN_WORD):
             return number
         return new.setdefault(token, len(self._vocabulary) + len(new))
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
-        """What the model takes of each token besides its word: name -> two lists of lists, a number for each token of the first and of
-        the second texts; of most models nothing.
+        """The features besides word ids that the model takes, of most models none.
+
+        Returns:
+          name -> two lists of lists: a number for each token of the first and of the second texts.
 
         Raises:
           InputError: the model takes parts of speech, and the tagger's model is not installed.
@@ -212,50 +216,51 @@ def probabilities_of(logits: np.ndarray) -> np.ndarray:
 
 
 def suitable_batch_size() -> int:
-    """How many pairs to compute together: on a CPU few, whose arrays stay in its caches, elsewhere enough to fill the device."""
+    """Small on a CPU, so that arrays stay in its caches; elsewhere large enough to fill the device."""
     return 32 if jax.default_backend() == "cpu" else 256
 
 
 def batches(sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None) -> Iterator[np.ndarray]:
-    """Batches of pairs of like length, from the shortest to the longest; of very long ones fewer than `batch_size` together.
+    """Batches of pairs of similar length, from the shortest to the longest. Batches of very long pairs are smaller.
 
     Arguments:
       sides_a: the tokens of the first texts.
-      sides_b: of the second ones.
-      batch_size: how many, at most; None: as many as suit the device.
+      sides_b: of the second texts.
+      batch_size: pairs of a batch, at most; None: as suits the device.
 
     Returns:
-      <int64>[pairs], positions of the pairs of each batch.
+      <int64>[pairs], the indices of the pairs of each batch.
     """
     most = batch_size or suitable_batch_size()
     tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], np.int64)
     order, start = np.argsort(tokens, kind="stable"), 0
     while start < len(order):
         size = min(most, len(order) - start)
-        # Attention weighs each token of a row with each.
-        while size > 1 and size * tokens[order[start + size - 1]] ** 2 > _MOST_WEIGHTS:
+        # Attention has a weight for each two tokens of a row.
+        while size > 1 and size * tokens[order[start + size - 1]] ** 2 > _MOST_ATTENTION_WEIGHTS:
             size -= 1
         yield order[start : start + size]
         start += size
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:
-    """<int32>[batch, length of the longest row], filled up with padding."""
+    """<int32>[batch, length of the longest row], padded at the end."""
     result = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
     for number, row in enumerate(rows):
         result[number, : len(row)] = row
     return result
 
 
-def load(path: str | os.PathLike) -> Matcher:
-    """Reads a saved model: a run's folder, or the model folder inside it.
+def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
+    """Reads a trained model. Nothing in its folder is executed, and the checksums of all files are verified.
 
-    The folder is all that is needed. Nothing in it is executed, and every file is held to its checksum.
+    Arguments:
+      path: a run's folder, or the model folder inside it.
+      optimize_for_cpu: on a CPU, predict faster with more memory (docs/cpu_inference.md).
 
     Raises:
-      InputError: there is no model, or it is damaged, or it was written by a newer version; or it takes parts of speech, and
-        NLTK's tagger is not installed.
-        Or JAX finds no device.
+      InputError: there is no model, it is damaged or was written by a newer version; it takes parts of speech, and NLTK's tagger is
+        not installed; or JAX finds no device.
     """
     devices_there_are()
     stored = model_folder.read(path)
@@ -264,7 +269,7 @@ def load(path: str | os.PathLike) -> Matcher:
         tagging.check_installed()
     characters = character_table(stored.vocabulary.words, module.config.known_characters) if module.takes_characters else None
     return Matcher(
-        BoundModel(module, stored.parameters, stored.vectors, characters),
+        InferenceModel(module, stored.parameters, stored.vectors, characters, optimize_for_cpu),
         vocabulary=stored.vocabulary,
         preprocessing=stored.preprocessing,
         labels=stored.labels,

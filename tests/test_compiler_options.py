@@ -1,23 +1,23 @@
-"""How programs that answer are compiled for a CPU."""
+"""The compiler options of programs that predict on a CPU."""
 
 import jax
 import numpy as np
 import pytest
 
-from jaxmatch.models import compilation
+from jaxmatch.inference.cpu import compiler_options
 
 
 @pytest.fixture
 def asked_again():
     """What the compiler knows is found out anew."""
-    compilation.for_answers.cache_clear()
+    compiler_options.compiler_options.cache_clear()
     yield
-    compilation.for_answers.cache_clear()
+    compiler_options.compiler_options.cache_clear()
 
 
 def test_options_that_the_compiler_does_not_know_are_left_out(monkeypatch, asked_again):
-    monkeypatch.setattr(compilation, "_OPTIONS", {"xla_no_such_option": True, "xla_cpu_prefer_vector_width": 256})
-    assert compilation.for_answers() == {"xla_cpu_prefer_vector_width": 256}
+    monkeypatch.setattr(compiler_options, "OPTIONS", {"xla_no_such_option": True, "xla_cpu_prefer_vector_width": 256})
+    assert compiler_options.compiler_options() == {"xla_cpu_prefer_vector_width": 256}
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options are of a CPU's compiler")
@@ -28,4 +28,4 @@ def test_products_are_made_by_eigen():
 
     if not library(None):
         pytest.skip("this version of JAX leaves products to Eigen itself")
-    assert not library(compilation.for_answers())
+    assert not library(compiler_options.compiler_options())

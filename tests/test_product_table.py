@@ -1,4 +1,4 @@
-"""A program in which products of word vectors are looked up, against the same program in which they are computed."""
+"""A program that looks up products of word vectors, against the same program that computes them."""
 
 import gc
 
@@ -10,9 +10,10 @@ from jax import lax
 from random_parameters import random_parameters
 
 from benchmarks import ceiling
-from jaxmatch.models import answering, build
-from jaxmatch.models.bound import BoundModel
-from jaxmatch.models.word_products import looked_up
+from jaxmatch.inference.cpu import predictor
+from jaxmatch.inference.cpu.product_table import tabulate
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.models import build
 
 WORDS, DIMENSIONS = 9, 4
 RANDOM = np.random.default_rng(0)
@@ -37,15 +38,15 @@ def layer(weights, tokens):
 
 def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
     program = flat(layer)
-    found = looked_up(program, WEIGHTS, VECTORS, IDS)
-    table = found.make(WEIGHTS, VECTORS)
+    found = tabulate(program, WEIGHTS, VECTORS, IDS)
+    table = found.make_table(WEIGHTS, VECTORS)
     assert (found.columns, found.weights, table.shape) == (5, (0, 2), (WORDS, 5))
     np.testing.assert_allclose(table, VECTORS @ np.concatenate([WEIGHTS[0], WEIGHTS[2]], axis=1), rtol=1e-5, atol=1e-6)
     arguments = WEIGHTS, table, VECTORS, IDS
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.rest(*arguments), program(WEIGHTS, VECTORS, IDS))  # fmt: skip
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.apply(*arguments), program(WEIGHTS, VECTORS, IDS))  # fmt: skip
     # Of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, the second alone after.
     assert ceiling.count(program, WEIGHTS, VECTORS, IDS) == (6 * (12 + 9 + 8), 3)
-    assert ceiling.count(found.rest, *arguments) == (6 * 9, 1)
+    assert ceiling.count(found.apply, *arguments) == (6 * 9, 1)
 
 
 def attend(weights, vectors, ids):
@@ -68,24 +69,24 @@ def attend(weights, vectors, ids):
 
 @pytest.mark.parametrize("ids", [IDS, IDS[:1]], ids=["two rows", "one row"])
 def test_products_of_words_that_are_mixed_are_looked_up_and_mixed(ids):
-    found = looked_up(attend, WEIGHTS, VECTORS, ids)
+    found = tabulate(attend, WEIGHTS, VECTORS, ids)
     assert (found.columns, found.weights) == (8, (0, 0, 2))
-    arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, ids
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.rest(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
+    arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.apply(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
     # Of each token before: 3 x 4 for the mixture and 4 x (3 + 3 + 2 + 2); after: 3 x (4 + 5) for the mixtures and 4 x 2.
     assert ceiling.count(attend, WEIGHTS, VECTORS, ids) == (ids.size * (12 + 4 * 10), 5)
-    assert ceiling.count(found.rest, *arguments) == (ids.size * (3 * 9 + 8), 3)
+    assert ceiling.count(found.apply, *arguments) == (ids.size * (3 * 9 + 8), 3)
 
 
 def test_long_rows_are_mixed_first_and_share_the_table():
-    found = looked_up(attend, WEIGHTS, VECTORS, IDS)
+    found = tabulate(attend, WEIGHTS, VECTORS, IDS)
     ids = np.random.default_rng(2).integers(0, WORDS, (2, 5))
-    long = looked_up(attend, WEIGHTS, VECTORS, ids)
+    long = tabulate(attend, WEIGHTS, VECTORS, ids)
     assert (long.columns, long.weights) == (found.columns, found.weights)
-    arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, ids
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), long.rest(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
+    arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), long.apply(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
     # Of 10 tokens: only what is multiplied of the words as they are is looked up.
-    assert ceiling.count(long.rest, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
+    assert ceiling.count(long.apply, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
     def program(weights, vectors, ids):
         return mixed(vectors[ids], ids).reshape(-1, DIMENSIONS) @ weights[0]
 
-    assert looked_up(program, WEIGHTS, VECTORS, IDS) is None
+    assert tabulate(program, WEIGHTS, VECTORS, IDS) is None
 
 
 @pytest.mark.parametrize(
@@ -123,17 +124,17 @@ def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
     ],
 )
 def test_other_products_are_left_as_they_are(program):
-    assert looked_up(program, WEIGHTS, VECTORS, IDS) is None
+    assert tabulate(program, WEIGHTS, VECTORS, IDS) is None
 
 
 def test_a_second_lookup_is_computed():
     def program(weights, vectors, ids):
         return vectors[ids].reshape(-1, DIMENSIONS) @ weights[0] + vectors[ids[:, ::-1]].reshape(-1, DIMENSIONS) @ weights[0]
 
-    found = looked_up(program, WEIGHTS, VECTORS, IDS)
-    arguments = WEIGHTS, found.make(WEIGHTS, VECTORS), VECTORS, IDS
-    np.testing.assert_allclose(found.rest(*arguments), program(WEIGHTS, VECTORS, IDS), rtol=1e-5, atol=1e-6)
-    assert ceiling.count(found.rest, *arguments)[1] == 1
+    found = tabulate(program, WEIGHTS, VECTORS, IDS)
+    arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, IDS
+    np.testing.assert_allclose(found.apply(*arguments), program(WEIGHTS, VECTORS, IDS), rtol=1e-5, atol=1e-6)
+    assert ceiling.count(found.apply, *arguments)[1] == 1
 
 
 def test_products_in_two_precisions_are_not_made_as_one():
@@ -141,15 +142,13 @@ def test_products_in_two_precisions_are_not_made_as_one():
         tokens = vectors[ids].reshape(-1, DIMENSIONS)
         return tokens @ weights[0], jnp.matmul(tokens, weights[2], precision="highest")
 
-    found = looked_up(program, WEIGHTS, VECTORS, IDS)
+    found = tabulate(program, WEIGHTS, VECTORS, IDS)
     assert found.weights == (0,)
 
 
-@pytest.fixture
-def room_for(monkeypatch):
-    """Sets how much the products of words may take, for models that are made from then on."""
-    yield lambda size: monkeypatch.setattr(answering, "MOST_PRODUCTS", size)
-    answering._program.cache_clear()
+def tables(model):
+    """The tables of a model's programs, in the order in which they were prepared."""
+    return [program.table for program in model.predictor.programs.values()]
 
 
 FEATURES = {"tags": True, "known_tags": 6, "exact_match": True, "characters": "cnn", "character_features": 3, "known_characters": 9}
@@ -169,41 +168,41 @@ STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
     ],
 )
 @pytest.mark.parametrize("dimensions", [4, 24])  # fewer and more numbers than a row has tokens
-def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, dimensions, room_for):
+def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, dimensions, monkeypatch):
     vectors = RANDOM.normal(size=(WORDS, dimensions)).astype(np.float32)
     module = build(settings, outputs=2)
     side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
     characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
-    model = BoundModel(module, random_parameters(module, side, side, vectors), vectors, characters)
+    model = InferenceModel(module, random_parameters(module, side, side, vectors), vectors, characters)
     a, b = np.random.default_rng(1).integers(2, WORDS, (2, 3, 5))
     features = {name: (a % 2, b % 2) for name in module.token_features}
     answer = model.logits(a, b, features)
-    (table,) = [table for _, _, table in model._answering._programs.values()]
+    (table,) = tables(model)
     assert (table is None) == (columns is None)
     assert columns in (None, ...) or table.shape == (WORDS, columns)
 
-    room_for(0)
-    computing = BoundModel(module, model.params, vectors, characters)
+    monkeypatch.setattr(predictor, "MAX_TABLE_BYTES", 0)
+    computing = InferenceModel(module, model.params, vectors, characters)
     np.testing.assert_allclose(answer, computing.logits(a, b, features), rtol=1e-4, atol=1e-4)
-    assert [table for _, _, table in computing._answering._programs.values()] == [None]
+    assert tables(computing) == [None]
 
 
 def small_model(seed=0):
     module = build({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1}, outputs=2)
     side = {"ids": np.ones((1, 1), np.int32)}
-    return BoundModel(module, random_parameters(module, side, side, VECTORS, seed=seed), VECTORS)
+    return InferenceModel(module, random_parameters(module, side, side, VECTORS, seed=seed), VECTORS)
 
 
 def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
     model, ids = small_model(), np.array([[2, 8, 3]])
     for length in (3, 20):
         model.logits(np.resize(ids, (1, length)), ids)
-    programs, products = model._answering._programs, model._answering._products
-    assert (len(programs), len(products)) == (2, 1)
+    first, second = tables(model)
+    assert first is second is not None
     more = jnp.concatenate([model.vectors, jnp.ones((7, DIMENSIONS))])
     np.testing.assert_array_equal(model.logits(ids, ids, words=more), model.logits(ids, ids))  # they are its own
     np.testing.assert_allclose(model.logits(ids, ids + 7, words=more)[0], np.asarray(_direct(model, ids, ids + 7, more)), rtol=1e-4, atol=1e-5)
-    assert len(products) == 1 and [table is None for _, _, table in programs.values()] == [False, False, True]
+    assert [table is first for table in tables(model)] == [True, True, False] and tables(model)[2] is None
 
 
 def _direct(model, a, b, words):
@@ -211,24 +210,20 @@ def _direct(model, a, b, words):
     return model.module.apply({"params": model.params}, tokens, sentences, words, method="match")[0]
 
 
-def test_what_is_looked_up_of_all_models_has_one_limit(room_for):
+def test_what_is_looked_up_of_all_models_has_one_limit(monkeypatch):
     gc.collect()
-    held = sum(each.table.nbytes for each in answering._held)
+    held = predictor.table_bytes()
     ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24 + 16)
-    room_for(held + 2 * size)
+    monkeypatch.setattr(predictor, "MAX_TABLE_BYTES", held + 2 * size)
     models = [small_model(seed) for seed in range(3)]
     answers = [model.logits(ids, ids) for model in models]
-    assert [len(model._answering._products) for model in models] == [1, 1, 0]
-    tables = [model.program(*model.inputs(ids, ids))[1][1] for model in models]
-    assert tables[2] is None and np.abs(tables[0] - tables[1]).max() > 0.1  # of its own weights each
-    del tables, models[0]
+    first, second, third = (tables(model)[0] for model in models)
+    assert third is None and np.abs(first - second).max() > 0.1  # each has its own weights
+    assert predictor.table_bytes() == held + 2 * size
+    del first, second, models[0]
     gc.collect()
     again = small_model(2)
     np.testing.assert_allclose(again.logits(ids, ids), answers[2], rtol=1e-5, atol=1e-5)
-    assert len(again._answering._products) == 1  # there is room again
+    assert tables(again) != [None]  # there is room again
 
 
-def test_on_an_accelerator_nothing_is_looked_up(monkeypatch):
-    model, ids = small_model(), np.array([[2, 8, 3]])
-    monkeypatch.setattr(model._answering, "_on_a_cpu", False)
-    assert model.program(*model.inputs(ids, ids))[1][1] is None

@@ -1,4 +1,4 @@
-"""A program cut in two: what only moves weights, and the rest."""
+"""Operations on weights alone, hoisted out of a program."""
 
 import jax
 import jax.extend
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
 
+from jaxmatch.inference.cpu.hoisting import hoist
+from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
-from jaxmatch.models.weight_moves import apart
 
 WEIGHTS = {"bias": np.arange(3, dtype=np.float32), "kernel": np.arange(12, dtype=np.float32).reshape(4, 3)}
 
@@ -32,28 +32,28 @@ def layer(weights, x):
     return {"y": x @ wide.T + weights["bias"], "scaled": wide * 2.0}
 
 
-def test_weights_are_moved_by_the_first_part_alone():
+def test_operations_on_weights_are_in_the_first_part_alone():
     x = np.ones((5, 4), np.float32)
-    program = apart(layer, WEIGHTS, x)
-    moved = program.move(WEIGHTS)
-    assert names(program.move, WEIGHTS) == ["concatenate", "slice", "slice", "transpose", "transpose", "transpose"]
-    assert names(program.rest, moved, x) == ["add", "broadcast_in_dim", "dot_general", "mul"]
-    jax.tree.map(np.testing.assert_array_equal, program.rest(moved, x), layer(WEIGHTS, x))
+    program = hoist(layer, WEIGHTS, x)
+    prepared = program.prepare(WEIGHTS)
+    assert names(program.prepare, WEIGHTS) == ["concatenate", "slice", "slice", "transpose", "transpose", "transpose"]
+    assert names(program.apply, prepared, x) == ["add", "broadcast_in_dim", "dot_general", "mul"]
+    jax.tree.map(np.testing.assert_array_equal, program.apply(prepared, x), layer(WEIGHTS, x))
 
 
-def test_inputs_are_never_moved_before():
+def test_operations_on_inputs_are_not_hoisted():
     def turned(weights, x):
         return jnp.concatenate([weights["bias"], x.T[0]]), x.T
 
     x = np.ones((5, 3), np.float32)
-    program = apart(turned, WEIGHTS, x)
-    assert names(program.move, WEIGHTS) == []
-    jax.tree.map(np.testing.assert_array_equal, program.rest(program.move(WEIGHTS), x), turned(WEIGHTS, x))
+    program = hoist(turned, WEIGHTS, x)
+    assert names(program.prepare, WEIGHTS) == []
+    jax.tree.map(np.testing.assert_array_equal, program.apply(program.prepare(WEIGHTS), x), turned(WEIGHTS, x))
 
 
-def test_a_moved_weight_can_be_a_result():
-    program = apart(lambda weights, x: (weights["kernel"].T, weights["bias"], x, 2.0), WEIGHTS, np.float32(1))
-    first, second, third, fourth = program.rest(program.move(WEIGHTS), np.float32(7))
+def test_a_prepared_weight_can_be_a_result():
+    program = hoist(lambda weights, x: (weights["kernel"].T, weights["bias"], x, 2.0), WEIGHTS, np.float32(1))
+    first, second, third, fourth = program.apply(program.prepare(WEIGHTS), np.float32(7))
     np.testing.assert_array_equal(first, WEIGHTS["kernel"].T)
     np.testing.assert_array_equal(second, WEIGHTS["bias"])
     assert (third, fourth) == (7, 2)
@@ -61,14 +61,14 @@ def test_a_moved_weight_can_be_a_result():
 
 def test_a_constant_of_the_function_is_kept():
     table = jnp.arange(6, dtype=jnp.float32)
-    program = apart(lambda weights, x: weights["bias"][None, :].T * table[:3] + x, WEIGHTS, np.float32(0))
+    program = hoist(lambda weights, x: weights["bias"][None, :].T * table[:3] + x, WEIGHTS, np.float32(0))
     expected = WEIGHTS["bias"][:, None] * np.arange(3)
-    np.testing.assert_array_equal(program.rest(program.move(WEIGHTS), np.float32(0)), expected)
+    np.testing.assert_array_equal(program.apply(program.prepare(WEIGHTS), np.float32(0)), expected)
 
 
-def test_equal_moves_are_written_alike_whatever_the_batch():
+def test_equal_preparations_have_equal_keys_whatever_the_batch():
     few, many, other = (
-        apart(function, WEIGHTS, jax.ShapeDtypeStruct((batch, 4), np.float32)).written
+        hoist(function, WEIGHTS, jax.ShapeDtypeStruct((batch, 4), np.float32)).key
         for function, batch in ((layer, 2), (layer, 9), (lambda weights, x: x @ weights["kernel"], 2))
     )
     assert few == many != other
@@ -86,19 +86,18 @@ STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5, "s
     ],
     ids=lambda settings: settings["name"],
 )
-def test_a_bound_model_moves_its_weights_once_for_all_shapes(settings):
+def test_a_model_prepares_its_weights_once_for_all_shapes(settings):
     module = build(settings, outputs=2)
     vectors = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
     side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
     params = random_parameters(module, side, side, vectors)
     run = compiled(lambda tokens, sentences: module.apply({"params": params}, tokens, sentences, vectors, method="match"))
-    bound = BoundModel(module, params, vectors)
+    model = InferenceModel(module, params, vectors)
     for rows, length in ((3, 4), (9, 20)):
         a, b = np.random.default_rng(length).integers(2, 9, (2, rows, length))
         features = {name: (a % 2, b % 2) for name in module.token_features}
-        tokens, sentences = bound.inputs(a, b, features)
-        np.testing.assert_allclose(bound.logits(a, b, features), run(tokens, sentences), rtol=1e-4, atol=1e-4)
-    programs, moved = bound._answering._programs, bound._answering._moved
-    assert (len(programs), len(moved)) == (2, 1)
-    (weights,) = moved.values()
-    assert sum(one.size for one in weights) <= 1.5 * sum(one.size for one in jax.tree.leaves(bound.folded[1]))
+        tokens, sentences = model.inputs(a, b, features)
+        np.testing.assert_allclose(model.logits(a, b, features), run(tokens, sentences), rtol=1e-4, atol=1e-4)
+    first, second = (program.weights for program in model.predictor.programs.values())
+    assert first is second
+    assert sum(one.size for one in first) <= 1.5 * sum(one.size for one in jax.tree.leaves(model.folded[1]))

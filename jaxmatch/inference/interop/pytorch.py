@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch import torch_files
 from jaxmatch.errors import InputError
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.interop import torch_files
 from jaxmatch.layers.weights import column_norms
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
 from jaxmatch.models.re2 import RE2
 
 _EMBEDDING = "embedding.embedding.weight"
@@ -127,7 +127,7 @@ def check_shapes(model: RE2, params: dict, vectors: np.ndarray, table: str = _EM
             )
 
 
-def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> BoundModel:
+def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> InferenceModel:
     """Makes our model of a released network.
 
     Arguments:
@@ -143,16 +143,16 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
     model = model_of(settings)
     params, vectors = read_parameters(model, state_dict)
     check_shapes(model, params, vectors)
-    return BoundModel(model, params, vectors)
+    return InferenceModel(model, params, vectors)
 
 
-def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The way back of `re2_from_pytorch`: a state dict <float32> and the settings that go with it.
 
     Raises:
       InputError: if the authors' code has no such network.
     """
-    model = bound.module
+    model = trained.module
     if not isinstance(model, RE2):
         raise InputError(f"a {type(model).__name__} has no PyTorch layout", remedy="give an RE2")
     if model.config.parallel_blocks or not model.config.encoder_input:
@@ -169,8 +169,8 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
             f"the authors' PyTorch code has another residual connection than {model.config.connection!r}",
             remedy="train with the connection 'vanilla_running_sum' for a network to hand to it",
         )
-    flat = flax.traverse_util.flatten_dict(bound.params)
-    state_dict = {_EMBEDDING: np.asarray(bound.vectors)}
+    flat = flax.traverse_util.flatten_dict(trained.params)
+    state_dict = {_EMBEDDING: np.asarray(trained.vectors)}
     state_dict |= {name: np.asarray(flat[path]) for path, name in _temperatures(model)}
     for path, name in _layers(model):
         if model.config.weight_normalization == "none":
@@ -181,7 +181,7 @@ def re2_to_pytorch(bound: BoundModel) -> tuple[dict[str, np.ndarray], dict[str, 
         state_dict[f"{name}.weight_v"] = np.ascontiguousarray(np.asarray(direction).T)
         state_dict[f"{name}.weight_g"] = np.asarray(gain).reshape(-1, *[1] * (direction.ndim - 1))
         state_dict[f"{name}.bias"] = np.asarray(flat[*path, "bias"])
-    words, dimensions = bound.vectors.shape
+    words, dimensions = trained.vectors.shape
     settings = {
         "alignment": model.config.alignment,
         "fusion": model.config.fusion,

@@ -12,7 +12,7 @@ _CUDA, _TPU = ("jax-cuda12-plugin", "jax-cuda13-plugin"), ("libtpu",)
 _TPU_VARIABLES = ("TPU_NAME", "TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID")
 
 
-def unseen(platforms: Collection[str], root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[str]:
+def unseen_devices(platforms: Collection[str], root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[str]:
     """Says of each kind of accelerator that is here what JAX needs to see it.
 
     Arguments:
@@ -55,16 +55,17 @@ def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Ma
         return f"JAX_PLATFORMS={asked} leaves it out; unset that"
     if platform == "cuda" and environment.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides it; unset that"
-    found = {name: version for name in plugins if (version := _version(name))}
+    found = {name: version for name in plugins if (version := installed_version(name))}
     if not found:
         return f'pip install "jaxmatch[{extra}]"'
     told = ", ".join(f"{name} {version}" for name, version in found.items())
-    if platform == "cuda" and _version("jaxlib") not in found.values():
-        return f'{told} does not fit jaxlib {_version("jaxlib")}; pip install --upgrade "jaxmatch[{extra}]"'
+    if platform == "cuda" and installed_version("jaxlib") not in found.values():
+        return f'{told} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jaxmatch[{extra}]"'
     return f"{told} is installed and fails; JAX_PLATFORMS={platform} python -c 'import jax; jax.devices()' says why"
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """The version of an installed package; None if there is none."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -5,7 +5,7 @@ The variables are that code's names mapped to arrays; the settings are its names
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_size, num_classes
 
-It differs from the PyTorch code (interop.py): convolutions have ReLU; a residual connection maps a block's output to the size of
+It differs from the PyTorch code (pytorch.py): convolutions have ReLU; a residual connection maps a block's output to the size of
 its input; embeddings come before the residual part, and a * b before a - b. TensorFlow is not needed.
 """
 
@@ -16,9 +16,9 @@ import flax.traverse_util
 import numpy as np
 
 from jaxmatch.errors import InputError
-from jaxmatch.interop import check_shapes
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.interop.pytorch import check_shapes
 from jaxmatch.models import build
-from jaxmatch.models.bound import BoundModel
 from jaxmatch.models.re2 import RE2
 
 _EMBEDDING = "embedding/embedding_matrix"
@@ -96,7 +96,7 @@ def _reordered(weight: np.ndarray, order: Order | None) -> np.ndarray:
     return np.concatenate([pieces[place] for place in places], axis=-2)
 
 
-def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> BoundModel:
+def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> InferenceModel:
     """Makes our model of a network of the TensorFlow code.
 
     Arguments:
@@ -130,7 +130,7 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
         raise InputError(f"the variables have {sorted(unread)[0]}, which a network of these settings has not")
     params = flax.traverse_util.unflatten_dict(flat)
     check_shapes(model, params, vectors, _EMBEDDING)
-    return BoundModel(model, params, vectors)
+    return InferenceModel(model, params, vectors)
 
 
 def _of_the_optimizer(name: str) -> bool:

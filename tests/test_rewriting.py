@@ -1,4 +1,4 @@
-"""Programs some of whose equations are computed otherwise."""
+"""A jaxpr some of whose equations are replaced."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.extend.core import Literal
 
-from jaxmatch.models.cut_programs import CutProgram
+from jaxmatch.inference.cpu.rewriting import RewrittenJaxpr
 
 CONSTANT = jnp.arange(6.0).reshape(2, 3)
 ARGUMENTS = np.full((2, 3), 0.5, np.float32), np.array([1.0, -2.0, 3.0], np.float32)
@@ -34,13 +34,13 @@ def as_it_was(number):
 
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.sampled_from(ALONE)))
-def test_equations_that_are_computed_as_they_were_change_nothing(cuts):
-    found = CutProgram(TRACED, cuts)(ARGUMENTS, {number: as_it_was(number) for number in cuts})
+def test_equations_replaced_by_themselves_change_nothing(cuts):
+    found = RewrittenJaxpr(TRACED, cuts)(ARGUMENTS, {number: as_it_was(number) for number in cuts})
     for one, other in zip(found, program(*ARGUMENTS), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_an_equation_gives_what_is_said_instead():
+def test_a_replacement_sees_earlier_values_and_gives_the_result():
     (sine,) = [number for number, equation in enumerate(EQUATIONS) if equation.primitive.name == "sin"]
     seen = []
 
@@ -48,15 +48,15 @@ def test_an_equation_gives_what_is_said_instead():
         seen.append(values[EQUATIONS[sine].invars[0]])
         return jnp.full((2, 3), 7.0)
 
-    difference, *others = CutProgram(TRACED, [sine])(ARGUMENTS, {sine: value})
+    difference, *others = RewrittenJaxpr(TRACED, [sine])(ARGUMENTS, {sine: value})
     np.testing.assert_array_equal(difference, np.full((2, 1), 5.0))
     np.testing.assert_allclose(seen, [ARGUMENTS[0] * ARGUMENTS[1] + CONSTANT])
     for one, other in zip(others, program(*ARGUMENTS)[1:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_it_can_be_compiled():
-    cut = CutProgram(TRACED, [0])
-    found = jax.jit(lambda *arguments: cut(arguments, {0: as_it_was(0)}))(*ARGUMENTS)
+def test_a_rewritten_jaxpr_can_be_jitted():
+    rewritten = RewrittenJaxpr(TRACED, [0])
+    found = jax.jit(lambda *arguments: rewritten(arguments, {0: as_it_was(0)}))(*ARGUMENTS)
     for one, other in zip(found, program(*ARGUMENTS), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -1,0 +1,190 @@
+"""Predicts on a CPU with programs from which all work that is the same for every batch is taken out.
+
+For each shape of token rows
+  1. operations on weights alone are hoisted out of the program (hoisting.py);
+  2. products of word vectors and weights become lookups in a table (product_table.py), if there is memory for it;
+  3. what is left is compiled with options that suit small batches (compiler_options.py).
+"""
+
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import flax.linen as nn
+import jax
+import numpy as np
+
+from jaxmatch import memory_mappings
+from jaxmatch.inference.cpu.compiler_options import compiler_options
+from jaxmatch.inference.cpu.hoisting import HoistedProgram, hoist
+from jaxmatch.inference.cpu.product_table import TabulatedProgram, tabulate
+from jaxmatch.layers.lstm import traced_for_a_cpu
+from jaxmatch.layers.words import WordTable
+
+# The tables of all models of a process may take this much together. A model whose table does not fit computes the products.
+MAX_TABLE_BYTES = 2**30
+
+
+def prepare(module: nn.Module, params: Any, vectors: jax.Array) -> "Predictor":
+    """Prepares a model for predictions on a CPU.
+
+    Nothing is computed before the first prediction.
+
+    Arguments:
+      module: the model; it needs the method `match` (models/pair_model.py).
+      params: its parameters.
+      vectors: <float32>[words, dimensions], its word vectors.
+
+    Returns:
+      a function (words, tokens, sentences) -> logits <float32>[batch, outputs]; see `Predictor.__call__`.
+    """
+    return Predictor(module, params, vectors)
+
+
+class PreparedProgram(NamedTuple):
+    """A program for one shape of token rows, and two of its arguments.
+
+    Attributes:
+      predict: jitted; (weights, table, words, tokens, sentences) -> logits <float32>[batch, outputs].
+      weights: the prepared weights.
+      table: <float32>[words, columns], the products of word vectors; None if the program computes them.
+    """
+
+    predict: Callable[..., jax.Array]
+    weights: list[jax.Array]
+    table: jax.Array | None
+
+
+class Predictor:
+    """What `prepare` returns.
+
+    Attributes:
+      programs: (features of the tokens, shape of the rows, shapes of the words if they are not the model's own) -> program.
+    """
+
+    def __init__(self, module: nn.Module, params: Any, vectors: jax.Array):
+        self._module, self._params, self._vectors = module, params, vectors
+        self.programs: dict[tuple, PreparedProgram] = {}
+        self._weights: dict[str, list[jax.Array]] = {}
+        self._tables: dict[tuple, _Table] = {}
+
+    def __call__(self, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
+        """Predicts a batch.
+
+        Arguments:
+          words: the table that ids point into. Products are looked up only if its vectors are the model's own.
+          tokens: 'ids' <int32>[batch, length], and the other features of the tokens alike.
+          sentences: <int8>[batch, length]: 1 or 2, the sentence of a token; 0 is padding.
+
+        Returns:
+          <float32>[batch, outputs], logits.
+        """
+        program = self.program(words, tokens, sentences)
+        return program.predict(program.weights, program.table, words, tokens, sentences)
+
+    def program(self, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array) -> PreparedProgram:
+        """The program for a batch of this shape; prepares it if it is new."""
+        own = (words.vectors if isinstance(words, WordTable) else words) is self._vectors
+        key = tuple(tokens), sentences.shape, None if own else _Signature.of(words)
+        if key not in self.programs:
+            if memory_mappings.clear_programs_if_scarce():
+                _program.cache_clear()
+                self.programs.clear()  # they would be compiled again without a check of the memory mappings
+            self.programs[key] = self._prepared(*key[:2], words, own)
+        return self.programs[key]
+
+    def _prepared(self, names: tuple[str, ...], shape: tuple[int, int], words: jax.Array | WordTable, own: bool) -> PreparedProgram:
+        signature = self._module, _Signature.of(self._params), _Signature.of(words), names, shape
+        program = _program(*signature, tabulated=own)
+        if program.tabulated and not self._fits(program):
+            program = _program(*signature, tabulated=False)
+        key = program.hoisted.key
+        if key not in self._weights:  # one copy of the weights for all shapes
+            self._weights[key] = program.hoisted.prepare(self._params)
+        return PreparedProgram(program.predict, self._weights[key], self._table(program))
+
+    def _fits(self, program: "_Program") -> bool:
+        """Whether the table of a program exists, or may be made."""
+        size = 4 * program.tabulated.columns * self._vectors.shape[0]
+        return program.table_key in self._tables or table_bytes() + size <= MAX_TABLE_BYTES
+
+    def _table(self, program: "_Program") -> jax.Array | None:
+        """The table of a program; the programs of a model share it."""
+        if program.tabulated is None:
+            return None
+        key = program.table_key
+        if key not in self._tables:
+            self._tables[key] = _Table(program.tabulated.make_table(self._weights[program.hoisted.key], self._vectors))
+        return self._tables[key].products
+
+
+@dataclasses.dataclass(frozen=True)
+class _Program:
+    """How a module matches rows of one shape; models of the same structure share it."""
+
+    hoisted: HoistedProgram
+    tabulated: TabulatedProgram | None
+    predict: Callable[..., jax.Array]
+
+    @property
+    def table_key(self) -> tuple:
+        """Programs with equal keys make equal tables of the same weights."""
+        return self.hoisted.key, self.tabulated.weights
+
+
+@functools.cache
+def _program(
+    module: nn.Module, params: "_Signature", words: "_Signature", names: tuple[str, ...], shape: tuple[int, int], *, tabulated: bool
+) -> _Program:
+    """Traces and splits the program; `tabulated`: with a table of products, if the model has such products."""
+    jit = functools.partial(jax.jit, compiler_options=compiler_options())
+    tokens = {name: jax.ShapeDtypeStruct(shape, np.int32) for name in names}
+    sentences = jax.ShapeDtypeStruct(shape, np.int8)
+
+    def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
+        with traced_for_a_cpu():
+            return module.apply({"params": params}, tokens, sentences, words, method="match")
+
+    hoisted = hoist(match, params.tree(), words.tree(), tokens, sentences)
+    if tabulated:
+        weights = jax.eval_shape(hoisted.prepare, params.tree())
+        found = tabulate(hoisted.apply, weights, words.tree(), tokens, sentences)
+        if found is not None:
+            return _Program(hoisted, found, jit(found.apply))
+    return _Program(hoisted, None, jit(lambda weights, table, *inputs: hoisted.apply(weights, *inputs)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Signature:
+    """The shapes and dtypes of a tree of arrays, hashable."""
+
+    structure: Any
+    leaves: tuple[jax.ShapeDtypeStruct, ...]
+
+    @classmethod
+    def of(cls, tree: Any) -> Self:
+        leaves, structure = jax.tree.flatten(tree)
+        return cls(structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves))
+
+    def tree(self) -> Any:
+        return jax.tree.unflatten(self.structure, self.leaves)
+
+
+@dataclasses.dataclass(eq=False)
+class _Table:
+    """Products of word vectors, <float32>[words, columns]; counted by `table_bytes` as long as a model holds it."""
+
+    products: jax.Array
+
+    def __post_init__(self):
+        _live_tables.add(self)
+
+
+_live_tables: weakref.WeakSet[_Table] = weakref.WeakSet()
+
+
+def table_bytes() -> int:
+    """How much the tables of all models of this process take."""
+    return sum(table.products.nbytes for table in _live_tables)

@@ -1,0 +1,72 @@
+"""Evaluates a jaxpr with some of its equations replaced."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+
+Values = dict[Var, jax.Array]
+
+
+class RewrittenJaxpr:
+    """A jaxpr some of whose equations are computed by given functions.
+
+    Arguments:
+      closed: the jaxpr.
+      replaced: the indices of the equations to replace; each has one result.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, replaced: Iterable[int]):
+        self._closed, self._segments = closed, []
+        jaxpr, start = closed.jaxpr, 0
+        for index in (*sorted(replaced), len(jaxpr.eqns)):
+            self._segments.append((index, jaxpr.eqns[start:index]))
+            start = index + 1
+        # From the last segment to the first: each returns what is read behind it.
+        read = set(variables(jaxpr.outvars))
+        for number, (index, equations) in reversed(list(enumerate(self._segments))):
+            if index < len(jaxpr.eqns):
+                read.update(variables(jaxpr.eqns[index].invars))
+            segment = _Segment(jaxpr, equations, read)
+            read.update(segment.reads)
+            self._segments[number] = index, segment
+
+    def __call__(self, arguments: Sequence[jax.Array], replacements: Mapping[int, Callable[[Values], jax.Array]]) -> list[Any]:
+        """Evaluates the jaxpr.
+
+        Arguments:
+          arguments: those of the jaxpr.
+          replacements: index of a replaced equation -> a function of the values known so far that returns the equation's result.
+            Looked up when the equation is reached, so an earlier replacement may add later ones.
+
+        Returns:
+          the results of the jaxpr.
+        """
+        jaxpr = self._closed.jaxpr
+        values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*self._closed.consts, *arguments), strict=True))
+        for index, segment in self._segments:
+            values |= segment(values)
+            if index < len(jaxpr.eqns):
+                values[jaxpr.eqns[index].outvars[0]] = replacements[index](values)
+        return [atom.val if isinstance(atom, Literal) else values[atom] for atom in jaxpr.outvars]
+
+
+class _Segment:
+    """Consecutive equations as a function of the variables they read; `wanted`: variables that are read later."""
+
+    def __init__(self, jaxpr: Any, equations: Sequence[JaxprEqn], wanted: set[Var]):
+        written = dict.fromkeys(variable for equation in equations for variable in equation.outvars)
+        read = dict.fromkeys(variables(atom for equation in equations for atom in equation.invars))
+        self.reads = [variable for variable in read if variable not in written]
+        self._returns = [variable for variable in written if variable in wanted]
+        segment = jaxpr.replace(constvars=[], invars=self.reads, outvars=self._returns, eqns=list(equations))
+        self._function = jaxpr_as_fun(ClosedJaxpr(segment, []))
+
+    def __call__(self, values: Values) -> Values:
+        return dict(zip(self._returns, self._function(*(values[variable] for variable in self.reads)), strict=True))
+
+
+def variables(atoms: Iterable[Any]) -> list[Var]:
+    """The atoms that are not literals."""
+    return [atom for atom in atoms if not isinstance(atom, Literal)]
