@@ -1,9 +1,10 @@
 """Memory in pages of megabytes instead of kilobytes, for processes that compute on a CPU.
 
-A training step needs its working memory anew in each call, hundreds of megabytes to gigabytes, and the system hands them out page
-by page, 4 KiB each; `python -m benchmarks gains` measures what larger ones save. Many Linux systems give larger pages only to
-whoever asks ("madvise"), and glibc asks if a variable said so before the process began
-(https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). Nothing else about the memory changes.
+A training step needs its working memory anew in each call, hundreds of megabytes to gigabytes, and the system hands
+them out page by page, 4 KiB each; `python -m benchmarks gains` measures what larger ones save. Many Linux systems give
+larger pages only to whoever asks ("madvise"), and glibc asks if a variable said so before the process began
+(https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). Nothing else about the memory
+changes.
 """
 
 import os
@@ -20,8 +21,8 @@ SYSTEM = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 def start_again_with_huge_pages() -> None:
     """Replaces this process by itself with the variable set, if that helps; to be called first of all.
 
-    Does nothing where the system gives huge pages to all or to nobody, without glibc, and where the variable already says
-    something of them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
+    Does nothing where the system gives huge pages to all or to nobody, without glibc, and where the variable already
+    says something of them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
     said = os.environ.get(TUNABLES, "")
     if HUGE in said or not given_on_request_only() or platform.libc_ver()[0] != "glibc":

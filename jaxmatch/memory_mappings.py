@@ -1,4 +1,4 @@
-"""The memory mappings of this process: Linux grants a limited number, and each program compiled for a CPU takes hundreds."""
+"""The memory mappings of this process: Linux limits their number, and a program compiled for a CPU takes hundreds."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ def scarce() -> bool:
     """Whether more than three quarters of the mappings are taken; False where the system does not tell.
 
     When none is left, compiling another program ends the process, with gigabytes of memory free ("LLVM ERROR: Unable to
-    allocate section memory!"). By default Linux grants 65,530; a training step of RE2 with two blocks takes about 1,200.
+    allocate section memory!"). By default Linux grants 65,530; a training step of RE2 with two blocks takes about
+    1,200.
     """
     try:
         granted = int(LIMIT_FILE.read_text())
@@ -23,7 +24,7 @@ def scarce() -> bool:
 
 
 def clear_programs_if_scarce() -> bool:
-    """Drops what `jax.jit` has compiled if memory mappings are scarce. Programs that are called again are compiled again.
+    """Drops what `jax.jit` has compiled if memory mappings are scarce; it is compiled again when it is called.
 
     Returns:
       whether they were dropped.

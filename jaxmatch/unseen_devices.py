@@ -6,13 +6,16 @@ from collections.abc import Collection, Mapping
 from importlib import metadata
 from pathlib import Path
 
-# The packages that bring XLA's compilers. (They are installed with an extra of this one, and work with the jaxlib of their version.)
+# The packages that bring XLA's compilers. (They are installed with an extra of this one, and work with the jaxlib of
+# their version.)
 _CUDA, _TPU = ("jax-cuda12-plugin", "jax-cuda13-plugin"), ("libtpu",)
 # What a TPU's virtual machine has in its environment.
 _TPU_VARIABLES = ("TPU_NAME", "TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID")
 
 
-def unseen_devices(platforms: Collection[str], root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> list[str]:
+def unseen_devices(
+    platforms: Collection[str], root: Path = Path("/"), environment: Mapping[str, str] = os.environ
+) -> list[str]:
     """Says of each kind of accelerator that is here what JAX needs to see it.
 
     Arguments:
@@ -32,7 +35,7 @@ def unseen_devices(platforms: Collection[str], root: Path = Path("/"), environme
 
 
 def _gpu(root: Path) -> str:
-    """NVIDIA's GPUs as its program names them, or "an NVIDIA GPU" where only the driver's files tell; "" without one."""
+    """The names of NVIDIA's GPUs from nvidia-smi; "an NVIDIA GPU" if only the driver's files tell; "" without one."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20, check=True).stdout

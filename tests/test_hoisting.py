@@ -91,7 +91,9 @@ def test_a_model_prepares_its_weights_once_for_all_shapes(settings):
     vectors = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
     side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
     params = random_parameters(module, side, side, vectors)
-    run = compiled(lambda tokens, sentences: module.apply({"params": params}, tokens, sentences, vectors, method="match"))
+    run = compiled(
+        lambda tokens, sentences: module.apply({"params": params}, tokens, sentences, vectors, method="match")
+    )
     model = InferenceModel(module, params, vectors)
     for rows, length in ((3, 4), (9, 20)):
         a, b = np.random.default_rng(length).integers(2, 9, (2, rows, length))

@@ -13,10 +13,25 @@ from jaxmatch.inference import inference_model
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
 
-FEATURES = {"tags": True, "known_tags": 6, "exact_match": True, "characters": "bilstm", "character_features": 4, "known_characters": 9}
+FEATURES = {
+    "tags": True,
+    "known_tags": 6,
+    "exact_match": True,
+    "characters": "bilstm",
+    "character_features": 4,
+    "known_characters": 9,
+}
 MODELS = (
     {"name": "re2", "hidden_size": 8, "blocks": 2, "encoder_layers": 1},
-    {"name": "csran", "hidden_size": 3, "stacked_layers": 1, "highway_layers": 1, "factors": 2, "head_size": 5, **FEATURES},
+    {
+        "name": "csran",
+        "hidden_size": 3,
+        "stacked_layers": 1,
+        "highway_layers": 1,
+        "factors": 2,
+        "head_size": 5,
+        **FEATURES,
+    },
 )
 WORDS, DIMENSIONS = 9, 24
 A, B = np.random.default_rng(0).integers(2, WORDS, (2, 3, 5))
@@ -26,7 +41,10 @@ A, B = np.random.default_rng(0).integers(2, WORDS, (2, 3, 5))
 def model(request):
     module = build(request.param, outputs=3)
     vectors = np.random.default_rng(1).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-    side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
+    side = {
+        name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32)
+        for name in ("ids", *module.token_features)
+    }
     characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
     return InferenceModel(module, random_parameters(module, side, side, vectors), vectors, characters)
 
@@ -62,7 +80,9 @@ def test_on_another_device_nothing_of_the_cpu_is_imported(model, without_cpu, mo
     assert logits(model).shape == (3, 3)
 
 
-@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copied", "pickled"])
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copied", "pickled"]
+)
 def test_the_switch_is_kept(model, without_cpu, again):
     logits(again(plain(model)))
 
@@ -77,4 +97,4 @@ def test_the_package_exports_loading_and_models_from_elsewhere():
     assert {"load", "interop"} <= set(dir(jaxmatch))
     assert callable(jaxmatch.interop.re2_from_pytorch) and callable(jaxmatch.interop.re2_from_tensorflow)
     with pytest.raises(AttributeError, match="no attribute 'lod'"):
-        jaxmatch.lod
+        _ = jaxmatch.lod

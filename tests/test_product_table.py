@@ -18,8 +18,16 @@ from jaxmatch.models import build
 WORDS, DIMENSIONS = 9, 4
 RANDOM = np.random.default_rng(0)
 VECTORS = RANDOM.normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
-WEIGHTS = [RANDOM.normal(size=shape).astype(np.float32) for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3), (5, DIMENSIONS))]
+WEIGHTS = [
+    RANDOM.normal(size=shape).astype(np.float32)
+    for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3), (5, DIMENSIONS))
+]
 IDS = np.array([[2, 8, 0], [5, 2, 2]], np.int32)
+
+
+def assert_close(ours, expected):
+    """The same trees of arrays, up to rounding."""
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), ours, expected)
 
 
 def flat(function, *, at=lambda vectors, ids: vectors[ids]):
@@ -43,7 +51,7 @@ def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
     assert (found.columns, found.weights, table.shape) == (5, (0, 2), (WORDS, 5))
     np.testing.assert_allclose(table, VECTORS @ np.concatenate([WEIGHTS[0], WEIGHTS[2]], axis=1), rtol=1e-5, atol=1e-6)
     arguments = WEIGHTS, table, VECTORS, IDS
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.apply(*arguments), program(WEIGHTS, VECTORS, IDS))  # fmt: skip
+    assert_close(found.apply(*arguments), program(WEIGHTS, VECTORS, IDS))
     # Of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, the second alone after.
     assert ceiling.count(program, WEIGHTS, VECTORS, IDS) == (6 * (12 + 9 + 8), 3)
     assert ceiling.count(found.apply, *arguments) == (6 * 9, 1)
@@ -72,8 +80,9 @@ def test_products_of_words_that_are_mixed_are_looked_up_and_mixed(ids):
     found = tabulate(attend, WEIGHTS, VECTORS, ids)
     assert (found.columns, found.weights) == (8, (0, 0, 2))
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found.apply(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
-    # Of each token before: 3 x 4 for the mixture and 4 x (3 + 3 + 2 + 2); after: 3 x (4 + 5) for the mixtures and 4 x 2.
+    assert_close(found.apply(*arguments), attend(WEIGHTS, VECTORS, ids))
+    # For each token before: 3 x 4 for the mixture and 4 x (3 + 3 + 2 + 2).
+    # After: 3 x (4 + 5) for the mixtures and 4 x 2.
     assert ceiling.count(attend, WEIGHTS, VECTORS, ids) == (ids.size * (12 + 4 * 10), 5)
     assert ceiling.count(found.apply, *arguments) == (ids.size * (3 * 9 + 8), 3)
 
@@ -84,7 +93,7 @@ def test_long_rows_are_mixed_first_and_share_the_table():
     long = tabulate(attend, WEIGHTS, VECTORS, ids)
     assert (long.columns, long.weights) == (found.columns, found.weights)
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), long.apply(*arguments), attend(WEIGHTS, VECTORS, ids))  # fmt: skip
+    assert_close(long.apply(*arguments), attend(WEIGHTS, VECTORS, ids))
     # Of 10 tokens: only what is multiplied of the words as they are is looked up.
     assert ceiling.count(long.apply, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
 
@@ -92,7 +101,9 @@ def test_long_rows_are_mixed_first_and_share_the_table():
 @pytest.mark.parametrize(
     "mixed",
     [
-        lambda tokens, ids: jnp.einsum("bij,bik->bjk", jnp.sin(ids[:, :, None] * ids[:, None, :] * 1.0), tokens),  # transposed
+        lambda tokens, ids: jnp.einsum(
+            "bij,bik->bjk", jnp.sin(ids[:, :, None] * ids[:, None, :] * 1.0), tokens
+        ),  # transposed
         lambda tokens, ids: tokens @ jnp.ones((2, DIMENSIONS, DIMENSIONS)),  # the vectors are its other factor
         lambda tokens, ids: tokens - 1.0,
         lambda tokens, ids: tokens - tokens,
@@ -116,9 +127,17 @@ def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
         flat(lambda weights, tokens: jnp.swapaxes(weights[0], 0, 1) @ tokens.T),
         flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: (vectors + 1.0)[ids]),
         flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: jnp.ones((9, DIMENSIONS))[ids]),
-        flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: vectors.at[ids].get(mode="fill", fill_value=1.0)),
-        flat(lambda weights, tokens: tokens @ weights[0], at=lambda vectors, ids: vectors[:, ids[:, :2].reshape(-1) % 4].T[:, :4]),
-        flat(lambda weights, tokens: lax.dot_general(tokens, weights[4], (((1,), (1,)), ((), ())))),  # with a weight turned over
+        flat(
+            lambda weights, tokens: tokens @ weights[0],
+            at=lambda vectors, ids: vectors.at[ids].get(mode="fill", fill_value=1.0),
+        ),
+        flat(
+            lambda weights, tokens: tokens @ weights[0],
+            at=lambda vectors, ids: vectors[:, ids[:, :2].reshape(-1) % 4].T[:, :4],
+        ),
+        flat(
+            lambda weights, tokens: lax.dot_general(tokens, weights[4], (((1,), (1,)), ((), ())))
+        ),  # with a weight turned over
         flat(lambda weights, tokens: jnp.matmul(tokens, weights[0], preferred_element_type=jnp.bfloat16)),
         lambda weights, vectors, ids: vectors[ids] @ weights[0],  # not of two matrices
     ],
@@ -129,7 +148,10 @@ def test_other_products_are_left_as_they_are(program):
 
 def test_a_second_lookup_is_computed():
     def program(weights, vectors, ids):
-        return vectors[ids].reshape(-1, DIMENSIONS) @ weights[0] + vectors[ids[:, ::-1]].reshape(-1, DIMENSIONS) @ weights[0]
+        return (
+            vectors[ids].reshape(-1, DIMENSIONS) @ weights[0]
+            + vectors[ids[:, ::-1]].reshape(-1, DIMENSIONS) @ weights[0]
+        )
 
     found = tabulate(program, WEIGHTS, VECTORS, IDS)
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, IDS
@@ -151,14 +173,21 @@ def tables(model):
     return [program.table for program in model.predictor.programs.values()]
 
 
-FEATURES = {"tags": True, "known_tags": 6, "exact_match": True, "characters": "cnn", "character_features": 3, "known_characters": 9}
+FEATURES = {
+    "tags": True,
+    "known_tags": 6,
+    "exact_match": True,
+    "characters": "cnn",
+    "character_features": 3,
+    "known_characters": 9,
+}
 STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
 
 
 @pytest.mark.parametrize(
     ("settings", "columns"),
     [
-        # Of each block 3 x 8 for a convolution, 8 for the alignment, 3 x 8 for the fusion and 2 x 8 for what it is aligned with.
+        # A block: 3 x 8 for a convolution, 8 for the alignment, 3 x 8 for the fusion, 2 x 8 for the aligned words.
         ({"name": "re2", "hidden_size": 8, "blocks": 2, "encoder_layers": 1}, 2 * (24 + 8 + 24 + 16)),
         ({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_layers": 1, "fusion": "simple"}, 24 + 8 + 8 + 8),
         ({"name": "re2", "hidden_size": 8, "blocks": 1, "encoder_input": False}, 24),
@@ -171,7 +200,10 @@ STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
 def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, dimensions, monkeypatch):
     vectors = RANDOM.normal(size=(WORDS, dimensions)).astype(np.float32)
     module = build(settings, outputs=2)
-    side = {name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32) for name in ("ids", *module.token_features)}
+    side = {
+        name: np.ones((1, 1, *((16,) if name == "characters" else ())), np.int32)
+        for name in ("ids", *module.token_features)
+    }
     characters = np.ones((WORDS, 16), np.uint16) if module.takes_characters else None
     model = InferenceModel(module, random_parameters(module, side, side, vectors), vectors, characters)
     a, b = np.random.default_rng(1).integers(2, WORDS, (2, 3, 5))
@@ -201,7 +233,9 @@ def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
     assert first is second is not None
     more = jnp.concatenate([model.vectors, jnp.ones((7, DIMENSIONS))])
     np.testing.assert_array_equal(model.logits(ids, ids, words=more), model.logits(ids, ids))  # they are its own
-    np.testing.assert_allclose(model.logits(ids, ids + 7, words=more)[0], np.asarray(_direct(model, ids, ids + 7, more)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        model.logits(ids, ids + 7, words=more)[0], np.asarray(_direct(model, ids, ids + 7, more)), rtol=1e-4, atol=1e-5
+    )
     assert [table is first for table in tables(model)] == [True, True, False] and tables(model)[2] is None
 
 
@@ -225,5 +259,3 @@ def test_what_is_looked_up_of_all_models_has_one_limit(monkeypatch):
     again = small_model(2)
     np.testing.assert_allclose(again.logits(ids, ids), answers[2], rtol=1e-5, atol=1e-5)
     assert tables(again) != [None]  # there is room again
-
-

@@ -23,9 +23,10 @@ class InferenceModel:
       module: the model (jaxmatch/models).
       params: its parameters, of one run.
       vectors: <float32>[words, dimensions], the table of word vectors that ids point into.
-      characters: <uint16>[words, 16], the characters of the same words (data/characters.py), for a model that takes them.
-      optimize_for_cpu: whether a model on a CPU takes the shortcuts of jaxmatch/inference/cpu. They use more memory: for RE2 with the
-        paper's setting for SNLI 16.2 kB a word, at most 1 GiB for all models of a process.
+      characters: <uint16>[words, 16], the characters of the same words (data/characters.py), for a model that takes
+        them.
+      optimize_for_cpu: whether a model on a CPU takes the shortcuts of jaxmatch/inference/cpu. They use more memory:
+        for RE2 with the paper's setting for SNLI 16.2 kB a word, at most 1 GiB for all models of a process.
     """
 
     module: nn.Module
@@ -62,12 +63,14 @@ class InferenceModel:
         padding = np.zeros((new - len(characters), characters.shape[1]), characters.dtype)
         return WordTable(
             jnp.pad(self.vectors, ((0, new), (0, 0))),
-            jnp.concatenate([self.characters, jnp.asarray(np.concatenate([characters, padding]), self.characters.dtype)]),
+            jnp.concatenate(
+                [self.characters, jnp.asarray(np.concatenate([characters, padding]), self.characters.dtype)]
+            ),
         )
 
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
-        """The module and parameters of the same model without weight normalization, which is folded into the kernels."""
+        """The module and parameters with weight normalization folded into the kernels."""
         if self.module.config.weight_normalization == "none":
             return self.module, self.params
         config = dataclasses.replace(self.module.config, weight_normalization="none")
@@ -87,8 +90,8 @@ class InferenceModel:
         Arguments:
           ids_a: <int32>[batch, length_a], 0 = padding.
           ids_b: <int32>[batch, length_b].
-          features: name -> <integer>[batch, length_a] and [batch, length_b], the other features of the tokens that the module takes
-            (`module.token_features`).
+          features: name -> <integer>[batch, length_a] and [batch, length_b], the other features of the tokens that the
+            module takes (`module.token_features`).
           words: a table that begins with the model's own words and has more (`words_with`); None: the model's own.
 
         Returns:
@@ -111,7 +114,7 @@ class InferenceModel:
         features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
         words: jax.Array | WordTable | None = None,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Tokens and sentences as the module's `match` takes them; arguments as in `logits`, results as in `padding.token_rows`."""
+        """Tokens and sentences for the module's `match`, as `padding.token_rows` returns them."""
         table = self.words if words is None else words
         return token_rows(ids_a, ids_b, features, (table.vectors if isinstance(table, WordTable) else table).shape[0])
 

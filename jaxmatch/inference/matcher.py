@@ -57,7 +57,9 @@ class Encoded:
     def batch(self, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
         """The padded ids and features of some of the pairs, as `InferenceModel.logits` takes them."""
         ids_a, ids_b = (padded([side[row] for row in rows]) for side in self.sides)
-        features = {name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in self.features.items()}
+        features = {
+            name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in self.features.items()
+        }
         return ids_a, ids_b, features
 
 
@@ -116,7 +118,8 @@ class Matcher:
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
         if wrong.size:
             raise InputError(
-                f"the model's answer to pair {wrong[0]} is no finite number", remedy="its weights are too large; train it again"
+                f"the model's answer to pair {wrong[0]} is no finite number",
+                remedy="its weights are too large; train it again",
             )
         return result
 
@@ -149,18 +152,26 @@ class Matcher:
         sides = self._ids(pairs, new if self._takes_new_words else None)
         words = self.model.words
         if new:
-            words = self.model.words_with(character_table([PADDING_WORD, UNKNOWN_WORD, *new], self.model.module.config.known_characters)[2:])
+            words = self.model.words_with(
+                character_table([PADDING_WORD, UNKNOWN_WORD, *new], self.model.module.config.known_characters)[2:]
+            )
         return Encoded(sides, self.features(pairs), words)
 
     @property
     def _takes_new_words(self) -> bool:
-        """Whether the model reads the characters of words outside the vocabulary, as it did in training for words without a vector."""
+        """Whether the model reads the characters of words outside the vocabulary.
+
+        In training it did so for words without a vector.
+        """
         return self.model.characters is not None and self.config.get("data", {}).get("minimum_count", 1) <= 1
 
-    def _ids(self, pairs: Sequence[tuple[str, str]], new: dict[str, int] | None) -> tuple[list[list[int]], list[list[int]]]:
+    def _ids(
+        self, pairs: Sequence[tuple[str, str]], new: dict[str, int] | None
+    ) -> tuple[list[list[int]], list[list[int]]]:
         """The word ids of the first and of the second texts.
 
-        Words outside the vocabulary get ids behind it, which are added to `new`; if that is None, they are unknown words.
+        Words outside the vocabulary get ids behind it, which are added to `new`; if that is None, they are unknown
+        words.
         """
         known: dict[str, list[int]] = {}  # the same question may be in many pairs: each text is tokenized once
 
@@ -169,7 +180,9 @@ class Matcher:
                 tokens = self._preprocessing.tokens(text)
                 known[text] = self._vocabulary.ids(tokens)
                 if new is not None:
-                    known[text] = [self._number(token, number, new) for token, number in zip(tokens, known[text], strict=True)]
+                    known[text] = [
+                        self._number(token, number, new) for token, number in zip(tokens, known[text], strict=True)
+                    ]
             return known[text]
 
         sides_a, sides_b = [], []
@@ -220,7 +233,9 @@ def suitable_batch_size() -> int:
     return 32 if jax.default_backend() == "cpu" else 256
 
 
-def batches(sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None) -> Iterator[np.ndarray]:
+def batches(
+    sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None
+) -> Iterator[np.ndarray]:
     """Batches of pairs of similar length, from the shortest to the longest. Batches of very long pairs are smaller.
 
     Arguments:
@@ -259,15 +274,17 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
       optimize_for_cpu: on a CPU, predict faster with more memory (docs/cpu_inference.md).
 
     Raises:
-      InputError: there is no model, it is damaged or was written by a newer version; it takes parts of speech, and NLTK's tagger is
-        not installed; or JAX finds no device.
+      InputError: there is no model, it is damaged or was written by a newer version; it takes parts of speech, and
+        NLTK's tagger is not installed; or JAX finds no device.
     """
     devices_there_are()
     stored = model_folder.read(path)
     module = stored.module
     if "tags" in module.token_features:
         tagging.check_installed()
-    characters = character_table(stored.vocabulary.words, module.config.known_characters) if module.takes_characters else None
+    characters = (
+        character_table(stored.vocabulary.words, module.config.known_characters) if module.takes_characters else None
+    )
     return Matcher(
         InferenceModel(module, stored.parameters, stored.vectors, characters, optimize_for_cpu),
         vocabulary=stored.vocabulary,

@@ -16,9 +16,15 @@ from jaxmatch.printable import shown
 FILE = "model.json"
 FORMAT = 2
 _KEYS = {
-    "format": int, "jaxmatch": str, "task": str, "labels": list,
-    "model": dict, "preprocessing": dict, "config": dict, "sha256": dict,
-}  # fmt: skip
+    "format": int,
+    "jaxmatch": str,
+    "task": str,
+    "labels": list,
+    "model": dict,
+    "preprocessing": dict,
+    "config": dict,
+    "sha256": dict,
+}
 _MOST_BYTES = 1 << 24
 
 
@@ -38,9 +44,10 @@ def read_description(path: Path) -> dict[str, Any]:
         raise InputError("is not the description of a jaxmatch model", path=path)
     if description["format"] > FORMAT:
         raise InputError(
-            f"has format {description['format']}, and this version reads up to {FORMAT}", path=path,
+            f"has format {description['format']}, and this version reads up to {FORMAT}",
+            path=path,
             remedy=f"use jaxmatch {description.get('jaxmatch', 'in a newer version')}",
-        )  # fmt: skip
+        )
     missing = sorted(set(_KEYS) - set(description))
     if missing:
         raise InputError(f"lacks {', '.join(missing)}", path=path, remedy=COPY_AGAIN)

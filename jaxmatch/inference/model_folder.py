@@ -1,15 +1,16 @@
 """The folder of a trained model: plain arrays and JSON, no pickle, nothing that is executed.
 
-    model.json              format number, task, labels, settings, preprocessing, the run's config, checksums of all files and of itself
-    parameters.safetensors  <float32> arrays, named by their path in the parameter tree: "blocks_0/encoder/..."
-    vocabulary.txt          one word a line, in the order of the ids (vocabulary_file.py)
+    model.json              format number, task, labels, settings, preprocessing, the run's config, checksums of all
+    files and of itself parameters.safetensors  <float32> arrays, named by their path in the parameter tree:
+    "blocks_0/encoder/..." vocabulary.txt          one word a line, in the order of the ids (vocabulary_file.py)
     vectors.npy             <float32>[words, dimensions]
 
-That is format 2. Folders of format 1 are read, too: they have `parameters.npz` instead of the safetensors file, and no checksum of
-model.json. Checksums only protect against accidents, so shapes and sizes are checked too, before memory is allocated.
+That is format 2. Folders of format 1 are read, too: they have `parameters.npz` instead of the safetensors file, and no
+checksum of model.json. Checksums only protect against accidents, so shapes and sizes are checked too, before memory is
+allocated.
 
-The characters of words follow from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's tagger, whose model
-is not in the folder (data/tagging.py).
+The characters of words follow from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's
+tagger, whose model is not in the folder (data/tagging.py).
 """
 
 import contextlib
@@ -45,7 +46,6 @@ _MOST_OF_A_WORD = 1 << 10  # bytes, on average
 class StoredModel:
     """The content of a model folder, checked: arrays fit the module, words fit the vectors."""
 
-    folder: Path
     module: nn.Module
     parameters: Mapping[str, Any]
     vectors: np.ndarray
@@ -81,8 +81,8 @@ def save(
       task: "classification", "ranking" or "regression".
       preprocessing: the fields of `jaxmatch.data.tokens.Preprocessing`.
       config: the run's whole configuration; must be JSON.
-      vectors_file: an .npy file with the same vectors, which is linked, or copied where the file system has no links: the runs of a
-        sweep share one file on the disk.
+      vectors_file: an .npy file with the same vectors, which is linked, or copied where the file system has no links:
+        the runs of a sweep share one file on the disk.
     """
     model_description.check_task(task, labels, Path(directory))
     with files.directory_atomically(directory) as folder:
@@ -105,13 +105,15 @@ def save(
             "model": dict(model_settings),
             "preprocessing": dict(preprocessing),
             "config": config,
-            "sha256": {name: checksum(folder / name) for name in (_PARAMETERS[model_description.FORMAT], _VOCABULARY, _VECTORS)},
+            "sha256": {
+                name: checksum(folder / name) for name in (_PARAMETERS[model_description.FORMAT], _VOCABULARY, _VECTORS)
+            },
         }
         description["sha256"][model_description.FILE] = model_description.description_checksum(description)
         files.write_json(folder / model_description.FILE, description)
 
 
-def find(path: str | os.PathLike) -> Path:
+def _find(path: str | os.PathLike) -> Path:
     """The model folder at `path`, which may be the folder itself or the run folder around it.
 
     Raises:
@@ -134,12 +136,12 @@ def find(path: str | os.PathLike) -> Path:
 
 
 def read(path: str | os.PathLike) -> StoredModel:
-    """Reads and checks a model folder (see `find` for what `path` may be).
+    """Reads and checks a model folder (see `_find` for what `path` may be).
 
     Raises:
       InputError: there is no model, or it is damaged, or it was written by a newer version.
     """
-    folder = find(path)
+    folder = _find(path)
     try:
         return _read(folder)
     except RecursionError as error:
@@ -153,7 +155,9 @@ def _read(folder: Path) -> StoredModel:
         module = models.build(_tuples(description["model"]), outputs=len(labels) or 1)
         preprocessing = model_description.preprocessing_of(description)
         if module.takes_characters and module.config.known_characters < LEAST_KNOWN:
-            raise InputError(f"model.known_characters is {module.config.known_characters}", remedy=f"it is {LEAST_KNOWN} or more")
+            raise InputError(
+                f"model.known_characters is {module.config.known_characters}", remedy=f"it is {LEAST_KNOWN} or more"
+            )
     table = _shape_of_vectors(folder / _VECTORS)
     vocabulary = _vocabulary(folder / _VOCABULARY, digests.get(_VOCABULARY), table)
     parameters = folder / _PARAMETERS[description["format"]]
@@ -172,7 +176,6 @@ def _read(folder: Path) -> StoredModel:
         _check_finite(name, array, parameters)
     _check_finite("the table", vectors, folder / _VECTORS)
     return StoredModel(
-        folder=folder,
         module=module,
         parameters=traverse_util.unflatten_dict(arrays, sep="/"),
         vectors=vectors,
@@ -213,15 +216,21 @@ def _vocabulary(path: Path, digest: Any, table: tuple[int, int]) -> Vocabulary:
         raise InputError(f"{error}", path=path, remedy=COPY_AGAIN) from error
 
 
-def _check_shapes(module: nn.Module, stored: Mapping[str, stored_arrays.Shape], table: tuple[int, int], path: Path) -> None:
+def _check_shapes(
+    module: nn.Module, stored: Mapping[str, stored_arrays.Shape], table: tuple[int, int], path: Path
+) -> None:
     """Compares the shapes of the stored arrays with those of the module's parameters, without computing anything."""
     # A model of a thousand layers takes half a minute to trace.
     if (layers := module.config.least_layers) > len(stored):
-        problem = f"holds {len(stored)} arrays, too few for the {layers} layers of the settings in {model_description.FILE}"
+        problem = (
+            f"holds {len(stored)} arrays, too few for the {layers} layers of the settings in {model_description.FILE}"
+        )
         raise InputError(problem, path=path)
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
     with _settings_of(path.with_name(model_description.FILE)):
-        wanted = jax.eval_shape(module.init, jax.random.key(0), side, side, jax.ShapeDtypeStruct(table, np.float32))["params"]
+        wanted = jax.eval_shape(module.init, jax.random.key(0), side, side, jax.ShapeDtypeStruct(table, np.float32))[
+            "params"
+        ]
     wanted = {name: value.shape for name, value in traverse_util.flatten_dict(dict(wanted), sep="/").items()}
     for name in sorted(wanted.keys() | stored.keys()):
         if wanted.get(name) != stored.get(name):

@@ -14,7 +14,7 @@ _LONG = 1024
 
 
 def padded_size(size: int, steps: int = 1) -> int:
-    """The smallest allowed size, from 8 on, that holds `size`: a power of two, or one of `steps` sizes between two powers."""
+    """The smallest allowed size >= `size`: 8 or more, a power of two or one of `steps` sizes between powers."""
     power = 1 << max(0, size - 1).bit_length()
     step = max(4, power // (2 * steps))
     return max(_SMALLEST, -(-size // step) * step)
@@ -53,7 +53,9 @@ def token_rows(
     """
     ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
     if ids_b.shape[0] != ids_a.shape[0]:
-        raise InputError(f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each")
+        raise InputError(
+            f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each"
+        )
     (kept_a, lengths_a), (kept_b, lengths_b) = _without_end_padding(ids_a), _without_end_padding(ids_b)
     length = padded_size(int((lengths_a + lengths_b).max(initial=1)), steps=4)
     ids, sentences = side_by_side(ids_a[kept_a], lengths_a, ids_b[kept_b], lengths_b, length)
@@ -75,7 +77,7 @@ def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
 
 
 def _without_end_padding(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which positions <bool>[batch, length] come before the padding at the end of each row, and how many <int>[batch]."""
+    """Positions before the padding at the end of each row <bool>[batch, length], and their number <int>[batch]."""
     positions = np.arange(1, ids.shape[1] + 1)
     lengths = np.max(np.where(ids > 0, positions, 0), axis=1, initial=0)
     return positions <= lengths[:, None], lengths
@@ -85,6 +87,7 @@ def _checked_feature(values: np.ndarray, ids: np.ndarray, name: str) -> np.ndarr
     values = np.asarray(values)
     if values.shape != ids.shape or not np.issubdtype(values.dtype, np.integer):
         raise InputError(
-            f"{name} of the tokens is {values.dtype} of shape {values.shape}", remedy=f"give integers of shape {ids.shape}, as the ids"
+            f"{name} of the tokens is {values.dtype} of shape {values.shape}",
+            remedy=f"give integers of shape {ids.shape}, as the ids",
         )
     return values.astype(np.int32)

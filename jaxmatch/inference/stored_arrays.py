@@ -1,7 +1,8 @@
-"""Arrays of float32 in files that nobody vouches for: names, types, shapes and sizes are checked before numbers are read.
+"""Reads float32 arrays from untrusted files; names, types, shapes and sizes are checked before the numbers are read.
 
-First ask for the shapes, which reads no more than headers, then for the arrays, if the shapes are those that are wanted: a packed
-array may take a thousand times the memory of its file. Nothing is executed. A file that is not as it should be raises ValueError.
+Read the shapes first, which only reads headers, and the arrays only if the shapes are right: a compressed array may
+  take a thousand
+times the memory of its file. Nothing is executed. A damaged file raises ValueError.
 """
 
 import io
@@ -23,22 +24,33 @@ Shape = tuple[int, ...]
 # The header that numpy.save writes for an array of numbers.
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_HEADER = re.compile(
-    r"\{'descr': '([^']{1,9})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,18}, )*\d{1,18}|\d{1,18},|)\), \} *\n"
+    r"\{'descr': '([^']{1,9})', 'fortran_order': (True|False), "
+    r"'shape': \(((?:\d{1,18}, )*\d{1,18}|\d{1,18},|)\), \} *\n"
 )
-_MOST_OF_NAMES = 1 << 24  # bytes that the names and shapes of all arrays take, more than any model's
+_MOST_OF_NAMES = 1 << 24  # bytes; the names and shapes of any model's arrays take less
 _BROKEN_ARCHIVE = (
-    OSError, ValueError, KeyError, IndexError, EOFError, NotImplementedError, RuntimeError, MemoryError,
-    struct.error, zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+)
 
 
 def npy_shape(file: BinaryIO, size: int, name: str = "it") -> Shape:
-    """The shape of the array in an .npy file of `size` bytes; `name` is what an error calls it."""
+    """The shape of the array in an .npy file of `size` bytes; `name` is used in errors."""
     return _npy_header(file, size, name)[0]
 
 
 def read_npy(content: bytes, name: str = "it") -> np.ndarray:
-    """The array in the bytes of an .npy file, whose memory it shares."""
+    """The array in the bytes of an .npy file; it shares their memory."""
     shape, order, start = _npy_header(io.BytesIO(content), len(content), name)
     return np.frombuffer(content, "<f4", offset=start).reshape(shape, order=order)
 
@@ -81,7 +93,7 @@ def safetensors_shapes(path: Path) -> dict[str, Shape]:
 
 
 def read_safetensors(content: bytes) -> dict[str, np.ndarray]:
-    """name -> array of the bytes of a safetensors file."""
+    """name -> array, from the bytes of a safetensors file."""
     try:
         return safetensors.numpy.load(content)
     except safetensors.SafetensorError as error:
@@ -91,16 +103,18 @@ def read_safetensors(content: bytes) -> dict[str, np.ndarray]:
 def npz_shapes(path: Path) -> dict[str, Shape]:
     """name -> shape of the arrays in an .npz file."""
     with open(path, "rb") as file:
-        return _of_members(file, lambda archive, member, name: npy_shape(archive.open(member), member.file_size, name))
+        return _read_members(
+            file, lambda archive, member, name: npy_shape(archive.open(member), member.file_size, name)
+        )
 
 
 def read_npz(content: bytes) -> dict[str, np.ndarray]:
-    """name -> array of the bytes of an .npz file."""
-    return _of_members(io.BytesIO(content), lambda archive, member, name: read_npy(archive.read(member), name))
+    """name -> array, from the bytes of an .npz file."""
+    return _read_members(io.BytesIO(content), lambda archive, member, name: read_npy(archive.read(member), name))
 
 
-def _of_members(file: BinaryIO, of: Callable[[zipfile.ZipFile, zipfile.ZipInfo, str], Any]) -> dict[str, Any]:
-    """name -> what `of` makes of the archive, an array's member and its name."""
+def _read_members(file: BinaryIO, read: Callable[[zipfile.ZipFile, zipfile.ZipInfo, str], Any]) -> dict[str, Any]:
+    """name -> what `read` returns for the archive, the member of an array and its name."""
     found = {}
     try:
         _check_directory(file)
@@ -109,14 +123,14 @@ def _of_members(file: BinaryIO, of: Callable[[zipfile.ZipFile, zipfile.ZipInfo, 
                 name = member.filename.removesuffix(".npy")
                 if name in found or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError(f"{name} stands there twice, or is packed as NumPy packs no array")
-                found[name] = of(archive, member, name)
+                found[name] = read(archive, member, name)
     except _BROKEN_ARCHIVE as error:
         raise ValueError(f"it is no archive of arrays: {error}") from error
     return found
 
 
 def _check_directory(file: BinaryIO) -> None:
-    """Has the list of members, which `zipfile` reads at once, be of bearable size; NumPy ends an archive without a comment."""
+    """Checks the size of the list of members, which `zipfile` reads at once; NumPy writes no comment behind it."""
     file.seek(0, io.SEEK_END)
     size = file.tell()
     file.seek(max(size - 42, 0))

@@ -2,6 +2,7 @@
 
 _LAYERS = "jaxmatch/layers/"
 _FOLDER, _ARRAYS, _MATCHER = (f"jaxmatch/inference/{name}.py" for name in ("model_folder", "stored_arrays", "matcher"))
+_MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu/predictor.py"
 
 MUTANTS = [
     (_LAYERS + "attention.py", "jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1", "scores, axis=-1",
@@ -39,5 +40,11 @@ MUTANTS = [
     (_MATCHER, "powers / powers.sum(axis=1, keepdims=True)", "powers / powers.sum()", ["tests/test_matcher.py::test_probabilities_are_the_softmax_of_the_logits"]),
     (_MATCHER, "result[rows] = self.model.logits", "result[np.sort(rows)] = self.model.logits", ["tests/test_matcher.py::test_answers_keep_the_order_and_do_not_depend_on_companions"]),
     (_MATCHER, "if wrong.size:", "if False:", ["tests/test_model_folder.py::test_an_answer_that_is_not_finite_is_not_given"]),
-    ("jaxmatch/inference/inference_model.py", "[:batch]", "[-batch:]", ["tests/test_models.py::test_an_inference_model_answers_as_the_model_does[esan]"]),
+    (_MODEL, "if self.optimize_for_cpu and is_on_cpu(self.vectors):", "if is_on_cpu(self.vectors):", ["tests/test_inference_model.py"]),
+    (_MODEL, "if self.optimize_for_cpu and is_on_cpu(self.vectors):", "if self.optimize_for_cpu:", ["tests/test_inference_model.py"]),
+    (_MATCHER, "stored.vectors, characters, optimize_for_cpu)", "stored.vectors, characters)", ["tests/test_inference_model.py"]),
+    (_PREDICTOR, "if key not in self._weights:", "if True:", ["tests/test_hoisting.py"]),
+    (_PREDICTOR, "if key not in self._tables:", "if True:", ["tests/test_product_table.py"]),
+    (_PREDICTOR, "table_bytes() + size <= MAX_TABLE_BYTES", "size <= MAX_TABLE_BYTES", ["tests/test_product_table.py"]),
+    (_MODEL, "[:batch]", "[-batch:]", ["tests/test_models.py::test_an_inference_model_answers_as_the_model_does[esan]"]),
 ]

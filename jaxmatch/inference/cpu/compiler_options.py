@@ -4,8 +4,8 @@ import functools
 
 import jax
 
-# By default XLA computes most matrix products with the library YNNPACK, and uses vectors of 256 bits even where the CPU has 512.
-# For small batches Eigen and 512 bits are faster; for a training step they are not (benchmarks/NOTES.md).
+# By default XLA computes most matrix products with the library YNNPACK, and uses vectors of 256 bits even where the CPU
+# has 512. For small batches Eigen and 512 bits are faster; for a training step they are not (benchmarks/NOTES.md).
 # https://docs.jax.dev/en/latest/201/controlling-xla.html describes such options.
 OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_cpu_prefer_vector_width": 512}
 

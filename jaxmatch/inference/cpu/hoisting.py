@@ -1,7 +1,7 @@
 """Splits a program in two: operations on weights alone, done once, and the rest, done for every batch.
 
-Slicing, transposing, adding and concatenating kernels takes a good part of the time of a small batch, and the result is the same
-for all batches (benchmarks/NOTES.md).
+Slicing, transposing, adding and concatenating kernels takes a good part of the time of a small batch, and the result is
+the same for all batches (benchmarks/NOTES.md).
 """
 
 import dataclasses
@@ -14,12 +14,14 @@ from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 from jaxmatch.inference.cpu.rewriting import variables
 
 # Primitives whose results are about as large as their arguments: hoisting them costs no memory to speak of.
-_HOISTED = frozenset({"add", "concatenate", "convert_element_type", "neg", "reshape", "slice", "split", "squeeze", "transpose"})
+_HOISTED = frozenset(
+    {"add", "concatenate", "convert_element_type", "neg", "reshape", "slice", "split", "squeeze", "transpose"}
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class HoistedProgram:
-    """A function of weights and inputs in two parts: `apply(prepare(weights), *inputs)` equals `function(weights, *inputs)`.
+    """A function in two parts: `apply(prepare(weights), *inputs)` equals `function(weights, *inputs)`.
 
     Attributes:
       prepare: weights -> prepared weights.

@@ -23,7 +23,8 @@ from jaxmatch.inference.cpu.product_table import TabulatedProgram, tabulate
 from jaxmatch.layers.lstm import traced_for_a_cpu
 from jaxmatch.layers.words import WordTable
 
-# The tables of all models of a process may take this much together. A model whose table does not fit computes the products.
+# The tables of all models of a process may take this much together. A model whose table does not fit computes the
+# products.
 MAX_TABLE_BYTES = 2**30
 
 
@@ -61,7 +62,8 @@ class Predictor:
     """What `prepare` returns.
 
     Attributes:
-      programs: (features of the tokens, shape of the rows, shapes of the words if they are not the model's own) -> program.
+      programs: (features of the tokens, shape of the rows, shapes of the words if they are not the model's own) ->
+        program.
     """
 
     def __init__(self, module: nn.Module, params: Any, vectors: jax.Array):
@@ -84,7 +86,9 @@ class Predictor:
         program = self.program(words, tokens, sentences)
         return program.predict(program.weights, program.table, words, tokens, sentences)
 
-    def program(self, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array) -> PreparedProgram:
+    def program(
+        self, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array
+    ) -> PreparedProgram:
         """The program for a batch of this shape; prepares it if it is new."""
         own = (words.vectors if isinstance(words, WordTable) else words) is self._vectors
         key = tuple(tokens), sentences.shape, None if own else _Signature.of(words)
@@ -95,7 +99,9 @@ class Predictor:
             self.programs[key] = self._prepared(*key[:2], words, own)
         return self.programs[key]
 
-    def _prepared(self, names: tuple[str, ...], shape: tuple[int, int], words: jax.Array | WordTable, own: bool) -> PreparedProgram:
+    def _prepared(
+        self, names: tuple[str, ...], shape: tuple[int, int], words: jax.Array | WordTable, own: bool
+    ) -> PreparedProgram:
         signature = self._module, _Signature.of(self._params), _Signature.of(words), names, shape
         program = _program(*signature, tabulated=own)
         if program.tabulated and not self._fits(program):
@@ -136,7 +142,13 @@ class _Program:
 
 @functools.cache
 def _program(
-    module: nn.Module, params: "_Signature", words: "_Signature", names: tuple[str, ...], shape: tuple[int, int], *, tabulated: bool
+    module: nn.Module,
+    params: "_Signature",
+    words: "_Signature",
+    names: tuple[str, ...],
+    shape: tuple[int, int],
+    *,
+    tabulated: bool,
 ) -> _Program:
     """Traces and splits the program; `tabulated`: with a table of products, if the model has such products."""
     jit = functools.partial(jax.jit, compiler_options=compiler_options())

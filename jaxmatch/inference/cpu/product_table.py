@@ -1,8 +1,8 @@
 """Replaces products of word vectors and weights by lookups in a table with a row for each word of the vocabulary.
 
-Without dropout, the product of a word's vector E and a weight W is the same in every sentence. For words that attention A mixes,
-(A E) W = A (E W). In RE2 this saves two fifths of the multiply-adds of a prediction, and on a CPU a lookup costs less than the
-product (benchmarks/NOTES.md).
+Without dropout, the product of a word's vector E and a weight W is the same in every sentence. For words that attention
+A mixes, (A E) W = A (E W). In RE2 this saves two fifths of the multiply-adds of a prediction, and on a CPU a lookup
+costs less than the product (benchmarks/NOTES.md).
 """
 
 import dataclasses
@@ -21,13 +21,16 @@ from jaxmatch.inference.cpu.word_products import WordProduct, find_word_products
 
 @dataclasses.dataclass(frozen=True)
 class TabulatedProgram:
-    """A function in two parts: `apply(weights, make_table(weights, vectors), words, *inputs)` equals `function(weights, words, *inputs)`.
+    """A function in two parts: one that makes a table of products, and one that looks them up.
+
+    `apply(weights, make_table(weights, vectors), words, *inputs)` equals `function(weights, words, *inputs)`.
 
     Attributes:
       columns: of the table.
       make_table: weights and word vectors -> <float32>[words, columns].
       apply: weights, that table, words and inputs -> the function's result.
-      weights: the indices of the weights that are multiplied in the table. Programs with the same ones can share a table.
+      weights: the indices of the weights that are multiplied in the table. Programs with the same ones can share a
+        table.
     """
 
     columns: int
@@ -42,12 +45,13 @@ def tabulate(function: Callable[..., Any], weights: list[Any], words: Any, *inpu
     Arguments:
       function: can be traced; draws no random numbers and has no side effects.
       weights: its first argument: arrays, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
-      words: its second argument: a tree of arrays, of which the first are the word vectors, <float32>[words, dimensions].
+      words: its second argument: a tree of arrays, of which the first are the word vectors, <float32>[words,
+        dimensions].
       inputs: its other arguments.
 
     Returns:
-      Both parts, for arguments of exactly these shapes and dtypes, `make_table` jitted and `apply` not; None if the function has no
-      such product.
+      Both parts, for arguments of exactly these shapes and dtypes, `make_table` jitted and `apply` not; None if the
+      function has no such product.
     """
     closed, result = jax.make_jaxpr(function, return_shape=True)(weights, words, *inputs)
     equations, structure = closed.jaxpr.eqns, jax.tree.structure(result)
@@ -118,7 +122,9 @@ class _Group:
         def attend(values: Values) -> jax.Array:
             attention, vectors = (values[variable] for variable in self.attend.invars)
             by_row = products.reshape(*vectors.shape[:-1], self.columns)
-            attended.append(self.attend.primitive.bind(attention, by_row, **self.attend.params).reshape(-1, self.columns))
+            attended.append(
+                self.attend.primitive.bind(attention, by_row, **self.attend.params).reshape(-1, self.columns)
+            )
             return self.attend.primitive.bind(attention, vectors, **self.attend.params)
 
         def product_in(columns: slice, values: Values) -> jax.Array:
@@ -138,5 +144,6 @@ def _groups(products: list[WordProduct], equations: Sequence[JaxprEqn]) -> list[
     for product in products:
         together.setdefault(product if product.attended is None else product.attended, []).append(product)
     return [
-        _Group(tuple(group), None if group[0].attended is None else equations[group[0].attended]) for group in together.values()
+        _Group(tuple(group), None if group[0].attended is None else equations[group[0].attended])
+        for group in together.values()
     ]

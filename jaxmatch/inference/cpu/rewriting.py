@@ -32,13 +32,15 @@ class RewrittenJaxpr:
             read.update(segment.reads)
             self._segments[number] = index, segment
 
-    def __call__(self, arguments: Sequence[jax.Array], replacements: Mapping[int, Callable[[Values], jax.Array]]) -> list[Any]:
+    def __call__(
+        self, arguments: Sequence[jax.Array], replacements: Mapping[int, Callable[[Values], jax.Array]]
+    ) -> list[Any]:
         """Evaluates the jaxpr.
 
         Arguments:
           arguments: those of the jaxpr.
-          replacements: index of a replaced equation -> a function of the values known so far that returns the equation's result.
-            Looked up when the equation is reached, so an earlier replacement may add later ones.
+          replacements: index of a replaced equation -> a function of the values known so far that returns the
+            equation's result. Looked up when the equation is reached, so an earlier replacement may add later ones.
 
         Returns:
           the results of the jaxpr.

@@ -9,7 +9,8 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 _MATRIX_PRODUCT = (((1,), (0,)), ((), ()))
 # Dimension numbers of <float32>[batch, length, tokens] @ <float32>[batch, tokens, dimensions].
 _BATCHED_PRODUCT = (((2,), (1,)), ((0,), (0,)))
-# Keep the order of the numbers if the size stays the same. For a batch of one, JAX drops the batch axis before it multiplies.
+# Keep the order of the numbers if the size stays the same. For a batch of one, JAX drops the batch axis before it
+# multiplies.
 _RESHAPES = ("reshape", "squeeze", "broadcast_in_dim")
 
 
@@ -38,8 +39,8 @@ def find_word_products(jaxpr: Jaxpr, weights: int) -> tuple[int, list[WordProduc
       weights: the number of weights.
 
     Returns:
-      The index of the lookup, and the products. All have the same parameters (precision, type of the result), so that one product
-      with the weights side by side computes them all.
+      The index of the lookup, and the products. All have the same parameters (precision, type of the result), so that
+      one product with the weights side by side computes them all.
     """
     index_of = {variable: index for index, variable in enumerate(jaxpr.invars[:weights])}
     tables = {jaxpr.invars[weights]}
@@ -56,9 +57,18 @@ def find_word_products(jaxpr: Jaxpr, weights: int) -> tuple[int, list[WordProduc
             lookup, attended[written] = index, None
         elif name in _RESHAPES and read[0] in attended and _extents(written) == _extents(read[0]):
             attended[written] = attended[read[0]]
-        elif name == "dot_general" and attended.get(read[-1], -1) is None and _is_product(equation, _BATCHED_PRODUCT, _MATRIX_PRODUCT):
+        elif (
+            name == "dot_general"
+            and attended.get(read[-1], -1) is None
+            and _is_product(equation, _BATCHED_PRODUCT, _MATRIX_PRODUCT)
+        ):
             attended[written] = index
-        elif name == "dot_general" and read[0] in attended and read[-1] in index_of and _is_product(equation, _MATRIX_PRODUCT):
+        elif (
+            name == "dot_general"
+            and read[0] in attended
+            and read[-1] in index_of
+            and _is_product(equation, _MATRIX_PRODUCT)
+        ):
             found.append(WordProduct(index, attended[read[0]], index_of[read[-1]], written.aval.shape[1]))
     return lookup, [one for one in found if jaxpr.eqns[one.equation].params == jaxpr.eqns[found[0].equation].params]
 

@@ -1,11 +1,11 @@
 """RE2 to and from the layout of its authors' PyTorch code (alibaba-edu/simple-effective-text-matching-pytorch).
 
-A state dict maps that code's parameter names to arrays; its settings are that code's names for them:
+A state dict maps the names of that code's parameters to arrays. The settings have that code's names, too:
 
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_sizes, num_classes
 
-Others, as a checkpoint's arguments hold them, are left alone. PyTorch is not needed.
+Other settings in a checkpoint's arguments are ignored. PyTorch is not needed.
 """
 
 import os
@@ -28,14 +28,18 @@ _EMBEDDING = "embedding.embedding.weight"
 
 # Their sum of residual parts runs over all earlier blocks; up to three blocks that is Eq. 1.
 _CONNECTION_FROM = {"aug": "augmented_running_sum", "residual": "vanilla_running_sum", "none": "none"}
-_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {"augmented": "aug", "vanilla": "none", "vanilla_projected": "none"}
+_CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {
+    "augmented": "aug",
+    "vanilla": "none",
+    "vanilla_projected": "none",
+}
 _FUSION = {"concatenation": "fusion1", "difference": "fusion2", "product": "fusion3", "output": "fusion"}
 
 Path = tuple[str, ...]
 
 
 def _layers(model: RE2) -> Iterator[tuple[Path, str]]:
-    """Each weight-normalised layer: where our parameter tree has it, and their prefix of its names."""
+    """Each weight-normalized layer: its path in our parameter tree, and the prefix of its names in theirs."""
     for block in range(model.config.blocks):
         ours, theirs = f"blocks_{block}", f"blocks.{block}"
         for layer in range(model.config.encoder_layers):
@@ -62,7 +66,9 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
     needed = ("alignment", "fusion", "connection", "prediction", "blocks", "enc_layers", "hidden_size", "num_classes")
     missing = [name for name in (*needed, "kernel_sizes") if name not in settings]
     if missing:
-        raise InputError(f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with")
+        raise InputError(
+            f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with"
+        )
     if settings["connection"] not in _CONNECTION_FROM:
         raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(_CONNECTION_FROM))
     return build(
@@ -82,7 +88,7 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
 
 
 def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[dict, np.ndarray]:
-    """What a state dict holds: the parameters of `model` and the word vectors <float32>[words, dimensions].
+    """Reads the parameters of `model` and the word vectors <float32>[words, dimensions] from a state dict.
 
     Shapes are not checked.
 
@@ -112,7 +118,7 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
 
 
 def check_shapes(model: RE2, params: dict, vectors: np.ndarray, table: str = _EMBEDDING) -> None:
-    """Raises InputError unless the parameters have the shapes that the model would give its own; `table` is the vectors' name."""
+    """Raises InputError unless the parameters have the model's shapes; `table` is the name of the vectors."""
     if vectors.ndim != 2:
         raise InputError(f"{table} has shape {vectors.shape}", remedy="give (words, dimensions)")
     sentence = {"ids": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
@@ -128,7 +134,7 @@ def check_shapes(model: RE2, params: dict, vectors: np.ndarray, table: str = _EM
 
 
 def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> InferenceModel:
-    """Makes our model of a released network.
+    """Converts a network of the authors' PyTorch code.
 
     Arguments:
       state_dict: name -> array, of any float type; the word vectors are among them.
@@ -138,7 +144,8 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
       The model with its parameters and word vectors, all float32.
 
     Raises:
-      InputError: if a setting is missing or unknown, or a parameter is missing, unknown or of another shape than they say.
+      InputError: if a setting is missing or unknown, or a parameter is missing, unknown or of another shape than they
+        say.
     """
     model = model_of(settings)
     params, vectors = read_parameters(model, state_dict)
@@ -147,7 +154,7 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
 
 
 def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The way back of `re2_from_pytorch`: a state dict <float32> and the settings that go with it.
+    """The inverse of `re2_from_pytorch`: a state dict <float32> and its settings.
 
     Raises:
       InputError: if the authors' code has no such network.
@@ -163,7 +170,9 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
             remedy="train with the connection 'augmented_running_sum' for a network to hand to it",
         )
     if model.config.encoder_activation != "gelu":
-        raise InputError(f"the convolutions of the authors' PyTorch code have GeLU, not {model.config.encoder_activation}")
+        raise InputError(
+            f"the convolutions of the authors' PyTorch code have GeLU, not {model.config.encoder_activation}"
+        )
     if model.config.connection in ("vanilla", "vanilla_projected") and model.config.blocks > 1:
         raise InputError(
             f"the authors' PyTorch code has another residual connection than {model.config.connection!r}",
@@ -199,7 +208,7 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
 
 
 def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads a checkpoint that the authors' code saved (`best.pt`). PyTorch is not needed, and no code in the file is run.
+    """Reads a checkpoint of the authors' code (`best.pt`). PyTorch is not needed, and no code in the file is executed.
 
     Arguments:
       path: the file: a dict of `state_dict` (whose `model` holds the parameters) and `args`.

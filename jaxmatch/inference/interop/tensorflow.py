@@ -1,12 +1,12 @@
-"""RE2 from the layout of its authors' first code, in TensorFlow (hitvoice/RE2), with which the paper's numbers were made.
+"""RE2 from the layout of its authors' first code, in TensorFlow (hitvoice/RE2), which made the paper's numbers.
 
 The variables are that code's names mapped to arrays; the settings are its names for them:
 
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_size, num_classes
 
-It differs from the PyTorch code (pytorch.py): convolutions have ReLU; a residual connection maps a block's output to the size of
-its input; embeddings come before the residual part, and a * b before a - b. TensorFlow is not needed.
+It differs from the PyTorch code (pytorch.py): convolutions have ReLU; a residual connection maps a block's output to
+the size of its input; embeddings come before the residual part, and a * b before a - b. TensorFlow is not needed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,17 @@ from jaxmatch.models.re2 import RE2
 _EMBEDDING = "embedding/embedding_matrix"
 _CONNECTION = {"aug": "augmented_running_sum", "residual": "vanilla_projected", "none": "none"}
 _FUSION = {"concatenation": "orig", "difference": "sub", "product": "mul", "output": "proj"}
-_NEEDED = ("alignment", "fusion", "connection", "prediction", "blocks", "enc_layers", "hidden_size", "kernel_size", "num_classes")
+_NEEDED = (
+    "alignment",
+    "fusion",
+    "connection",
+    "prediction",
+    "blocks",
+    "enc_layers",
+    "hidden_size",
+    "kernel_size",
+    "num_classes",
+)
 
 Path = tuple[str, ...]
 # Sizes of what a layer's inputs consist of in their order, and the place of each in ours.
@@ -39,7 +49,9 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
     """
     missing = [name for name in _NEEDED if name not in settings]
     if missing:
-        raise InputError(f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with")
+        raise InputError(
+            f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with"
+        )
     if settings["connection"] not in _CONNECTION:
         raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(_CONNECTION))
     return build(
@@ -61,7 +73,7 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
 
 
 def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | None]]:
-    """Each weight-normalised layer: its place in our parameters, its scope in theirs, and how its inputs are ordered there."""
+    """Each weight-normalized layer: its path in our parameters, its scope in theirs, the order of its inputs."""
     hidden = model.config.hidden_size
     for block in range(model.config.blocks):
         ours, theirs = (f"blocks_{block}",), f"block-{block}"
@@ -71,7 +83,11 @@ def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | No
         encoded: Order | None = ((dimensions, hidden, hidden), (1, 0, 2)) if augmented else None
         both: Order | None = ((dimensions, hidden, hidden) * 2, (1, 0, 2, 4, 3, 5)) if augmented else None
         for layer in range(model.config.encoder_layers):
-            yield (*ours, "encoder", f"convolution_{layer}"), f"{theirs}/encoder/cnn_{layer}", None if layer else block_input
+            yield (
+                (*ours, "encoder", f"convolution_{layer}"),
+                f"{theirs}/encoder/cnn_{layer}",
+                None if layer else block_input,
+            )
         if model.config.alignment == "linear":
             yield (*ours, "alignment", "projection"), f"{theirs}/alignment/proj/dense", encoded
         if model.config.fusion == "full":
@@ -100,15 +116,16 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
     """Makes our model of a network of the TensorFlow code.
 
     Arguments:
-      variables: name -> array, of any float type, as `tf.train.load_checkpoint` reads them; the word vectors are among them.
-        What an optimizer adds (`global_step`, `lr`, Adam's) is left alone.
+      variables: name -> array, of any float type, as `tf.train.load_checkpoint` reads them; the word vectors are among
+        them. What an optimizer adds (`global_step`, `lr`, Adam's) is left alone.
       settings: see the top of this file.
 
     Returns:
       The model with its parameters and word vectors, all float32.
 
     Raises:
-      InputError: if a setting is missing or unknown, or a variable is missing, unknown or of another shape than they say.
+      InputError: if a setting is missing or unknown, or a variable is missing, unknown or of another shape than they
+        say.
     """
     model = model_of(settings)
     unread = {name: value for name, value in variables.items() if not _of_the_optimizer(name)}

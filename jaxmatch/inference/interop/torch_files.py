@@ -1,7 +1,7 @@
-"""Files that `torch.save` wrote, read without PyTorch and without running anything that is in them.
+"""Reads files of `torch.save` without PyTorch, and without executing code in them.
 
-Since PyTorch 1.6 a file is a zip archive: `data.pkl`, a pickle that names tensors, and `data/0`, `data/1`, ..., the storages that
-the tensors look at. Before, it was a row of pickles, with the storages behind them.
+Since PyTorch 1.6 a file is a zip archive: `data.pkl` is a pickle that names tensors, and `data/0`, `data/1`, ... are
+their storages. Older files are a sequence of pickles, with the storages behind them.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _STORAGES = {
 
 
 class _Unread:
-    """Stands for a NumPy number, such as a score: what it would be is not asked."""
+    """In place of a NumPy number, such as a score, which is not needed."""
 
     def __init__(self, *_: Any):
         pass
@@ -48,7 +48,11 @@ class _Unread:
 def _tensor(storage: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> np.ndarray:
     """A tensor as a view of its storage."""
     numbers = (offset, *shape, *strides)
-    if not isinstance(storage, np.ndarray) or len(shape) != len(strides) or any(type(n) is not int or n < 0 for n in numbers):
+    if (
+        not isinstance(storage, np.ndarray)
+        or len(shape) != len(strides)
+        or any(type(n) is not int or n < 0 for n in numbers)
+    ):
         raise ValueError("a tensor is damaged")
     reach = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1
     if (0 not in shape and reach > storage.size) or math.prod(shape) > storage.size:
@@ -71,7 +75,7 @@ _KNOWN = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes tensors, plain containers and settings, nothing else; its `storages` may still have to be filled."""
+    """Unpickles tensors, plain containers and settings, nothing else. The caller fills `storages`: key -> array."""
 
     def __init__(self, content: bytes, most_bytes: int):
         super().__init__(io.BytesIO(content), encoding="utf-8")
@@ -85,11 +89,17 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> np.ndarray:
         what, kind, key, _, count, *view = pid
-        if what != "storage" or not isinstance(kind, np.dtype) or view not in ([], [None]) or type(count) is not int or count < 0:
+        if (
+            what != "storage"
+            or not isinstance(kind, np.dtype)
+            or view not in ([], [None])
+            or type(count) is not int
+            or count < 0
+        ):
             raise pickle.UnpicklingError("a storage is damaged")
         if key not in self.storages:
             self._left -= count * kind.itemsize
-            if self._left < 0:  # before there is room made for it
+            if self._left < 0:  # checked before memory is allocated
                 raise pickle.UnpicklingError("the file is too short for its storages")
             self.storages[key] = np.zeros(count, kind)
         if self.storages[key].dtype != kind or self.storages[key].size != count:
@@ -101,7 +111,7 @@ def _pickled(file: BinaryIO) -> bytes:
     """The next pickle of a file."""
     start = file.tell()
     for operation, argument, position in pickletools.genops(file):
-        if operation.name == "LONG_BINPUT" and argument > position:  # Python would make room for as many entries
+        if operation.name == "LONG_BINPUT" and argument > position:  # Python would allocate as many entries
             raise ValueError("the pickle is damaged")
     end = file.tell()
     file.seek(start)
@@ -134,7 +144,7 @@ def _from_zip(file: BinaryIO, size: int) -> Any:
     return value
 
 
-def _from_row(file: BinaryIO, size: int) -> Any:
+def _from_sequence(file: BinaryIO, size: int) -> Any:
     magic, protocol, system, value = (_Unpickler(_pickled(file), size) for _ in range(4))
     if (magic.load(), protocol.load()) != (_MAGIC, _PROTOCOL):
         raise ValueError("it is no file of PyTorch")
@@ -155,10 +165,10 @@ def load(path: str | os.PathLike) -> Any:
     """Reads a file of `torch.save`.
 
     Returns:
-      What was saved: tensors as read-only arrays, dicts, lists, tuples, plain values, `argparse.Namespace`.
+      The saved object: tensors as read-only arrays, dicts, lists, tuples, plain values, `argparse.Namespace`.
 
     Raises:
-      InputError: the file is missing or damaged, or holds something else as well, such as a whole module.
+      InputError: the file is missing, damaged, or contains anything else, such as a whole module.
     """
     if not os.path.isfile(path):
         raise InputError("there is no such file", path=path)
@@ -166,7 +176,7 @@ def load(path: str | os.PathLike) -> Any:
         with open(path, "rb") as file:
             size, start = os.fstat(file.fileno()).st_size, file.read(4)
             file.seek(0)
-            return (_from_zip if start == b"PK\3\4" else _from_row)(file, size)
+            return (_from_zip if start == b"PK\3\4" else _from_sequence)(file, size)
     except Exception as error:  # a damaged pickle can fail in any way
         said = f"{type(error).__name__}: {error}"[:200]
         remedy = "copy it again; it must hold a state dict and settings, nothing else"
