@@ -10,6 +10,7 @@
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
+# make docs    the documentation as a site, in build/docs
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/sh
@@ -24,7 +25,7 @@ EXTRA_cuda := cuda12
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
 
-.PHONY: demo test bench papers accelerators device mutants lowest torture
+.PHONY: demo test bench papers accelerators device mutants lowest torture docs
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -58,6 +59,11 @@ mutants: $(INSTALLED)
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
 
+docs: .cache/docs/.jaxmatch-installed
+	.cache/docs/bin/python docs/generate.py --check
+	.cache/docs/bin/python -m sphinx -W --keep-going -q docs build/docs
+	@echo "the site begins at build/docs/index.html"
+
 # The stamp is younger than what it was made from: nothing is installed twice.
 $(INSTALLED): requirements.txt pyproject.toml
 	@.ci/environment "$(PYTHON)" .venv
@@ -70,6 +76,12 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@echo "installing the lowest allowed versions into .cache/lowest (once)"
 	@sed -n 's/^\([A-Za-z0-9_-]*\)>=\([^,]*\),.*/\1==\2/p' requirements.txt > .cache/lowest/requirements.txt
 	@.cache/lowest/bin/python $(PIP) install -r .cache/lowest/requirements.txt -e .
+	@touch $@
+
+.cache/docs/.jaxmatch-installed: pyproject.toml
+	@.ci/environment "$(PYTHON)" .cache/docs
+	@echo "installing what builds the documentation into .cache/docs (once)"
+	@.cache/docs/bin/python $(PIP) install -e '.[docs]'
 	@touch $@
 
 # JAX with the compiler for a device, and what the models need; the package itself is not installed there.

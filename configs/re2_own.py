@@ -1,4 +1,4 @@
-"""RE2 on your own pairs: a folder with train.tsv and dev.tsv (and test.tsv), or .jsonl, see the README for the format.
+"""RE2 on your own pairs: a folder with train.tsv and dev.tsv (and test.tsv), or .jsonl, see docs/how_to/own_data.md.
 
     jaxmatch train configs/re2_own.py --data-directory FOLDER --vectors VECTORS --workdir runs/own
 

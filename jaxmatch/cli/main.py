@@ -71,7 +71,8 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line; dotted options (`dotted.py`) are taken out before it parses."""
     parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
@@ -130,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
         rest, dotted = take_dotted(words)
-        parser = _parser()
+        parser = build_parser()
         parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
         if parsed.rest and not getattr(module, "TAKES_OPTIONS", False):

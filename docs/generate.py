@@ -1,0 +1,135 @@
+"""Write the pages of the reference that follow from the code: settings and the command line.
+
+    python docs/generate.py           writes them
+    python docs/generate.py --check   exit status 1 if they are not up to date
+"""
+
+import argparse
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from jaxmatch import config
+from jaxmatch.cli import main
+
+FOLDER = Path(__file__).parent / "reference"
+TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
+KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
+DOTTED = "It also takes `--config.NAME=VALUE` for any [setting](settings.md)"
+OF_SWEEPS = ", `--grid.NAME=VALUE,VALUE` for an axis of the grid, and `--NAME=VALUE` for an option of the file"
+
+
+def table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [names, ("---",) * len(names), *rows]
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def values_of(field: dataclasses.Field, kind: Any) -> str:
+    """What a setting can be: its choices, or its type and bounds."""
+    if typing.get_origin(kind) is Literal:
+        return ", ".join(f"`{choice}`" if choice else "empty" for choice in typing.get_args(kind))
+    if kind not in KINDS:
+        return "an odd number or several: `3`, `(1, 3)`"
+    text = KINDS[kind]
+    for word, bound in (("from", "least"), ("to", "most"), ("below", "below")):
+        if field.metadata[bound] is not None:
+            text += f" {word} {field.metadata[bound]:,}"
+    return text
+
+
+def settings_table(section: type, prefix: str, without: Collection[str] = ()) -> str:
+    """The settings of a dataclass, but those of the names `without`."""
+    kinds = typing.get_type_hints(section)
+    rows = []
+    for field in dataclasses.fields(section):
+        if field.name not in without:
+            default = "empty" if field.default == "" else f"`{field.default}`"
+            name = f"`{prefix}.{field.name}`"
+            rows.append((name, default, values_of(field, kinds[field.name]), field.metadata["help"]))
+    return table(("setting", "default", "values", "meaning"), rows)
+
+
+def settings_page() -> str:
+    """docs/reference/settings.md, from the dataclasses of jaxmatch/config.py."""
+    shared = {field.name: field.default for field in dataclasses.fields(config.ModelConfig)}
+    parts = [
+        "# Settings",
+        "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults for each\n"
+        "data set. This page is generated from `jaxmatch/config.py` by `docs/generate.py`.",
+        "## Every model",
+        "`model.name` is one of " + ", ".join(f"`{name}`" for name in config.MODELS) + ".",
+        settings_table(config.ModelConfig, "model"),
+    ]
+    for name, model in config.MODELS.items():
+        same = {field.name for field in dataclasses.fields(model) if shared.get(field.name) == field.default}
+        parts += [f"## {TITLES[name]}", inspect.cleandoc(model.__doc__), settings_table(model, "model", same)]
+    for name, section in config.SECTIONS.items():
+        parts += [f"## {name.capitalize()}", inspect.cleandoc(section.__doc__), settings_table(section, name)]
+    return "\n\n".join(parts) + "\n"
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Name -> parser of each subcommand."""
+    found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(found[0].choices) if found else {}
+
+
+def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
+    """(words, meaning, choices or default) of each argument."""
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
+            continue
+        value = action.metavar or ("" if action.nargs == 0 else action.dest.upper())
+        value = value if isinstance(value, str) else " ".join(value)
+        words = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or value
+        meaning = action.help or ""
+        told = [f"`{choice}`" for choice in action.choices or ()]
+        if action.default not in (None, False, "") and "default" not in meaning:
+            told.append(f"default: `{action.default}`")
+        yield f"`{words}`", meaning, ", ".join(told)
+
+
+def command_line_page() -> str:
+    """docs/reference/command_line.md, from the parsers of jaxmatch/cli."""
+    names = [(f"[`jaxmatch {name}`](#jaxmatch-{name})", module.HELP) for name, module in main.SUBCOMMANDS.items()]
+    parts = [
+        "# Command line",
+        "`jaxmatch COMMAND --help` prints what is written here.\n"
+        "This page is generated from the parsers of `jaxmatch/cli/` by `docs/generate.py`.",
+        table(("command", ""), names),
+        "The exit status is 0, or 2 for input that cannot be used, 130 after an interrupt, 141 if the output was closed.",
+    ]
+    for name, parser in subcommands(main.build_parser()).items():
+        parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]
+        inner = subcommands(parser)
+        parts += [f"The arguments of `jaxmatch {name} {action}`:" for action in inner]
+        parts += [table(("argument", "meaning", "values"), arguments_of(each)) for each in inner.values() or [parser]]
+        module = main.SUBCOMMANDS[name]
+        if getattr(module, "TAKES_OVERRIDES", False):
+            parts.append(DOTTED + (OF_SWEEPS if name in ("sweep", "tune") else "") + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES = {"settings.md": settings_page, "command_line.md": command_line_page}
+
+
+def run(check: bool) -> int:
+    """Writes the pages, or with `check` says which are not up to date; the exit status."""
+    pages = {FOLDER / name: page() for name, page in PAGES.items()}
+    changed = [file for file, text in pages.items() if not file.is_file() or file.read_text() != text]
+    for file in changed:
+        if check:
+            print(f"docs/reference/{file.name} is not up to date: run python docs/generate.py", file=sys.stderr)
+        else:
+            file.write_text(pages[file])
+    return int(check and bool(changed))
+
+
+if __name__ == "__main__":
+    sys.exit(run("--check" in sys.argv[1:]))

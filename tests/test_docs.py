@@ -1,0 +1,170 @@
+"""The documentation is true: links resolve, examples run, commands parse, generated pages follow from the code."""
+
+import ast
+import contextlib
+import importlib.util
+import inspect
+import io
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import saved_model
+
+import jaxmatch
+from jaxmatch.cli import launching, main
+from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.experiments import launch
+from jaxmatch.experiments.configuration import load_module
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = ("settings.md", "command_line.md")
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What stands for the same options in a table of commands.
+DATA = "--data-directory data --vectors glove.840B.300d.zip"
+
+
+def fenced(page, language):
+    return [code for name, code in FENCE.findall(page.read_text()) if name == language]
+
+
+def prose(text):
+    return FENCE.sub("", text)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and MyST name them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@every_page
+def test_links_and_anchors_resolve(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text())):
+        if "://" in target:
+            continue
+        name, _, anchor = unquote(target).partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.is_file(), f"{target} is no file"
+        assert not anchor or anchor in anchors(file), f"{target}: {file.name} has no such heading"
+
+
+@every_page
+def test_files_and_make_targets_that_are_named_exist(page):
+    text = page.read_text()
+    folders = "benchmarks|configs|docs|jaxmatch|notebooks|results|sweeps|tests"
+    for name in re.findall(rf"(?<![\w/.-])(?:{folders})/[\w./-]*[\w/]", re.sub(r"\S*\{\S*", "", text)):
+        if not re.search(r"NAME|DATASET", name):
+            assert (ROOT / name).exists(), name
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for target in re.findall(r"(?:^    |`)make ([a-z]+)", text, re.MULTILINE):
+        assert target in targets, f"make {target}"
+
+
+def test_every_page_of_the_manual_is_in_its_table_of_contents():
+    index = (ROOT / "docs" / "index.md").read_text()
+    trees = [tree for _, tree in FENCE.findall(index)]
+    listed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
+    there = [page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed + ["index"]) == sorted(map(str, there))
+
+
+def test_the_readme_is_short_and_names_the_test_command():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 1000
+    assert "\n    make test " in text
+    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
+
+
+def test_the_map_of_the_readme_is_that_of_the_tree():
+    text = (ROOT / "README.md").read_text()
+    drawn = text[text.index("    jaxmatch/\n") :].partition("\n\n")[0].splitlines()
+    assert text.count("\n", 0, text.index(drawn[-1])) < text.count("\n") / 3
+    inner = {line.split()[0].rstrip("/") for line in drawn if line.startswith("      ")}
+    outer = {line.split()[0].rstrip("/") for line in drawn if not line.startswith("      ")}
+    rooms = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
+    assert inner == rooms | {"config.py"}
+    assert all((ROOT / name).is_dir() for name in outer)
+    assert outer >= {"jaxmatch", "configs", "sweeps", "docs", "notebooks", "benchmarks", "results", "tests"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if fenced(page, "python")], ids=lambda page: page.stem)
+def test_python_examples_run(page, tmp_path, monkeypatch):
+    for name in ("configs", "sweeps", "results"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for number, example in enumerate(fenced(page, "python")):
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(example, f"{page.name}, example {number}", "exec"), names)
+    if "get_sweep" in names:
+        assert names["get_sweep"]().runs()
+
+
+def commands(page):
+    """Every `jaxmatch ...` of a page: in shell examples, in indented lines, in tables."""
+    text = page.read_text()
+    lines = [line for code in fenced(page, "sh") for line in code.replace("\\\n", " ").splitlines()]
+    lines += re.findall(r"^    (jaxmatch [^\n]*)", text, re.MULTILINE)
+    inline = re.findall(r"`(jaxmatch [^`]*)`", text)
+    # Not the mere name of a command.
+    lines += [line for line in inline if len(line.split()) > 2 and line != "jaxmatch data check"]
+    for line in lines:
+        for piece in re.sub(r"\bDATA\b", DATA, line).split(" | "):
+            words = shlex.split(piece, comments=True)
+            if words and words[0] == "jaxmatch" and not words[1].isupper() and "..." not in piece:
+                yield words[1:]
+
+
+@every_page
+def test_commands_parse(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for words in commands(page):
+        rest, dotted = take_dotted(words)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            try:
+                parsed, more = main.build_parser().parse_known_args(rest)
+            except SystemExit as end:
+                raise AssertionError(f"{shlex.join(words)}: {told.getvalue()}") from end
+        assert not more or getattr(parsed.module, "TAKES_OPTIONS", False), words
+        assert not any(dotted.values()) or getattr(parsed.module, "TAKES_OVERRIDES", False), words
+        options = launching.options_of_the_file(more)
+        if parsed.subcommand == "timing":
+            known = inspect.signature(load_module(parsed.file).get_timing).parameters
+            assert set(options) <= set(known), words
+        elif parsed.subcommand in ("sweep", "train", "tune") and parsed.file.is_file():
+            overrides = {"overrides": dotted["config"], "grid_overrides": dotted["grid"]}
+            launch.resolve(parsed.file, **overrides, options=options, smoke=parsed.smoke)
+        elif parsed.subcommand in ("sweep", "train", "tune"):
+            assert "my" in str(parsed.file), words
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_pages_are_what_the_code_says(name):
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    assert sorted(generate.PAGES) == sorted(GENERATED)
+    assert (ROOT / "docs" / "reference" / name).read_text() == generate.PAGES[name](), "run python docs/generate.py"
+
+
+def test_the_python_reference_lists_each_name_with_a_line():
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    listed = re.findall(r"^\| `([a-zA-Z_]+)[^`]*` \| \S", page, re.MULTILINE)
+    assert set(listed) == set(jaxmatch.__all__)
+
+
+def test_every_exported_name_is_there_and_named_for_type_checkers():
+    for name in jaxmatch.__all__:
+        found = getattr(jaxmatch, name)
+        assert getattr(found, "__name__", name).rpartition(".")[2] == name
+    tree = ast.parse((ROOT / "jaxmatch" / "__init__.py").read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    assert {alias.name: node.module for node in block.body for alias in node.names} == jaxmatch._MODULES
