@@ -44,16 +44,18 @@ class ModelConfig:
     name: typing.ClassVar[str]
     weight_normalization: typing.ClassVar[str] = "none"
 
-    precision: Precision = setting("float32", "of matrix products; bfloat16: activations, too, while parameters stay float32")
-    characters: Literal["none", "cnn", "bilstm"] = setting(
-        "none", "a word from its first 16 characters; needs data.minimum_count = 1"
+    precision: Precision = setting(
+        "float32", "precision of matrix products; bfloat16: also of activations, while parameters stay float32"
     )
-    character_features: int = features(100, "size of what they give; 100 in ESAN, section 2.1")
-    known_characters: int = features(128, "how many characters there are, padding included", least=2)
-    tags: bool = setting(False, "whether a word has its part of speech, by NLTK's tagger")
+    characters: Literal["none", "cnn", "bilstm"] = setting(
+        "none", "network over the first 16 characters of a word; needs data.minimum_count = 1"
+    )
+    character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 2.1")
+    known_characters: int = features(128, "number of known characters, including padding", least=2)
+    tags: bool = setting(False, "give each word its part of speech, by NLTK's tagger")
     tag_features: int = features(10, "size of a tag's embedding; 10 in CSRAN's released run")
-    known_tags: int = features(50, "how many tags there are, padding included", least=2)
-    exact_match: bool = setting(False, "whether a word is marked that the other sentence has, too, whatever its case")
+    known_tags: int = features(50, "number of known tags, including padding", least=2)
+    exact_match: bool = setting(False, "mark each word that also occurs in the other sentence, in any case")
 
     @property
     def least_layers(self) -> int:
@@ -68,26 +70,36 @@ class RE2Config(ModelConfig):
 
     name: typing.ClassVar[str] = "re2"
 
-    blocks: int = layers(2, "N, how many blocks; tuned from 1 to 3 in the paper")
-    encoder_layers: int = layers(2, "convolutions of a block's encoder; tuned from 1 to 3 in the paper")
+    blocks: int = layers(2, "number of blocks, N; tuned from 1 to 3 in the paper")
+    encoder_layers: int = layers(2, "number of convolutions in a block's encoder; tuned from 1 to 3 in the paper")
     hidden_size: int = features(150, "size of every layer's output; section 3.2; some released settings use 200")
-    kernel_size: int | tuple[int, ...] = setting(3, "width of a layer's convolution, or of several side by side; odd")
-    encoder_activation: Literal["gelu", "relu"] = setting("gelu", "of the convolutions; section 3.2; relu: the TensorFlow code")
-    alignment: Literal["linear", "identity"] = setting("linear", "F of Eq. 2; linear has GeLU")
-    fusion: Literal["full", "simple"] = setting("full", "Eq. 4; simple: an ablation of Table 6")
-    connection: Literal["augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"] = setting(
-        "augmented", "of the blocks; Eq. 1; the others are in layers/connection.py"
+    kernel_size: int | tuple[int, ...] = setting(
+        3, "width of a convolution, or several widths for convolutions side by side; odd"
     )
-    prediction: Seen = setting("full", "what H sees: full is Eq. 5, symmetric Eq. 6, simple Eq. 7")
-    encoder_input: bool = setting(True, "whether alignment and fusion see the encoder's input; False: the ablation w/o enc-in")
-    parallel_blocks: bool = setting(False, "the ablation that feeds the embeddings to all blocks and sums what they give")
+    encoder_activation: Literal["gelu", "relu"] = setting(
+        "gelu", "activation of the convolutions; section 3.2; relu: the TensorFlow code"
+    )
+    alignment: Literal["linear", "identity"] = setting("linear", "F of Eq. 2; linear: a dense layer with GeLU")
+    fusion: Literal["full", "simple"] = setting(
+        "full", "fusion of a block; full: Eq. 4; simple: an ablation of Table 6"
+    )
+    connection: Literal["augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"] = setting(
+        "augmented", "connection of the blocks; augmented: Eq. 1; layers/connection.py describes the others"
+    )
+    prediction: Seen = setting("full", "inputs of H; full: Eq. 5; symmetric: Eq. 6; simple: Eq. 7")
+    encoder_input: bool = setting(
+        True, "give the encoder's input to alignment and fusion; False: the ablation w/o enc-in"
+    )
+    parallel_blocks: bool = setting(
+        False, "the ablation in which every block gets the embeddings and the outputs are summed"
+    )
     # Released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution and the first
     # networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional layer".
     dropout_placement: Literal["released", "every_layer"] = setting(
-        "released", "where dropout stands; every_layer: before every dense or convolution layer"
+        "released", "places of dropout; every_layer: before every dense or convolution layer, as in the paper"
     )
     weight_normalization: Literal["he", "unit", "none"] = setting(
-        "he", "where a gain starts: he at the norm of its direction, unit at 1; none: no gains"
+        "he", "initial gain; he: the norm of its direction; unit: 1; none: no weight normalization"
     )
 
     @property
@@ -106,14 +118,18 @@ class ESANConfig(ModelConfig):
 
     name: typing.ClassVar[str] = "esan"
 
-    alignment_layers: int = layers(2, "enhanced alignment layers on top of each other; 2 or 3 in the paper")
-    encoder_layers: int = layers(1, "LSTM layers of the encoder; 1 or 2 in the paper")
-    hidden_size: int = features(150, "of the hidden layer of Eq. 12; 150 to 300 in the paper")
-    augmentation: Literal["gated", "simple", "none"] = setting("gated", "Eq. 1 to 3; simple: Eq. 4; none: w/o Feat. Augment.")
-    word_features: bool = setting(True, "False: the ablation w/o Word Feat.")
-    contextual_features: bool = setting(True, "False: the ablation w/o Contextual Feat.")
-    prediction: Seen = setting("full", "what Eq. 11 sees; full is the paper's, the others as in RE2")
-    forget_bias: float = setting(0.0, "what an LSTM's forget gate starts at; the papers do not say, and cuDNN has 0")
+    alignment_layers: int = layers(2, "number of enhanced alignment layers; 2 or 3 in the paper")
+    encoder_layers: int = layers(1, "number of LSTM layers in the encoder; 1 or 2 in the paper")
+    hidden_size: int = features(150, "size of the hidden layer of Eq. 12; 150 to 300 in the paper")
+    augmentation: Literal["gated", "simple", "none"] = setting(
+        "gated", "feature augmentation; gated: Eq. 1 to 3; simple: Eq. 4; none: the ablation w/o Feat. Augment."
+    )
+    word_features: bool = setting(True, "augment with word features; False: the ablation w/o Word Feat.")
+    contextual_features: bool = setting(
+        True, "augment with contextual features; False: the ablation w/o Contextual Feat."
+    )
+    prediction: Seen = setting("full", "inputs of Eq. 11; full: the paper; the others as in RE2")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,20 +138,30 @@ class CSRANConfig(ModelConfig):
 
     name: typing.ClassVar[str] = "csran"
 
-    character_features: int = features(128, "size of what characters give; 64 of each direction in the released run")
-    stacked_layers: int = layers(3, "k, LSTM layers of the stacked encoder; 1 to 5 in the paper")
-    aggregation_layers: int = layers(1, "LSTM layers over the comparisons, Eq. 6 and 7; 1 or 2 in the paper")
-    hidden_size: int = features(200, "of a direction of every LSTM, and of the highway network")
-    highway_layers: int = layers(2, "of the input encoder; 0: none; 2 in the paper, 1 in the released run", least=0)
-    refinement: bool = setting(True, "section 2.3; False: the ablation w/o MAR")
-    co_stack: bool = setting(True, "Eq. 4; False: the affinity of the last layer alone, the ablation w/o CSRA")
-    aligned_layers: Literal["all", "last"] = setting("all", "what Eq. 5 aligns without co_stack, section 3.5; last: the released code")
-    factors: int = features(10, "k of the factorisation machines, Eq. 3")
-    prediction: Seen = setting("simple", "what the prediction layers see; z of Eq. 8; full: the released code")
-    head: Literal["dense", "highway"] = setting("dense", "their hidden layers; highway: the released run")
-    head_layers: int = layers(2, "prediction layers, the last included; 1 to 3 in the paper")
-    head_size: int = features(300, "of the hidden ones")
-    forget_bias: float = setting(0.0, "what an LSTM's forget gate starts at; the papers do not say, and cuDNN has 0")
+    character_features: int = features(
+        128, "size of the output of model.characters; 64 in each direction in the released run"
+    )
+    stacked_layers: int = layers(3, "number of LSTM layers in the stacked encoder, k; 1 to 5 in the paper")
+    aggregation_layers: int = layers(1, "number of LSTM layers over the comparisons, Eq. 6 and 7; 1 or 2 in the paper")
+    hidden_size: int = features(200, "size of each direction of every LSTM, and of the highway network")
+    highway_layers: int = layers(
+        2, "number of highway layers in the input encoder; 2 in the paper, 1 in the released run", least=0
+    )
+    refinement: bool = setting(True, "multi-level attention refinement, section 2.3; False: the ablation w/o MAR")
+    co_stack: bool = setting(
+        True, "co-stack affinity, Eq. 4; False: the affinity of the last layer alone, the ablation w/o CSRA"
+    )
+    aligned_layers: Literal["all", "last"] = setting(
+        "all", "layers that Eq. 5 aligns without co_stack, section 3.5; last: the released code"
+    )
+    factors: int = features(10, "number of factors of the factorization machines, k of Eq. 3")
+    prediction: Seen = setting("simple", "inputs of the prediction layers; simple: z of Eq. 8; full: the released code")
+    head: Literal["dense", "highway"] = setting(
+        "dense", "kind of the hidden prediction layers; highway: the released run"
+    )
+    head_layers: int = layers(2, "number of prediction layers, including the last; 1 to 3 in the paper")
+    head_size: int = features(300, "size of the hidden prediction layers")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,77 +170,91 @@ class CAFEConfig(ModelConfig):
 
     name: typing.ClassVar[str] = "cafe"
 
-    character_features: int = features(128, "size of what characters give; 64 of each direction in the released run")
-    hidden_size: int = features(300, "of a direction of the LSTM, and of the highway network")
-    bidirectional: bool = setting(False, "whether the LSTM also reads from the end; the released code's does not")
-    highway_layers: int = layers(2, "of the input encoder; 0: none", least=0)
-    factors: int = features(10, "of the factorisation machines")
-    prediction: Seen = setting("full", "what the prediction layers see")
-    head: Literal["dense", "highway"] = setting("highway", "their hidden layers")
-    head_layers: int = layers(3, "prediction layers, the last included")
-    head_size: int = features(300, "of the hidden ones")
-    forget_bias: float = setting(0.0, "what an LSTM's forget gate starts at; the papers do not say, and cuDNN has 0")
+    character_features: int = features(
+        128, "size of the output of model.characters; 64 in each direction in the released run"
+    )
+    hidden_size: int = features(300, "size of each direction of the LSTM, and of the highway network")
+    bidirectional: bool = setting(False, "use a bidirectional LSTM; the released code does not")
+    highway_layers: int = layers(2, "number of highway layers in the input encoder", least=0)
+    factors: int = features(10, "number of factors of the factorization machines")
+    prediction: Seen = setting("full", "inputs of the prediction layers")
+    head: Literal["dense", "highway"] = setting("highway", "kind of the hidden prediction layers")
+    head_layers: int = layers(3, "number of prediction layers, including the last")
+    head_size: int = features(300, "size of the hidden prediction layers")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
 
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """What is trained on, and how text becomes ids."""
+    """The data set, and how text becomes ids."""
 
-    name: str = setting("embedded_inference", "a name of the catalog, or own")
-    directory: str = setting("", "the folder with the official folders; empty: the environment variable JAXMATCH_DATA")
-    task: Literal["", "classification", "regression", "ranking"] = setting("", "of own data")
-    vectors: str = setting("", "a file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory")
-    tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting("word", "how text is split; see data/tokens.py")
-    lowercase: bool = setting(True, "whether text is lower-cased")
-    remove_punctuation: bool = setting(True, "whether tokens of punctuation alone are dropped")
-    minimum_count: int = setting(5, "a word without a vector is kept from this count on", least=0)
-    maximum_length: int = setting(0, "tokens of a text; 0: no limit, as in the paper", least=0)
-    truncation_side: Literal["right", "left"] = setting("right", "where longer texts lose tokens: at their end, or at their start")
+    name: str = setting("embedded_inference", "name of the data set; own: a folder of your own")
+    directory: str = setting("", "folder with the data files; empty: the environment variable JAXMATCH_DATA")
+    task: Literal["", "classification", "regression", "ranking"] = setting(
+        "", "task of your own data; empty: from its columns"
+    )
+    vectors: str = setting("", "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory")
+    tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
+        "word", "tokenizer; data/tokens.py describes them"
+    )
+    lowercase: bool = setting(True, "convert text to lower case")
+    remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")
+    minimum_count: int = setting(5, "how often a word without a vector must occur to be kept", least=0)
+    maximum_length: int = setting(0, "most tokens of a text; 0: no limit, as in the paper", least=0)
+    truncation_side: Literal["right", "left"] = setting("right", "side on which longer texts are cut")
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """How long a run trains, and when it is scored."""
+    """How long a run trains, and when it is scored. Times are counted in pairs, whatever the batch size."""
 
-    batch_size: int = setting(128, "pairs of a step", least=1)
-    epochs: int = setting(30, "how often a run sees each pair, at most", least=1)
-    evaluate_every_samples: int = setting(0, "pairs between two scores; 0: after every epoch", least=0)
-    evaluate_each_epoch: bool = setting(False, "score after every epoch, too, where scores are counted in pairs")
-    late_from_samples: int = setting(0, "once so many pairs are seen,", least=0)
-    evaluate_every_samples_late: int = setting(0, "every so many instead; 0: as before", least=0)
-    patience_samples: int = setting(400_000, "pairs without a better dev score before a run stops; 0: never", least=0)
-    minimum_samples: int = setting(0, "pairs before which patience stops no run", least=0)
+    batch_size: int = setting(128, "number of pairs in a training step", least=1)
+    epochs: int = setting(30, "most passes over the training set", least=1)
+    evaluate_every_samples: int = setting(0, "score dev each time after so many pairs; 0: after every epoch", least=0)
+    evaluate_each_epoch: bool = setting(False, "with evaluate_every_samples: also score after every epoch")
+    late_from_samples: int = setting(0, "number of pairs after which evaluate_every_samples_late applies", least=0)
+    evaluate_every_samples_late: int = setting(
+        0, "takes the place of evaluate_every_samples after late_from_samples; 0: does not", least=0
+    )
+    patience_samples: int = setting(
+        400_000, "stop a run after so many pairs without a better dev score; 0: never", least=0
+    )
+    minimum_samples: int = setting(0, "number of pairs before which patience stops no run", least=0)
     selection: Literal[
         "accuracy", "f1", "macro_f1", "auc", "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", "pearson", "spearman", "mse", "loss"
-    ] = setting("accuracy", "the dev score that chooses the checkpoint")
-    best_on_test: bool = setting(False, "also note the best TEST score, in a column of its own")
-    maximum_buckets: int = setting(10, "lengths that pairs are padded to; each is compiled once", least=1)
+    ] = setting("accuracy", "dev score that chooses the checkpoint")
+    best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
+    maximum_buckets: int = setting(10, "most lengths that pairs are padded to; a program is compiled for each", least=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam and its schedule. All of it is traced: a grid over these settings compiles nothing more."""
+    """Adam and its schedule. All of these settings are traced: a grid over them compiles one program."""
 
-    learning_rate: float = setting(1e-3, "of Adam, after warmup", least=0)
-    learning_rate_floor: float = setting(6e-5, "where warmup starts and decay ends", least=0)
-    warmup_samples: int = setting(0, "pairs of linear warmup", least=0)
-    decay_rate: float = setting(0.95, "what the rate is multiplied by,", least=0)
-    decay_samples: int = setting(128_000, "each time so many pairs have been seen", least=0)
-    dropout_rate: float = setting(0.2, "of every dropout", least=0, below=1)
-    weight_decay: float = setting(0.0, "decoupled from the gradient", least=0)
-    gradient_clip: float = setting(5.0, "most norm of all gradients together; 0: no limit", least=0)
+    learning_rate: float = setting(1e-3, "learning rate of Adam, after warmup", least=0)
+    learning_rate_floor: float = setting(6e-5, "learning rate at which warmup starts and decay ends", least=0)
+    warmup_samples: int = setting(0, "number of pairs of linear warmup", least=0)
+    decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0)
+    decay_samples: int = setting(128_000, "number of pairs after which it decays once", least=0)
+    dropout_rate: float = setting(0.2, "rate of every dropout", least=0, below=1)
+    weight_decay: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
+    gradient_clip: float = setting(5.0, "largest norm of all gradients together; 0: no limit", least=0)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExecutionConfig:
-    """How it is run; none of it changes what a run is."""
+    """How runs are executed. These settings do not change what a run computes, nor its name."""
 
-    evaluation_batch_size: int = setting(0, "pairs predicted at once for the scores; 0: 512, on a CPU 32", least=0)
-    checkpoint_seconds: float = setting(60.0, "between two checkpoints", least=0)
-    maximum_replicas: int = setting(0, "runs trained at once; 0: as many as the memory holds", least=0)
-    steps_at_once: int = setting(0, "training steps of one dispatch, at most; 0: 64, on a CPU 1", least=0)
+    evaluation_batch_size: int = setting(
+        0, "number of pairs predicted at once for scores; 0: 512, on a CPU 32", least=0
+    )
+    checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
+    maximum_replicas: int = setting(0, "most runs trained at once; 0: as many as the memory holds", least=0)
+    steps_at_once: int = setting(0, "most training steps in one dispatch; 0: 64, on a CPU 1", least=0)
     restack: bool = setting(True, "shrink the program when half of its runs have stopped")
-    cache_directory: str = setting("", "encoded data; empty: below the user's cache folder")
+    cache_directory: str = setting(
+        "", "folder of encoded data and compiled programs; empty: below the user's cache folder"
+    )
 
 
 MODELS: dict[str, type[ModelConfig]] = {config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig)}

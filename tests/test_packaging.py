@@ -82,3 +82,19 @@ def test_continuous_integration_runs_the_tests_on_the_data_beside_the_project(tm
     (data / "nltk_data").mkdir()
     assert called() == f"{ours} test {data} {data}/nltk_data\n"
     assert called(JAXMATCH_DATA="/d", NLTK_DATA="/n") == f"{ours} test /d /n\n"  # what is named stays
+
+
+def test_the_hosted_workflow_calls_the_command_of_the_readme_on_supported_pythons():
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    called = re.findall(r"- run: make (\S+)$", workflow, re.MULTILINE)
+    assert "test" in called and set(called) <= set(targets)
+    assert len(called) == workflow.count("- run:")
+    for version in re.findall(r'"(3\.\d+)"', workflow):
+        assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
+
+
+def test_the_package_says_that_it_has_types():
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert setuptools["package-data"]["jaxmatch"] == ["py.typed"]
+    assert (ROOT / "jaxmatch" / "py.typed").is_file()
