@@ -17,9 +17,9 @@ from benchmarks import reports
 from benchmarks.items import ITEMS, paper, replicas
 from benchmarks.settings import Settings
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.preparation import DATA_VARIABLE
 from jaxmatch.files import write_atomically
 from jaxmatch.huge_pages import start_again_with_huge_pages
+from jaxmatch.sweep.preparation import DATA_VARIABLE
 
 
 def _parser() -> argparse.ArgumentParser:

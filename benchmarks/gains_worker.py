@@ -20,8 +20,9 @@ import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data import catalog
-from jaxmatch.experiments import preparation
-from jaxmatch.experiments.configuration import load_config, with_overrides
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep import preparation
+from jaxmatch.sweep.launcher_files import load_config
 from jaxmatch.training.cohort import Cohort
 
 try:

@@ -24,7 +24,8 @@ import jax
 from benchmarks.items.models import random_pairs
 from benchmarks.steps import Steps
 from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.experiments.configuration import load_config, with_overrides
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Of the compiled program, as the compiler names its files and the profiler what it sees of products.

@@ -23,7 +23,7 @@ from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
-from jaxmatch.experiments import memory
+from jaxmatch.sweep import memory
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.room import bytes_beside_arguments

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxmatch.experiments.papers import re2
-from jaxmatch.experiments.papers.re2 import SEEDS, UP_TO
+from jaxmatch.papers import re2
+from jaxmatch.papers.re2 import SEEDS, UP_TO
 
 __all__ = ["DATA_SETS", "SEEDS", "UP_TO", "Row", "rows"]
 

@@ -5,7 +5,7 @@ import time
 from benchmarks import fresh
 from benchmarks.watch import Watch, rest
 from jaxmatch.data import cache, catalog, encoding, vectors, vocabulary
-from jaxmatch.experiments import preparation
+from jaxmatch.sweep import preparation
 
 PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "other")
 

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 
 from benchmarks.settings import Column, Item
-from jaxmatch.experiments.records import commit, device_name, versions
 from jaxmatch.files import write_json
+from jaxmatch.sweep.recording import commit, device_name, versions
 
 RESULTS = Path(__file__).with_name("results")
 NOT_MEASURED = "not measured"

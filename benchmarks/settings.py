@@ -8,7 +8,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import load_config, with_overrides
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

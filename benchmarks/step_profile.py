@@ -20,9 +20,10 @@ import numpy as np
 
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.data.encoding import EncodedSplit
-from jaxmatch.experiments import preparation
-from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.experiments.records import device_name, versions
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep import preparation
+from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.recording import device_name, versions
 from jaxmatch.training.cohort import Cohort
 
 

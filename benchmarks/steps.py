@@ -14,7 +14,7 @@ from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoding import EncodedData, EncodedSplit
-from jaxmatch.experiments import memory
+from jaxmatch.sweep import memory
 from jaxmatch.training.lockstep import Lockstep, outputs_of
 
 # Steps are timed in rows at least this long, as training dispatches them: it does not wait for each.

@@ -9,9 +9,10 @@ import numpy as np
 
 from benchmarks import fresh
 from benchmarks.watch import Watch, rest
-from jaxmatch.experiments import execution, launch, preparation
-from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.experiments.records import read_record
+from jaxmatch.reporting.records import read_record
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep import execution, launch, preparation
+from jaxmatch.sweep.launcher_files import load_config
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
 

@@ -10,7 +10,7 @@ and the part of speech, as by the authors. Run time and score: not measured.
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

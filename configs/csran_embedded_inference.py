@@ -7,7 +7,7 @@ It needs no files: the pairs and their word vectors are generated. Run time and 
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

@@ -8,7 +8,7 @@ does not decay. Of each word it is given the vector and the characters. Run time
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

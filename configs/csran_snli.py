@@ -12,7 +12,7 @@ notes name, is not among the 438 inputs of that log: 300 + 128 + 10. Run time an
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

@@ -9,7 +9,7 @@ characters. Run time and score: not measured.
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

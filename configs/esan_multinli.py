@@ -10,7 +10,7 @@ word it is given the vector, the characters, the part of speech and the exact ma
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

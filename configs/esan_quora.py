@@ -10,7 +10,7 @@ a better dev score. Of each word it is given the vector and the characters, as o
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

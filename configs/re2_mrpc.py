@@ -7,7 +7,7 @@ There is no official dev file: a fixed tenth of the training file is dev. Run ti
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

@@ -10,7 +10,7 @@ sweeps/re2_main.py). Run time on an accelerator: not measured.
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

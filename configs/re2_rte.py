@@ -7,7 +7,7 @@ GLUE does not publish the labels of the test pairs, so that there is a dev score
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

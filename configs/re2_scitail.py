@@ -8,7 +8,7 @@ Punctuation is removed, as the paper says; the released code keeps most of it. D
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

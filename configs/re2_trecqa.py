@@ -7,7 +7,7 @@ MAP and MRR count all questions with a right answer, also those that have no wro
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

@@ -7,7 +7,7 @@ The released settings for WikiQA. Run time and scores: not measured.
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

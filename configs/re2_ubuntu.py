@@ -7,7 +7,7 @@ The text is tokenised already. Of a text the last 200 tokens are kept, with the 
 
 from ml_collections import ConfigDict
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
 
 
 def get_config() -> ConfigDict:

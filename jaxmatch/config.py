@@ -5,20 +5,11 @@ They are the only place of a setting's default, bounds, choices and meaning. A c
 """
 
 import dataclasses
-import difflib
-import functools
-import math
 import typing
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from ml_collections import ConfigDict
-
-from jaxmatch.errors import InputError
-from jaxmatch.printable import shown
-
 MOST = 2**31 - 1  # what a device holds a number in: samples, ids, sizes
-MOST_LAYERS, _MOST_FEATURES, _WIDEST = 1000, 1 << 21, 999  # beyond any model, and within what can be traced
+MOST_LAYERS, _MOST_FEATURES, WIDEST = 1000, 1 << 21, 999  # beyond any model, and within what can be traced
 
 Precision = Literal["float32", "highest", "tensorfloat32", "bfloat16"]
 Seen = Literal["full", "symmetric", "simple"]
@@ -265,107 +256,3 @@ SECTIONS: dict[str, type] = {
     "execution": ExecutionConfig,
 }
 
-
-def nearest(name: object, known: typing.Iterable[object]) -> str:
-    """A remedy that names the closest of the known names."""
-    known = [str(one) for one in known if str(one)]
-    close = difflib.get_close_matches(str(name)[:99], known, n=1, cutoff=0.5)
-    if not close and "." in str(name):  # the last part often says what was meant
-        close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
-    return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
-
-
-@functools.cache
-def _types(config: type) -> dict[str, Any]:
-    return typing.get_type_hints(config)
-
-
-def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> None:
-    """Refuses a value that is not of its field's type, none of its choices, or beyond its bounds."""
-    least, most, below = bounds["least"], bounds["most"] or MOST, bounds["below"]
-    remedy = None
-    if typing.get_origin(kind) is Literal:
-        if not isinstance(value, str) or value not in typing.get_args(kind):
-            remedy = nearest(value, typing.get_args(kind))
-    elif kind is bool:
-        remedy = None if isinstance(value, bool) else "give True or False"
-    elif kind is int:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or (least is not None and value < least):
-            remedy = "give a whole number" + ("" if least is None else f" from {least} on")
-        elif value > most:
-            remedy = f"give a whole number up to {most}"
-    elif kind is float:
-        if type(value) not in (int, float) or not math.isfinite(value):
-            remedy = "give a finite number"
-        elif least is not None and value < least:
-            remedy = f"give a number from {least} on"
-        elif below is not None and value >= below:
-            remedy = f"give a number below {below}"
-    elif kind is str:
-        remedy = None if isinstance(value, str) else "give a text"
-    else:  # the one setting of two kinds
-        widths = value if isinstance(value, tuple) else (value,)
-        if not widths or any(type(width) is not int or not 1 <= width <= _WIDEST or width % 2 == 0 for width in widths):
-            remedy = "give one odd number or several, like 3 or (1, 3)"
-    if remedy:
-        raise InputError(f"{key} is {shown(value)}", remedy=remedy)
-
-
-def check(config: type, values: Mapping[str, Any], section: str) -> Any:
-    """Holds values to a dataclass.
-
-    Arguments:
-      config: one of the dataclasses of this file.
-      values: field -> value; missing ones keep their defaults.
-      section: what the fields are called after: "model", "data", ...
-
-    Returns:
-      An instance of `config`.
-
-    Raises:
-      InputError: on an unknown field or a value that is not of its type, none of its choices, or beyond its bounds.
-    """
-    known = {field.name: field for field in dataclasses.fields(config)}
-    for name, value in values.items():
-        if name not in known:
-            of = f"model {config.name!r}" if section == "model" else section
-            raise InputError(f"{of} has no setting {shown(name)}", remedy=nearest(name, known))
-        _check_value(f"{section}.{name}", value, _types(config)[name], known[name].metadata)
-    checked = config(**values)
-    if isinstance(checked, ModelConfig) and checked.least_layers > MOST_LAYERS:
-        raise InputError(f"the model has more than {MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes")
-    if isinstance(checked, RE2Config) and checked.hidden_size % len(checked.kernel_sizes):
-        raise InputError(
-            f"model.hidden_size {checked.hidden_size} cannot be shared by {len(checked.kernel_sizes)} kernel sizes",
-            remedy=f"give a hidden size that {len(checked.kernel_sizes)} divides",
-        )
-    return checked
-
-
-def model_config(settings: Mapping[str, Any]) -> ModelConfig:
-    """The dataclass of a config's `model` part: `name`, a key of `MODELS`, and any of that model's fields.
-
-    Raises:
-      InputError: on an unknown name, field or value.
-    """
-    fields = dict(settings)
-    name = fields.pop("name", "re2")
-    if not isinstance(name, str) or name not in MODELS:
-        raise InputError(f"there is no model {shown(name)}", remedy=nearest(name, MODELS))
-    return check(MODELS[name], fields, "model")
-
-
-def default_config(model: str = "re2") -> ConfigDict:
-    """The config with every setting at its default, locked; the files in configs/ change it for each data set.
-
-    Arguments:
-      model: a key of `MODELS`.
-
-    Raises:
-      InputError: there is no such model.
-    """
-    config = ConfigDict({"model": {"name": model, **dataclasses.asdict(model_config({"name": model}))}})
-    for name, section in SECTIONS.items():
-        config[name] = ConfigDict(dataclasses.asdict(section()))
-    return config.lock()

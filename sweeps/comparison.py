@@ -15,11 +15,12 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import default_config, flatten, load_config, nearest, with_overrides
-from jaxmatch.experiments.launch import SCORES
-from jaxmatch.experiments.papers import csran, esan, parts, re2
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import Published, TableLayout
+from jaxmatch.papers import csran, data_sets, esan, re2
+from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.settings import default_config, flatten, nearest, with_overrides
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launch import SCORES
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
@@ -69,7 +70,7 @@ def published_of_cafe(dataset: str, config: ConfigDict) -> tuple[Published, ...]
     return ()
 
 
-def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = parts.NONE) -> Sweep:
+def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = data_sets.NONE) -> Sweep:
     known = sorted(file.stem.removeprefix("re2_") for file in CONFIGS.glob("re2_*.py"))
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
@@ -77,7 +78,7 @@ def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran
     for name in names:
         if name not in TITLES:
             raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
-    told = {name: parts.feature_settings(features_of(name, dataset), features) for name in names}
+    told = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
     # What a model needs of the data, all have: they are to see the same words.
     shared = {key: value for settings in told.values() for key, value in settings.items() if key.startswith("data.")}
     config = with_overrides(load_config(CONFIGS / f"re2_{dataset}.py"), shared)

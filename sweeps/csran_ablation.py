@@ -8,23 +8,24 @@ characters. `--smoke` tries it in seconds, without data files.
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.experiments.papers import csran, parts
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.papers import csran, data_sets
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli", features: str = parts.PAPER) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
     data = csran.data_set(dataset, csran.ABLATION)
     config = with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.stacked_layers": csran.ABLATION_LAYERS})
-    config = parts.with_features(config, csran.FEATURES, features)
+    config = data_sets.with_features(config, csran.FEATURES, features)
     return Sweep(
         name=f"csran-ablation-{dataset}",
         config=config,
         grid={},
-        variants=parts.settings(csran.ABLATIONS),
+        variants=data_sets.settings(csran.ABLATIONS),
         seeds=tuple(range(csran.SEEDS)),
         table=TableLayout(
             title=f"Ablation of CSRAN on {data.title}",

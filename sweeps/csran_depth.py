@@ -9,22 +9,22 @@ draws its curves and prints no numbers. `--features none` leaves out the words' 
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import csran, parts
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.papers import csran, data_sets
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "scitail", features: str = parts.PAPER) -> Sweep:
+def get_sweep(dataset: str = "scitail", features: str = data_sets.PAPER) -> Sweep:
     data = csran.data_set(dataset, tuple(csran.CURVES))
     curves = csran.CURVES[dataset]
     return Sweep(
         name=f"csran-depth-{dataset}",
-        config=parts.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features),
+        config=data_sets.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features),
         grid={"model.stacked_layers": csran.DEPTHS},
-        variants=parts.settings(curves),
+        variants=data_sets.settings(curves),
         seeds=tuple(range(csran.SEEDS)),
         table=TableLayout(
             title=f"Depth of CSRAN's stack on {data.title}",

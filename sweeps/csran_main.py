@@ -8,17 +8,17 @@ paper encodes by a BiLSTM. `--smoke` tries it in seconds, without data files.
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import csran, parts
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.papers import csran, data_sets
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli", features: str = parts.PAPER) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
     data = csran.data_set(dataset)
-    config = parts.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features)
+    config = data_sets.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features)
     return Sweep(
         name=f"csran-main-{dataset}",
         config=config,

@@ -8,22 +8,22 @@ words, and on the other sets part of speech and exact match. `--smoke` tries it 
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import esan, parts
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.papers import data_sets, esan
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "quora", features: str = parts.PAPER) -> Sweep:
+def get_sweep(dataset: str = "quora", features: str = data_sets.PAPER) -> Sweep:
     data = esan.data_set(dataset)
-    config = parts.with_features(load_config(CONFIGS / f"{data.config}.py"), esan.features(dataset), features)
+    config = data_sets.with_features(load_config(CONFIGS / f"{data.config}.py"), esan.features(dataset), features)
     return Sweep(
         name=f"esan-ablation-{dataset}",
         config=config,
         grid={},
-        variants=parts.settings(esan.ABLATIONS),
+        variants=data_sets.settings(esan.ABLATIONS),
         seeds=tuple(range(esan.SEEDS)),
         table=TableLayout(
             title=f"Ablation of ESAN on {data.title}",

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import flatten, load_config, nearest
-from jaxmatch.experiments.papers import csran, esan, parts
-from jaxmatch.experiments.timing import Timing
+from jaxmatch.papers import csran, data_sets, esan
+from jaxmatch.settings import flatten, nearest
+from jaxmatch.sweep.inference_times import Timing
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Asked for by -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
 TOLD = {
-    parts.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
-    parts.NONE: "all are given its vector alone",
+    data_sets.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
+    data_sets.NONE: "all are given its vector alone",
 }
 
 
@@ -34,12 +35,12 @@ def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     return {
         "model.name": model,
         **{key: value for key, value in own.items() if key.startswith("model.")},
-        **parts.feature_settings(told, features),
+        **data_sets.feature_settings(told, features),
         **({"model.alignment_layers": 3} if row == "esan3" else {}),
     }
 
 
-def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: str = parts.PAPER) -> Timing:
+def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: str = data_sets.PAPER) -> Timing:
     data = esan.data_set(dataset)
     rows = list(dict.fromkeys(models.split(",")))
     for row in rows:

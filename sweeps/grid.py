@@ -10,9 +10,10 @@ and more. Any other setting can be an axis too: --grid.NAME=VALUE,VALUE.
 from pathlib import Path
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import load_config, nearest
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import nearest
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

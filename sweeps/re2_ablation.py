@@ -9,10 +9,10 @@ prediction layer is the one that the released setting of the data set does not u
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import parts, re2
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.papers import data_sets, re2
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -26,7 +26,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
         name=f"re2-ablation-{dataset}{in_name}",
         config=config,
         grid={},
-        variants=parts.settings(variants),
+        variants=data_sets.settings(variants),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
             title=f"Ablation of RE2 on {data.title}{in_title}",

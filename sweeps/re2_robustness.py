@@ -8,10 +8,10 @@ re2_main.py. `--smoke` tries it without data files.
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config
-from jaxmatch.experiments.papers import parts, re2
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.papers import data_sets, re2
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -24,7 +24,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
         name=f"re2-robustness-{dataset}{in_name}",
         config=config,
         grid={},
-        variants=parts.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
+        variants=data_sets.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
             title=f"Robustness of RE2 to blocks and encoder layers on {data.title}{in_title}",

@@ -9,9 +9,10 @@ model, `--smoke` tries it in seconds.
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.experiments.papers import parts, re2
-from jaxmatch.experiments.timing import Timing
+from jaxmatch.papers import data_sets, re2
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.inference_times import Timing
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -22,7 +23,7 @@ def get_timing(dataset: str = "snli") -> Timing:
         name=f"re2-timing-{dataset}",
         title="Inference time of RE2",
         config=with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.encoder_layers": re2.TIMED_LAYERS}),
-        models=parts.settings(re2.timed()),
+        models=data_sets.settings(re2.timed()),
         batches=re2.TIMED_BATCHES,
         published=re2.published_times(),
         notes=(

@@ -9,9 +9,10 @@ Nine epochs, so that the default rungs, after a ninth and a third of them, fall 
 
 from pathlib import Path
 
-from jaxmatch.experiments.configuration import load_config, with_overrides
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-import jaxmatch.experiments.launch  # noqa: F401  what the command would import later
+import jaxmatch.sweep.launch  # noqa: F401  what the command would import later
 from jaxmatch.cli.main import main
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate"}

@@ -20,8 +20,8 @@ import safetensors.numpy
 from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 
-from jaxmatch.experiments import launch
-from jaxmatch.experiments.display import Display
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.display import Display
 
 WORDS = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu")
 PAIRS = {"train": 64, "dev": 32, "test": 32}
@@ -32,9 +32,9 @@ DIVERGING = 1e30
 
 SWEEP = '''"""A small sweep."""
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.reporting.tables import TableLayout
 
 
 def get_sweep() -> Sweep:

@@ -9,9 +9,10 @@ import saved_model
 import small_records
 
 import jaxmatch
-from jaxmatch.analysis import attention, figures, occlusion
+from jaxmatch.analysis import attention, occlusion
 from jaxmatch.cli.main import main
 from jaxmatch.data.readers import own
+from jaxmatch.reporting import figures
 
 ROWS = [
     ("a b c", "no d", "neutral"),

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from jaxmatch.analysis.axes import scores_against
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.score_vs_setting import scores_against
 
 DEPTH = "model.stacked_layers"
 

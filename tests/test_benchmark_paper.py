@@ -7,7 +7,7 @@ from benchmarks import paper_tables, steps
 from benchmarks.items import paper
 from benchmarks.settings import Settings
 from jaxmatch import models
-from jaxmatch.experiments import preparation
+from jaxmatch.sweep import preparation
 
 
 @pytest.fixture

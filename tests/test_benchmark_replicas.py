@@ -8,7 +8,7 @@ import pytest
 from benchmarks import ceiling, steps
 from benchmarks.items import replicas
 from benchmarks.settings import Settings
-from jaxmatch.experiments import preparation
+from jaxmatch.sweep import preparation
 
 
 @pytest.fixture

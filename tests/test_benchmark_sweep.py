@@ -1,6 +1,7 @@
 """How a sweep's time is divided and put into a row, and a run at a size for nothing but that."""
 
 import pytest
+
 from benchmarks.items import ITEMS, sweep
 from benchmarks.settings import Settings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.preparation import cache_folder
+from jaxmatch.sweep.preparation import cache_folder
 
 
 def test_as_named_or_as_the_system_has_it_or_in_the_home(monkeypatch):

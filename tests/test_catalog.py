@@ -338,9 +338,9 @@ def test_official_line_ends_do_not_matter(data_folder, tmp_path):
 
 @pytest.mark.parametrize("name", catalog.EMBEDDED_TASKS)
 def test_embedded_data_are_generated_and_need_no_files(monkeypatch, name):
-    import jaxmatch.data.embedded
+    import jaxmatch.data.synthetic
 
     generated = []
-    monkeypatch.setattr(jaxmatch.data.embedded, "generate", generated.append, raising=False)
+    monkeypatch.setattr(jaxmatch.data.synthetic, "generate", generated.append, raising=False)
     catalog.load(name, task=catalog.EMBEDDED_TASKS[name])
     assert generated == [name] and catalog.find_files(name) == {}

@@ -11,7 +11,7 @@ import pytest
 from saved_model import write_tsv
 
 import jaxmatch
-import jaxmatch.experiments.timing  # it brings the true launcher, which must not take its double's place later
+import jaxmatch.sweep.inference_times  # it brings the true launcher, which must not take its double's place later
 from jaxmatch.cli import table
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.main import SUBCOMMANDS, main
@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent.parent / "results"
 
 @pytest.fixture
 def launch(monkeypatch):
-    """Stands in for jaxmatch.experiments.launch, and notes its calls."""
+    """Stands in for jaxmatch.sweep.launch, and notes its calls."""
     calls = []
 
     def note(name):
@@ -33,7 +33,8 @@ def launch(monkeypatch):
         return function
 
     fake = types.SimpleNamespace(calls=calls, **{name: note(name) for name in ("sweep", "train", "table")})
-    monkeypatch.setattr(jaxmatch.experiments, "launch", fake, raising=False)
+    monkeypatch.setattr(jaxmatch.sweep, "launch", fake, raising=False)
+    monkeypatch.setattr("jaxmatch.reporting.folder_table.table", fake.table)
     return fake
 
 
@@ -237,8 +238,8 @@ def test_a_closed_output_is_no_complaint():
     try:
         package = str(Path(jaxmatch.__file__).parent.parent)
         code = (
-            "import sys; from jaxmatch.cli.main import main; from jaxmatch.experiments import launch;"
-            "launch.table = lambda *_: 'a line'; sys.exit(main(['table', 'out']))"
+            "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import folder_table;"
+            "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', 'out']))"
         )
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=package, stdout=writer, stderr=subprocess.PIPE, text=True
@@ -280,9 +281,9 @@ def test_output_that_cannot_be_written_is_one_line(words):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 def test_a_failing_command_does_not_complain_of_its_output_too():
     code = (
-        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from jaxmatch.experiments import launch\n"
+        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from jaxmatch.reporting import folder_table\n"
         "def table(*_): print('a line'); raise InputError('it fails')\n"
-        "launch.table = table; sys.exit(main(['table', 'out']))"
+        "folder_table.table = table; sys.exit(main(['table', 'out']))"
     )
     package = str(Path(jaxmatch.__file__).parent.parent)
     with open("/dev/full", "wb") as full:

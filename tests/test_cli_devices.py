@@ -13,9 +13,9 @@ import pytest
 from jaxmatch import unseen_devices
 from jaxmatch.cli import devices
 from jaxmatch.cli.main import main
-from jaxmatch.experiments import trial
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.products import products_of
+from jaxmatch.sweep import trial
 
 ROOT = Path(__file__).parent.parent
 H100 = SimpleNamespace(platform="gpu", id=0, compute_capability="9.0")

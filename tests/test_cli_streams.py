@@ -169,7 +169,7 @@ def test_another_error_of_the_program_keeps_its_traceback(matcher, capfd, tmp_pa
 
 
 def test_a_text_of_too_many_words_is_refused_before_it_is_tried(matcher, capfd, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.experiments.memory.device_bytes", lambda device: 8 * 2**30)
+    monkeypatch.setattr("jaxmatch.sweep.memory.device_bytes", lambda device: 8 * 2**30)
     rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is no long text
     status, answers, err = _answer(matcher, rows, capfd, tmp_path, monkeypatch)
     assert status == 2 and [len(text) for text in answers] == [1, 10_000]

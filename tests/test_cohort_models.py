@@ -8,8 +8,8 @@ from small_cohort import DIMENSIONS, InterruptAfter, Interruption, leaves, locks
 from test_cohort import same
 
 from jaxmatch.data.characters import character_table
-from jaxmatch.experiments import memory
 from jaxmatch.models import build
+from jaxmatch.sweep import memory
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 

@@ -15,13 +15,14 @@ from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config, TrainingCon
 from jaxmatch.data.dataset import TASKS
 from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.configuration import default_config, flatten, load_config, load_module, validate, with_overrides
 from jaxmatch.layers.characters import CHARACTER_ENCODERS
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.prediction import PREDICTIONS
+from jaxmatch.settings import default_config, flatten, validate, with_overrides
+from jaxmatch.sweep.launcher_files import load_config, load_module
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 ROOT = Path(__file__).parent.parent
@@ -216,7 +217,7 @@ def test_a_broken_config_file_is_named_with_its_line(tmp_path, text, problem, li
 def test_a_misspelt_setting_in_a_config_file_is_one_line(tmp_path):
     file = tmp_path / "misspelt.py"
     file.write_text(
-        "from jaxmatch.experiments.configuration import default_config\n"
+        "from jaxmatch.settings import default_config\n"
         "def get_config():\n    config = default_config()\n    config.model.block = 3\n    return config\n"
     )
     with pytest.raises(InputError, match='"blocks"') as caught:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jaxmatch.analysis.curves import curves
-from jaxmatch.analysis.settings import by_setting, setting_name
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.curves import curves
+from jaxmatch.reporting.grouping import by_setting, setting_name
 
 
 def record(setting, seed, scores=(), status="finished", variant="", **overrides):

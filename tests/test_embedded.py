@@ -12,10 +12,10 @@ import scipy.sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import RidgeClassifier
 
-from jaxmatch.data import embedded
-from jaxmatch.data.embedded import edits, grammar, lexicon, paraphrase, ranking, semantics
-from jaxmatch.data.embedded.draws import Draws
-from jaxmatch.data.embedded.grammar import ALL, AT_LEAST, AT_MOST, EXACTLY, NONE, NOT_ALL, SOME, THE, Clause
+from jaxmatch.data import synthetic
+from jaxmatch.data.synthetic import edits, grammar, lexicon, paraphrase, ranking, semantics
+from jaxmatch.data.synthetic.draws import Draws
+from jaxmatch.data.synthetic.grammar import ALL, AT_LEAST, AT_MOST, EXACTLY, NONE, NOT_ALL, SOME, THE, Clause
 from jaxmatch.errors import InputError
 
 WORDS = {(word.part, word.forms[0]): word for word in lexicon.WORDS}
@@ -35,7 +35,7 @@ def adjective(name):
 
 @pytest.fixture(scope="module")
 def sets():
-    return {kind: embedded.generate(kind) for kind in embedded.KINDS}
+    return {kind: synthetic.generate(kind) for kind in synthetic.KINDS}
 
 
 def label(first, second):
@@ -295,7 +295,7 @@ def probe(features, train, dev):
     return model.score(features(dev), dev.labels)
 
 
-@pytest.mark.parametrize("kind", embedded.KINDS)
+@pytest.mark.parametrize("kind", synthetic.KINDS)
 def test_no_short_cut(sets, kind):
     data = sets[kind]
     train, dev = data.splits["train"], data.splits["dev"]
@@ -317,7 +317,7 @@ def cosine(vectors, first, second):
 
 
 def test_vectors_cover_every_word(sets):
-    vectors = embedded.word_vectors()
+    vectors = synthetic.word_vectors()
     words = {
         word
         for data in sets.values()
@@ -327,13 +327,13 @@ def test_vectors_cover_every_word(sets):
     }
     assert words <= set(vectors)
     matrix = np.stack(list(vectors.values()))
-    assert matrix.shape[1] == embedded.DIMENSIONS and matrix.dtype == np.float32
+    assert matrix.shape[1] == synthetic.DIMENSIONS and matrix.dtype == np.float32
     assert 0.1 < matrix.var() < 0.2
     assert len({vector.tobytes() for vector in vectors.values()}) == len(vectors)
 
 
 def test_vectors_follow_the_taxonomy():
-    vectors = embedded.word_vectors()
+    vectors = synthetic.word_vectors()
 
     def near(first, second):
         return cosine(vectors, first, second)
@@ -353,9 +353,9 @@ def test_same_everywhere(sets):
     program = (
         "import hashlib, json, random, numpy as np; random.seed(7); np.random.seed(7);"
         "from jaxmatch.data import embedded;"
-        "data = embedded.generate('embedded_ranking');"
+        "data = synthetic.generate('embedded_ranking');"
         "text = json.dumps([[list(s.text_a), list(s.text_b), list(s.labels)] for s in data.splits.values()]);"
-        "text += json.dumps([[word, [float(x) for x in vector]] for word, vector in embedded.word_vectors().items()]);"
+        "text += json.dumps([[word, [float(x) for x in vector]] for word, vector in synthetic.word_vectors().items()]);"
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
     digests = {
@@ -375,11 +375,11 @@ def test_version_stands_for_the_output(sets):
         for split in data.splits.values():
             for row in zip(split.text_a, split.text_b, split.labels, strict=True):
                 digest.update("\t".join(row).encode() + b"\n")
-    for word, vector in embedded.word_vectors().items():
+    for word, vector in synthetic.word_vectors().items():
         digest.update(word.encode() + np.round(vector * 10_000).astype("<i4").tobytes())
-    assert (embedded.VERSION, digest.hexdigest()[:16]) == ("2", "2d68366c451d2c39")
+    assert (synthetic.VERSION, digest.hexdigest()[:16]) == ("2", "2d68366c451d2c39")
 
 
 def test_unknown_kind():
     with pytest.raises(InputError, match="did you mean 'embedded_inference'"):
-        embedded.generate("embedded_inferense")
+        synthetic.generate("embedded_inferense")

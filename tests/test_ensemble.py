@@ -14,7 +14,7 @@ from jaxmatch.analysis.scoring import score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.papers import re2
+from jaxmatch.papers import re2
 from jaxmatch.training.scores import ranking_scores
 
 # <float>[runs, pairs, classes]

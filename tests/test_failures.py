@@ -9,11 +9,12 @@ import small_sweep
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import execution, launch, tuning
-from jaxmatch.experiments.execution import Cohort
-from jaxmatch.experiments.failures import FailedCohorts
-from jaxmatch.experiments.workdir import CohortFolder, Workdir
 from jaxmatch.files import write_json
+from jaxmatch.reporting import folder_table
+from jaxmatch.sweep import execution, launch, tuning
+from jaxmatch.sweep.execution import Cohort
+from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.workdir import CohortFolder, Workdir
 
 pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
@@ -59,7 +60,7 @@ def test_the_others_go_on_and_the_next_launch_tries_it_again(small_files, undist
         "error.json says more, and the same command tries again"
     )
     assert len(small_sweep.records(tmp_path)) == 2
-    assert f"2 of 4 runs have not finished; training failed, as {error} says" in launch.table(tmp_path)
+    assert f"2 of 4 runs have not finished; training failed, as {error} says" in folder_table.table(tmp_path)
     text, watcher = small_sweep.launched(small_files, tmp_path, **WHAT)
     assert [len(runs) for runs in watcher.trained] == [2] and not error.exists()
     assert (text, small_sweep.lasting(tmp_path)) == undisturbed

@@ -10,15 +10,15 @@ from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data.readers import own
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import launch
 from jaxmatch.inference.matcher import load
+from jaxmatch.sweep import launch
 from jaxmatch.training.evaluation import mean_loss
 
 SWEEP = '''"""A small sweep of a model with every feature."""
 
-from jaxmatch.experiments.configuration import default_config, with_overrides
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.reporting.tables import TableLayout
 
 
 def get_sweep() -> Sweep:

@@ -11,8 +11,8 @@ from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.data.matches import exact_matches, exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import preparation
-from jaxmatch.experiments.configuration import default_config, with_overrides
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep import preparation
 
 FIRST = ("<padding>", "<unknown>")
 

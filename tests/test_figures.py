@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.analysis import drawings, figures
 from jaxmatch.errors import InputError
+from jaxmatch.reporting import drawings, figures
 
 ATTENTION = {
     "kind": "attention", "text_a": "", "text_b": "", "label": "neutral", "score": None, "probabilities": {},

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import halving, launch, tuning
-from jaxmatch.experiments.halving import Halving, Standing, default_rungs, ranking, standing
-from jaxmatch.experiments.plan import make_plan
+from jaxmatch.sweep import halving, launch, tuning
+from jaxmatch.sweep.halving import Halving, Standing, default_rungs, ranking, standing
+from jaxmatch.sweep.plan import make_plan
 
 
 def test_a_third_goes_on_at_each_rung():

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.reading import SweepFolder
-from jaxmatch.experiments.report import charts, markup, report, sections
-from jaxmatch.experiments.tables import TableLayout
-from jaxmatch.experiments.tables.formats import Sheet, Text
 from jaxmatch.files import write_json
+from jaxmatch.reporting.html import charts, markup, report, sections
+from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.tables.formats import Sheet, Text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

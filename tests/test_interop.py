@@ -14,7 +14,13 @@ from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.interop.pytorch import model_of, re2_from_pytorch, re2_to_pytorch, read_parameters, read_pytorch_checkpoint
+from jaxmatch.inference.interop.pytorch import (
+    model_of,
+    re2_from_pytorch,
+    re2_to_pytorch,
+    read_parameters,
+    read_pytorch_checkpoint,
+)
 from jaxmatch.models import build
 from jaxmatch.models.pair_model import side_by_side
 

@@ -15,15 +15,17 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import display, execution, launch
-from jaxmatch.experiments.configuration import default_config
-from jaxmatch.experiments.display import duration_text, plan_text
-from jaxmatch.experiments.plan import make_plan
-from jaxmatch.experiments.reading import read_sweep_folder
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import Published, TableLayout
-from jaxmatch.experiments.workdir import CohortFolder, Workdir
 from jaxmatch.files import write_json
+from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.reporting.wording import duration_text
+from jaxmatch.settings import default_config
+from jaxmatch.sweep import display, execution, launch
+from jaxmatch.sweep.display import plan_text
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.workdir import CohortFolder, Workdir
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
 
@@ -269,24 +271,24 @@ def test_models_of_a_folder_share_their_vectors(finished):
 @pytest.mark.slow
 def test_the_table_of_a_folder_in_all_formats(finished):
     workdir, text, _ = finished
-    assert launch.table(workdir) == text
-    assert r"\toprule" in launch.table(workdir, "latex")
-    assert json.loads(launch.table(workdir, "json"))
+    assert folder_table.table(workdir) == text
+    assert r"\toprule" in folder_table.table(workdir, "latex")
+    assert json.loads(folder_table.table(workdir, "json"))
     (record,) = (each for each in small_sweep.records(workdir).values() if each["status"] == "finished")
-    assert repr(record["test"]["accuracy"]) in launch.table(workdir, "csv")
-    assert len(list(csv.reader(io.StringIO(launch.table(workdir, "csv"))))) > 2
+    assert repr(record["test"]["accuracy"]) in folder_table.table(workdir, "csv")
+    assert len(list(csv.reader(io.StringIO(folder_table.table(workdir, "csv"))))) > 2
     with pytest.raises(InputError, match='did you mean "markdown"'):
-        launch.table(workdir, "markdwon")
+        folder_table.table(workdir, "markdwon")
 
 
 @pytest.mark.slow
 def test_runs_that_have_not_finished_are_noted(copy):
     run = next(run for run, record in small_sweep.records(copy).items() if record["status"] == "diverged")
     shutil.rmtree(copy / "runs" / run)
-    assert "1 of 2 runs have not finished" in launch.table(copy)
+    assert "1 of 2 runs have not finished" in folder_table.table(copy)
     shutil.rmtree(copy / "runs")
     with pytest.raises(InputError, match="no run has finished yet"):
-        launch.table(copy)
+        folder_table.table(copy)
 
 
 @pytest.mark.slow
@@ -306,7 +308,7 @@ def test_a_layout_that_cannot_be_followed_names_its_file(copy):
     notes["layout"]["scores"] = ["x"]
     (copy / "sweep.json").write_text(json.dumps(notes))
     with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is no score"):
-        launch.table(copy)
+        folder_table.table(copy)
 
 
 @pytest.mark.slow
@@ -314,9 +316,9 @@ def test_a_layout_that_cannot_be_followed_names_its_file(copy):
 def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(files, copy, damage):
     (copy / "sweep.json").write_text(damage)
     with pytest.raises(InputError, match="sweep.json: the file is damaged"):
-        launch.table(copy)
+        folder_table.table(copy)
     small_sweep.launched(files, copy)
-    assert "A small sweep" in launch.table(copy)
+    assert "A small sweep" in folder_table.table(copy)
 
 
 @pytest.mark.slow
@@ -337,7 +339,7 @@ def test_a_note_of_the_sweep_with_a_wrong_type_is_one_line(copy, change):
             del place["overrides"]
     (copy / "sweep.json").write_text(json.dumps(notes))
     with pytest.raises(InputError, match="sweep.json: the file is damaged"):
-        launch.table(copy)
+        folder_table.table(copy)
 
 
 @pytest.mark.slow
@@ -345,12 +347,12 @@ def test_the_record_of_another_run_is_told(copy):
     one, other = small_sweep.records(copy)
     shutil.copy(copy / "runs" / one / "record.json", copy / "runs" / other / "record.json")
     with pytest.raises(InputError, match=f"{other}/record.json: this is the record of the run {one}"):
-        launch.table(copy)
+        folder_table.table(copy)
 
 
 def test_a_folder_without_a_sweep_has_no_table(tmp_path):
     with pytest.raises(InputError, match="no sweep was run in this folder"):
-        launch.table(tmp_path)
+        folder_table.table(tmp_path)
 
 
 @pytest.mark.slow

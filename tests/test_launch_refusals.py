@@ -8,9 +8,9 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import execution, launch, memory
-from jaxmatch.experiments.plan import make_plan
 from jaxmatch.files import write_json
+from jaxmatch.sweep import execution, launch, memory
+from jaxmatch.sweep.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
 
@@ -88,7 +88,7 @@ def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_pa
 )
 def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
     file = tmp_path / "mine.py"
-    file.write_text(f"from ml_collections import ConfigDict\nfrom jaxmatch.experiments.configuration import default_config\n{text}")
+    file.write_text(f"from ml_collections import ConfigDict\nfrom jaxmatch.settings import default_config\n{text}")
     if problem is None:
         assert launch.resolve(file).name == "mine"
         return

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.experiments.liveness import peak_bytes
+from jaxmatch.sweep.liveness import peak_bytes
 
 
 def peak(function, *shapes):

@@ -8,7 +8,7 @@ from rich.console import Console
 import jaxmatch
 from jaxmatch.cli import magic
 from jaxmatch.cli.output import open_whole
-from jaxmatch.experiments.display import Display
+from jaxmatch.sweep.display import Display
 
 
 class Shell:

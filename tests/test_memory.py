@@ -11,7 +11,7 @@ from small_cohort import DIMENSIONS, MODEL, OPTIMIZER
 
 from benchmarks import memory_worker
 from jaxmatch import models
-from jaxmatch.experiments import memory
+from jaxmatch.sweep import memory
 from jaxmatch.training.evaluation import device_split
 
 

@@ -12,9 +12,9 @@ import saved_model
 
 import jaxmatch
 from jaxmatch.analysis import occlusion
+from jaxmatch.analysis.occlusion_table import Occluded, occlusions
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.tables.occlusions import Occluded, occlusions
 from jaxmatch.models import build
 
 PAIRS = [("a b c", "no d é"), ("e d c b a", "unseen c"), ("b", "a"), ("no no", "c d e"), ("é", "e b"), ("a e", "b")]

@@ -9,9 +9,9 @@ import pytest
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import launch
-from jaxmatch.experiments.configuration import flatten
-from jaxmatch.experiments.papers import csran, esan, re2
+from jaxmatch.papers import csran, esan, re2
+from jaxmatch.settings import flatten
+from jaxmatch.sweep import launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 PAPER_SWEEPS = (

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxmatch.data.buckets import largest
-from jaxmatch.experiments.memory import Needs
-from jaxmatch.experiments.plan import PlannedCohort, tokens_scored
+from jaxmatch.sweep.memory import Needs
+from jaxmatch.sweep.plan import PlannedCohort, tokens_scored
 
 SIZES = st.integers(1, 12)
 

@@ -13,10 +13,10 @@ from small_records import record
 
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.display import Display
-from jaxmatch.experiments.report import charts, markup
-from jaxmatch.experiments.tables import TableLayout, make_table
 from jaxmatch.printable import printable, printable_json
+from jaxmatch.reporting.html import charts, markup
+from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.sweep.display import Display
 
 EVIL = "a\x1b[31m\x07b\x9b2J\u202ec\ud800\x7f"
 SHOWN = r"a\x1b[31m\x07b\x9b2J\u202ec\ud800\x7f"

@@ -17,10 +17,11 @@ from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
 from benchmarks.accelerators.worker import ENVIRONMENT
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.tables import fields, make_table
 from jaxmatch.layers.matmul import PRECISIONS, matmul
 from jaxmatch.models import build
 from jaxmatch.products import products_of
+from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.tables import make_table
 
 CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
 V100, A100, H100, MI300 = (SimpleNamespace(platform="gpu", compute_capability=name) for name in ("7.0", "8.0", "9.0", "gfx942"))
@@ -176,4 +177,4 @@ def test_a_caption_names_products_that_are_not_float32_as_asked(told, said):
 
 def test_a_record_whose_products_are_no_text_is_refused():
     with pytest.raises(InputError, match="field 'products' is no text"):
-        fields.check_record(record(products=["TF32"]))
+        record_schema.check_record(record(products=["TF32"]))

@@ -9,7 +9,7 @@ from small_records import record
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.tables.fields import check_curve
+from jaxmatch.reporting.record_schema import check_curve
 
 POINT = {"samples": 10, "train_loss": 0.5, "dev": {"mrr": 0.25}}
 

@@ -10,10 +10,11 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.execution import plain
-from jaxmatch.experiments.records import FORMAT, best_record, commit, device_name, make_record, read_record, versions
-from jaxmatch.experiments.tables import fields
 from jaxmatch.products import products_of
+from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.records import FORMAT, best_record, read_record
+from jaxmatch.sweep.execution import plain
+from jaxmatch.sweep.recording import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
 
 
@@ -30,7 +31,7 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
     records = small_sweep.records(workdir)  # strict: NaN and Infinity are no JSON
     assert set(records) == {run for runs in watcher.trained for run in runs}
     for position, (run, record) in enumerate(records.items()):
-        fields.check_record(record, position)
+        record_schema.check_record(record, position)
         assert (record["run"], record["sweep"], record["seed"], record["variant"]) == (run, "small", 0, "")
         assert record["config"]["optimizer"]["learning_rate"] == record["overrides"]["optimizer.learning_rate"]
         assert {split: record["data"][split] for split in small_sweep.PAIRS} == small_sweep.PAIRS
@@ -158,7 +159,7 @@ def test_a_missing_record_is_told(tmp_path):
 
 
 def test_the_table_reads_the_format_that_is_written():
-    assert fields.FORMAT == FORMAT
+    assert record_schema.FORMAT == FORMAT
 
 
 def test_versions_are_those_of_installed_packages():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
 
-from jaxmatch.experiments.failures import FailedCohorts
+from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training import lockstep, replicas, room
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.programs import Program

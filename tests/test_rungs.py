@@ -11,12 +11,13 @@ import small_sweep
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import halving, launch, tuning
-from jaxmatch.experiments.execution import Cohort
-from jaxmatch.experiments.failures import FailedCohorts
-from jaxmatch.experiments.reading import read_sweep_folder
-from jaxmatch.experiments.tables import make_table
-from jaxmatch.experiments.workdir import Workdir
+from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.tables import make_table
+from jaxmatch.sweep import halving, launch, tuning
+from jaxmatch.sweep.execution import Cohort
+from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.workdir import Workdir
 
 pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
@@ -141,11 +142,11 @@ def test_again_nothing_is_trained_and_all_is_the_same(small_files, halved):
 
 
 def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
-    text = launch.table(halved[2])
+    text = folder_table.table(halved[2])
     assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
     assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the set" in text
     assert "2 of 8 runs diverged" in text and text.count("0 + 2 dropped") == 2 and len(re.findall(r"\| +dropped", text)) == 4
-    lines = launch.table(halved[2], "csv").splitlines()
+    lines = folder_table.table(halved[2], "csv").splitlines()
     assert lines[0].startswith("optimizer.learning_rate,parameters,finished,diverged,dropped,")
     assert main(["report", str(halved[2])]) == 0
     page = (halved[2] / "report.html").read_text()

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from jaxmatch.experiments.side_by_side import Job, lasting, run_jobs
+from jaxmatch.sweep.side_by_side import Job, lasting, run_jobs
 from jaxmatch.training.replicas import devices_filled
 
 DEVICES = tuple("abcdefgh")
@@ -76,8 +76,8 @@ import jax
 import pytest
 import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
-from jaxmatch.experiments import execution
-from jaxmatch.experiments.failures import FailedCohorts
+from jaxmatch.sweep import execution
+from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training.cohort import Cohort
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from jaxmatch.analysis import significance
 from jaxmatch.errors import InputError
+from jaxmatch.reporting import significance
 
 
 def test_interval_of_a_mean_by_hand():

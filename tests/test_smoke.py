@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from jaxmatch import models
-from jaxmatch.data.embedded import DIMENSIONS
-from jaxmatch.experiments import launch, memory
-from jaxmatch.experiments.configuration import default_config, with_overrides
-from jaxmatch.experiments.smoke import NOTE, smoked
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.data.synthetic import DIMENSIONS
 from jaxmatch.models import MODELS
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep import launch, memory
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.smoke import NOTE, smoked
 from jaxmatch.training.scores import score_names
 
 ROOT = Path(__file__).parent.parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.cli.main import main
-from jaxmatch.data.embedded import inference, paraphrase, ranking
+from jaxmatch.data.synthetic import inference, paraphrase, ranking
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 LAUNCHERS = {

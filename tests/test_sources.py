@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.data.sources import CATALOG
-from jaxmatch.experiments.configuration import load_config
+from jaxmatch.sweep.launcher_files import load_config
 from jaxmatch.training.scores import score_names
 
 CONFIGS = Path(__file__).parent.parent / "configs"

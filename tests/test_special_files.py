@@ -9,8 +9,8 @@ import pytest
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.tables.times import read_times
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.tables.times import read_times
 
 RESULTS = Path(__file__).parent.parent / "results"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import launch
-from jaxmatch.experiments.configuration import default_config, flatten, with_overrides
-from jaxmatch.experiments.sweep import Run, Sweep
-from jaxmatch.experiments.tables import TableLayout
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import default_config, flatten, with_overrides
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.grid import Run, Sweep
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = TableLayout(title="", rows=())
@@ -97,9 +97,9 @@ def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
     file = tmp_path / "mine.py"
     file.write_text(
         "from ml_collections import ConfigDict\n"
-        "from jaxmatch.experiments.configuration import default_config\n"
-        "from jaxmatch.experiments.sweep import Sweep\n"
-        "from jaxmatch.experiments.tables import Published, TableLayout\n\n"
+        "from jaxmatch.settings import default_config\n"
+        "from jaxmatch.sweep.grid import Sweep\n"
+        "from jaxmatch.reporting.tables import Published, TableLayout\n\n"
         "def get_sweep():\n"
         '    given = dict(name="mine", config=default_config(), grid={}, seeds=(0,), table=TableLayout("t", rows=()))\n'
         f'    return Sweep(**{{**given, **dict({mistake})}})\n'
@@ -115,7 +115,7 @@ def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
         ("import sys\nsys.exit(0)", "2: the file fails with SystemExit: 0"),
         ("def get_sweep():\n    raise SystemExit(0)", "2: the file fails with SystemExit: 0"),
         (
-            "from jaxmatch.experiments.configuration import default_config, with_overrides\n"
+            "from jaxmatch.settings import default_config, with_overrides\n"
             "def get_sweep():\n    with_overrides(default_config(), {'model.blok': 1})",
             'there is no setting "config.model.blok"; did you mean',
         ),

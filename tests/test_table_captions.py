@@ -5,7 +5,7 @@ import math
 import pytest
 from small_records import LAYOUT, record
 
-from jaxmatch.experiments.tables import TableLayout, make_table
+from jaxmatch.reporting.tables import TableLayout, make_table
 
 
 def test_the_caption_says_test_was_scored_only_where_there_is_a_test_split():

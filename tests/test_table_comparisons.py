@@ -8,7 +8,7 @@ import pytest
 from small_records import LAYOUT, cells, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.tables import Published, TableLayout, make_table
+from jaxmatch.reporting.tables import Published, TableLayout, make_table
 
 PAPER = Published(
     "RE2 (paper)",

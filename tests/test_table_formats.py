@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_records import LAYOUT, SMALL_GRID, cells, record
 
-from jaxmatch.experiments.tables import TableLayout, formats, make_table
+from jaxmatch.reporting.tables import TableLayout, formats, make_table
 
 
 @settings(max_examples=20, deadline=None)

@@ -11,7 +11,7 @@ import pytest
 from small_records import LAYOUT, cells, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.tables import TableLayout, make_table, numbers
+from jaxmatch.reporting.tables import TableLayout, make_table, numbers
 
 
 def test_mean_and_sample_deviation_over_seeds():

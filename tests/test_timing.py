@@ -15,9 +15,9 @@ from jaxmatch.cli.main import main
 from jaxmatch.data.dataset import Split
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import launch, timing
-from jaxmatch.experiments.papers import esan, re2
-from jaxmatch.experiments.tables.times import times
+from jaxmatch.papers import esan, re2
+from jaxmatch.reporting.tables.times import times
+from jaxmatch.sweep import inference_times, launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 RECORD = {
@@ -139,9 +139,9 @@ def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
 
 
 def test_the_launchers_time_what_the_papers_timed(capsys):
-    asked = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
+    asked = inference_times.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
     assert (asked.pairs, asked.length, asked.batches) == (8, 20, 100)
-    models = [dict(config.model) for config in timing._configs(asked).values()]
+    models = [dict(config.model) for config in inference_times._configs(asked).values()]
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
@@ -209,16 +209,16 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp
     for workdir in (tmp_path / "file", tmp_path / "file" / "below"):
         assert main([*words, str(workdir)]) == 2
         assert capsys.readouterr().err.startswith(f"jaxmatch: {tmp_path}/file: ")
-    monkeypatch.setattr(timing.os, "access", lambda path, mode: path != tmp_path)
+    monkeypatch.setattr(inference_times.os, "access", lambda path, mode: path != tmp_path)
     assert main([*words, str(tmp_path / "new")]) == 2
     assert capsys.readouterr().err == f"jaxmatch: {tmp_path}: nothing can be written here; give another --workdir\n"
 
 
 def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatch):
-    asked = timing.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
-    monkeypatch.setattr(timing, "_split", lambda *_: Split(["a"], ["b"], ["neutral"]))
+    asked = inference_times.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
+    monkeypatch.setattr(inference_times, "_split", lambda *_: Split(["a"], ["b"], ["neutral"]))
     with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
-        timing.run(asked, say=pytest.fail)
+        inference_times.run(asked, say=pytest.fail)
 
 
 def test_one_batch_has_no_deviation(capsys):

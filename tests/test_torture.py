@@ -4,7 +4,6 @@ import dataclasses
 import random
 
 import pytest
-
 from torture import judge, mutations, report
 from torture.harm import HARMS
 from torture.processes import Ended

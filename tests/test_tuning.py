@@ -10,11 +10,12 @@ from small_sweep import DIVERGING
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import launch, tuning
-from jaxmatch.experiments.configuration import default_config, flatten
-from jaxmatch.experiments.reading import read_sweep_folder
-from jaxmatch.experiments.sweep import Sweep
-from jaxmatch.experiments.tables import Published, TableLayout
+from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.settings import default_config, flatten
+from jaxmatch.sweep import tuning
+from jaxmatch.sweep.grid import Sweep
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
 
@@ -140,7 +141,7 @@ def test_tuning_goes_from_the_grid_to_the_final_table_and_is_resumed(small_files
     final = small_sweep.records(tmp_path / "work" / "final")
     assert {record["seed"] for record in final.values()} == {1, 2}
     assert {record["config"]["optimizer"]["learning_rate"] for record in final.values()} == {0.01}
-    grid, chosen = launch.table(tmp_path / "work"), launch.table(tmp_path / "work" / "final")
+    grid, chosen = folder_table.table(tmp_path / "work"), folder_table.table(tmp_path / "work" / "final")
     assert text == f"{grid}\n{chosen}"
     assert "A small sweep: the chosen setting" in chosen
     assert "among 2 settings, 1 of which diverged: learning" in chosen.replace("\\", "")

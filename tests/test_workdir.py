@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.workdir import Workdir, pack
 from jaxmatch.files import write_json
+from jaxmatch.workdir import Workdir, pack
 
 A, B = "signature-a", "signature-b"
 
@@ -274,7 +274,7 @@ def test_a_workdir_that_cannot_be_made_is_told(tmp_path, monkeypatch):
 
 HOLDER = """
 import sys, pathlib
-from jaxmatch.experiments.workdir import CohortFolder
+from jaxmatch.workdir import CohortFolder
 with CohortFolder(pathlib.Path(sys.argv[1]), "", ()).lock():
     print("held", flush=True)
     sys.stdin.read()

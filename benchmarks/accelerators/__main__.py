@@ -23,8 +23,8 @@ from typing import Any
 from benchmarks.accelerators import tables
 from benchmarks.accelerators.targets import TARGETS
 from benchmarks.accelerators.worker import CONFIGS
-from jaxmatch.experiments.records import commit
 from jaxmatch.files import read_json, write_json
+from jaxmatch.sweep.recording import commit
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "accelerators"

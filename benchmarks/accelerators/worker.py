@@ -34,7 +34,8 @@ ENVIRONMENT = {
 
 def config_of(spec: Mapping[str, Any]) -> Any:
     """The config of a spec; "overrides" of it change settings by their dotted names."""
-    from jaxmatch.experiments.configuration import load_config, with_overrides
+    from jaxmatch.settings import with_overrides
+    from jaxmatch.sweep.launcher_files import load_config
 
     file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"
     return with_overrides(load_config(file), {"model.precision": spec["precision"], **spec.get("overrides", {})})
@@ -46,7 +47,7 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
     import jax.numpy as jnp
 
     from jaxmatch import models
-    from jaxmatch.experiments import memory
+    from jaxmatch.sweep import memory
     from jaxmatch.training.evaluation import cohort_outputs
     from jaxmatch.training.step import cohort_step, flattening
 

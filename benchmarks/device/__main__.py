@@ -32,8 +32,8 @@ from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
 from benchmarks.settings import Settings
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.preparation import DATA_VARIABLE, vectors_file
-from jaxmatch.experiments.records import commit
+from jaxmatch.sweep.preparation import DATA_VARIABLE, vectors_file
+from jaxmatch.sweep.recording import commit
 
 RESULTS = reports.RESULTS / "device"
 MINUTES, QUICK_MINUTES = 25.0, 2.0

@@ -9,7 +9,7 @@ import jax
 from jax.extend.backend import get_backend
 
 from benchmarks import fresh
-from jaxmatch.experiments.records import device_name, versions
+from jaxmatch.sweep.recording import device_name, versions
 
 
 def about() -> dict:

@@ -21,7 +21,7 @@ from benchmarks.accelerators import hlo, worker
 from benchmarks.accelerators.products import products
 from benchmarks.accelerators.targets import target_of
 from jaxmatch import models
-from jaxmatch.experiments import memory
+from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state
 

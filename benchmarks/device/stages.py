@@ -10,10 +10,10 @@ from benchmarks.device import pieces, sweeps
 from benchmarks.device.budget import Budget, Stage, say
 from benchmarks.items.replicas import BATCHES, REPLICAS
 from benchmarks.settings import Settings
-from jaxmatch.analysis import figures
-from jaxmatch.analysis.axes import scores_against
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.reading import read_sweep_folder
+from jaxmatch.reporting import figures
+from jaxmatch.reporting.score_vs_setting import scores_against
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 # (model, replicas, batch, precision); what the goals are about comes first.
 CASES = (

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 from benchmarks import fresh
 from benchmarks.device.budget import Budget, Stage, duration, say
 from jaxmatch.errors import InputError
-from jaxmatch.experiments.launch import table
-from jaxmatch.experiments.reading import read_sweep_folder
+from jaxmatch.reporting.folder_table import table
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 # It is interrupted so long before the time is over, and killed at the end of it: it goes on from its last checkpoint either way.
 SECONDS_TO_STOP = 20.0

@@ -13,7 +13,7 @@ from benchmarks.items.models import BATCH, CLASSES, DIMENSIONS, LENGTH, config_o
 from benchmarks.memory_worker import compiled_bytes
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
-from jaxmatch.experiments import memory
+from jaxmatch.sweep import memory
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.step import cohort_step, flattening
 

@@ -7,7 +7,7 @@ import jax
 
 from benchmarks import steps, timing
 from benchmarks.settings import Column, Item, Settings
-from jaxmatch.experiments import preparation
+from jaxmatch.sweep import preparation
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.step import STEPS_AT_ONCE
 

@@ -12,8 +12,8 @@ from benchmarks.random_model import random_model
 from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL
 from jaxmatch.data import catalog
-from jaxmatch.experiments import preparation
 from jaxmatch.inference.matcher import Matcher
+from jaxmatch.sweep import preparation
 
 # Times the peer's pairs per second, at least.
 GOAL = 5.0

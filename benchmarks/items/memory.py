@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks import fresh, steps
 from benchmarks.settings import Column, Item, Settings
-from jaxmatch.experiments import memory
+from jaxmatch.sweep import memory
 
 # (replicas, batch, length): one of the three grows at a time.
 BASE = (1, 64, 24)

@@ -15,7 +15,7 @@ from benchmarks.peer_settings import peer_settings
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.experiments import preparation
+from jaxmatch.sweep import preparation
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
 # Runs at once that are tried on an accelerator; on a CPU one, since there a run costs the same beside others.

@@ -13,7 +13,7 @@ from benchmarks.peer_settings import peer_settings
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.experiments import memory, preparation
+from jaxmatch.sweep import memory, preparation
 from jaxmatch.training.lockstep import outputs_of
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)

@@ -13,7 +13,7 @@ from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.experiments import preparation
+from jaxmatch.sweep import preparation
 from jaxmatch.training.cohort import Cohort
 
 # Batch size -> how many times the peer's pairs per second are aimed at on a CPU.

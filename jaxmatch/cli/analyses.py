@@ -16,7 +16,7 @@ def run(workdir: Path, data_directory: str | None) -> None:
     Raises:
       InputError: as the commands of these names do.
     """
-    from jaxmatch.experiments.reading import name_of_sweep, read_sweep_folder
+    from jaxmatch.reporting.sweep_folder import name_of_sweep, read_sweep_folder
 
     if name_of_sweep(workdir) is None:  # nothing was trained there
         return

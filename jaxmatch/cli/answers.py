@@ -89,8 +89,8 @@ class Answers:
         """Refuses a pair whose answer would take more memory than the device has: the system might end the process for it."""
         if sum(map(len, _texts(fields))) <= _SHORT:
             return
-        from jaxmatch.experiments.memory import answer_bytes, calibration, device_bytes
         from jaxmatch.inference.padding import padded_size
+        from jaxmatch.sweep.memory import answer_bytes, calibration, device_bytes
 
         model, matcher = self._matcher.model, self._matcher
         tokens = sum(len(matcher.tokens(text)) for text in _texts(fields))

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.encoding import DataSettings
     from jaxmatch.data.report import check
-    from jaxmatch.experiments.preparation import data_directory, vectors_file
+    from jaxmatch.sweep.preparation import data_directory, vectors_file
 
     directory = data_directory(arguments.name, arguments.data_directory)
     settings = DataSettings(

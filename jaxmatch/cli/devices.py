@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> None:
     import jax
 
     from jaxmatch.devices import devices_there_are
-    from jaxmatch.experiments.records import device_name
+    from jaxmatch.sweep.recording import device_name
     from jaxmatch.unseen_devices import unseen_devices
 
     devices = devices_there_are()
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def memory_text(device) -> str:
     """A device's memory as the platform tells: "60.0 GiB for this process, 0.4 GiB in use"."""
-    from jaxmatch.experiments.memory import device_bytes
+    from jaxmatch.sweep.memory import device_bytes
 
     told = device.memory_stats() or {}
     if "bytes_limit" in told:
@@ -49,7 +49,7 @@ def memory_text(device) -> str:
 
 
 def _try(device) -> None:
-    from jaxmatch.experiments import trial
+    from jaxmatch.sweep import trial
 
     show(f"A training step on {device.platform} {device.id} ({trial.WHAT}):")
     for tried in trial.trials(device):

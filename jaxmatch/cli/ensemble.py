@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from jaxmatch.cli import splits
 from jaxmatch.cli.output import show
-from jaxmatch.cli.runs import FORMATS, records_of
+from jaxmatch.cli.runs import records_of
 from jaxmatch.errors import InputError
+from jaxmatch.reporting import FORMATS
 
 if TYPE_CHECKING:
-    from jaxmatch.experiments.tables import TableLayout
+    from jaxmatch.reporting.tables import TableLayout
 
 HELP = "score the seeds of each setting together"
 
@@ -49,7 +50,7 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
       InputError: no setting has two finished runs, or the split cannot be read.
     """
     from jaxmatch.analysis.ensemble import ensemble
-    from jaxmatch.experiments.tables.ensembles import Ensemble, ensembles
+    from jaxmatch.analysis.ensemble_table import Ensemble, ensembles
     from jaxmatch.inference.matcher import load
 
     found = []
@@ -63,7 +64,7 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
 
 def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
     """The finished runs of each setting that has two or more, in the order of their seeds."""
-    from jaxmatch.analysis.settings import by_setting
+    from jaxmatch.reporting.grouping import by_setting
 
     found = [members for members in by_setting(records_of(directory)) if len(members) > 1]
     if not found:
@@ -72,6 +73,6 @@ def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
 
 
 def _layout(directory: Path) -> TableLayout | None:
-    from jaxmatch.experiments.reading import name_of_sweep, read_sweep_folder
+    from jaxmatch.reporting.sweep_folder import name_of_sweep, read_sweep_folder
 
     return None if name_of_sweep(directory) is None else read_sweep_folder(directory).layout

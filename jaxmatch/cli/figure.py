@@ -31,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.analysis import figures
-    from jaxmatch.analysis.axes import scores_against
-    from jaxmatch.analysis.curves import curves
     from jaxmatch.cli.runs import records_of
-    from jaxmatch.experiments.workdir import TIMING_FILE
+    from jaxmatch.reporting import figures
+    from jaxmatch.reporting.curves import curves
+    from jaxmatch.reporting.score_vs_setting import scores_against
+    from jaxmatch.workdir import TIMING_FILE
 
     if arguments.score and not arguments.against:
         raise InputError("--score says what to draw against a setting, which is not named", remedy="add --against SETTING")

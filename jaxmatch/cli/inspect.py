@@ -54,8 +54,9 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
       InputError: a text is empty or not UTF-8, no run has finished, a model has no attention to show, or there is no matplotlib to
         draw with.
     """
-    from jaxmatch.analysis import attention, figures
+    from jaxmatch.analysis import attention
     from jaxmatch.inference.matcher import load
+    from jaxmatch.reporting import figures
 
     for one in pair or ():
         if not one.strip():
@@ -80,7 +81,7 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
 
 def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
     """The finished runs, each with the name of its files."""
-    from jaxmatch.analysis.settings import by_setting, setting_name
+    from jaxmatch.reporting.grouping import by_setting, setting_name
 
     settings = by_setting(records_of(folder))
     if not settings:

@@ -57,12 +57,12 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
 
 
 def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
-    """Calls `function` (of jaxmatch.experiments.launch) and prints the table it returns, or what there is of it.
+    """Calls `function` (of jaxmatch.sweep.launch) and prints the table it returns, or what there is of it.
 
     Raises:
       FailedCohorts: some runs failed.
     """
-    from jaxmatch.experiments.failures import FailedCohorts
+    from jaxmatch.sweep.failures import FailedCohorts
 
     options = options_of_the_file(arguments.rest)
     for name in ("data_directory", "vectors"):

@@ -12,7 +12,20 @@ from typing import IO, Any
 
 from jaxmatch import __version__
 from jaxmatch.cli import (
-    data, devices, ensemble, evaluate, figure, inspect, occlusion, predict, report, sweep, table, timing, train, tune,
+    data,
+    devices,
+    ensemble,
+    evaluate,
+    figure,
+    inspect,
+    occlusion,
+    predict,
+    report,
+    sweep,
+    table,
+    timing,
+    train,
+    tune,
 )  # fmt: skip
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.interrupts import raise_lost_interrupts

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 from jaxmatch.cli import splits
 from jaxmatch.cli.output import note
 from jaxmatch.cli.output import show as show_text
-from jaxmatch.cli.runs import FORMATS, records_of, slug
+from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable_json
+from jaxmatch.reporting import FORMATS
 
 if TYPE_CHECKING:
-    from jaxmatch.experiments.tables.occlusions import Occluded
+    from jaxmatch.analysis.occlusion_table import Occluded
 
 HELP = "measure what a trained RE2 loses without a feature"
 
@@ -57,8 +58,8 @@ def show(
     Raises:
       InputError: no run that has such features, the split cannot be read, or there is no matplotlib to draw with.
     """
-    from jaxmatch.analysis import figures
-    from jaxmatch.experiments.tables.occlusions import occlusions
+    from jaxmatch.analysis.occlusion_table import occlusions
+    from jaxmatch.reporting import figures
 
     sweep = (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
     found = list((_of_sweep if sweep else _of_run)(folder, data_directory, split))
@@ -76,9 +77,9 @@ def show(
 def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """What was found, as plain values and as a table takes it."""
     from jaxmatch.analysis.occlusion import occlusion
-    from jaxmatch.experiments.records import read_record
-    from jaxmatch.experiments.tables.occlusions import Occluded
+    from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load
+    from jaxmatch.reporting.records import read_record
 
     matcher = load(folder)
     found = occlusion(matcher, splits.official_split(folder, matcher, split, data_directory))
@@ -90,9 +91,9 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
 def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """The same of each setting, over its seeds."""
     from jaxmatch.analysis.occlusion import occlusion, over_seeds
-    from jaxmatch.analysis.settings import by_setting, setting_name
-    from jaxmatch.experiments.tables.occlusions import Occluded
+    from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load
+    from jaxmatch.reporting.grouping import by_setting, setting_name
 
     # In a sweep of several models, RE2 is the one that has such features; a sweep without any is told so by `occlusion`.
     settings = by_setting(records_of(folder))

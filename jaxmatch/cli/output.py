@@ -9,7 +9,6 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import naming, open_atomically
 from jaxmatch.printable import printable
 
-
 OUTPUT = "standard output"  # as an error names it
 
 

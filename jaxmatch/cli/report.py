@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments.report import report
+    from jaxmatch.reporting.html import report
 
     page = report(arguments.directory).encode()
     output = str(arguments.directory / "report.html") if arguments.output is None else arguments.output

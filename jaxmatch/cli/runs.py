@@ -7,7 +7,6 @@ from typing import Any
 from jaxmatch.errors import InputError
 
 # Of a printed table.
-FORMATS = ("markdown", "latex", "csv", "json")
 _LONGEST_NAME = 60
 
 
@@ -23,8 +22,8 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
     Raises:
       InputError: there are none, or one is damaged.
     """
-    from jaxmatch.experiments.reading import read_sweep_folder
-    from jaxmatch.experiments.records import read_record
+    from jaxmatch.reporting.records import read_record
+    from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
     if (directory / "sweep.json").exists():
         records = list(read_sweep_folder(directory).records.values())

@@ -48,7 +48,7 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
       InputError: there is no such split, or its file cannot be used.
     """
     from jaxmatch.data import catalog
-    from jaxmatch.experiments.preparation import data_directory
+    from jaxmatch.sweep.preparation import data_directory
 
     settings = matcher.config.get("data")
     if not isinstance(settings, dict) or not isinstance(settings.get("name"), str):

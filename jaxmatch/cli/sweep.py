@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import launch
+    from jaxmatch.sweep import launch
 
     launching.launch(launch.sweep, arguments)
     if not arguments.dry_run:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli.output import show
-from jaxmatch.cli.runs import FORMATS
+from jaxmatch.reporting import FORMATS
 
 HELP = "print the table of finished runs"
 
@@ -15,12 +15,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import launch
-    from jaxmatch.experiments.tables.times import read_times, times
-    from jaxmatch.experiments.workdir import TIMING_FILE
+    from jaxmatch.reporting import folder_table
+    from jaxmatch.reporting.tables.times import read_times, times
+    from jaxmatch.workdir import TIMING_FILE
 
     file = arguments.directory / TIMING_FILE
     if file.is_file():
         show(times(read_times(file), arguments.format))
     else:
-        show(launch.table(arguments.directory, arguments.format))
+        show(folder_table.table(arguments.directory, arguments.format))

@@ -44,9 +44,9 @@ def _batches(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import timing
-    from jaxmatch.experiments.tables.times import times
     from jaxmatch.inference.matcher import load
+    from jaxmatch.reporting.tables.times import times
+    from jaxmatch.sweep import inference_times
 
     options = launching.options_of_the_file(arguments.rest)
     if arguments.data_directory is not None:
@@ -54,21 +54,21 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dotted["grid"]:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
-    asked = timing.resolve(arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke)
+    asked = inference_times.resolve(arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke)
     if arguments.dry_run:
-        show(timing.plan_text(asked, arguments.split))
+        show(inference_times.plan_text(asked, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
-    timing.check_folder(workdir, asked)
+    inference_times.check_folder(workdir, asked)
     trained = None
     if arguments.trained is not None:
-        with timing.on_the_cpu():
+        with inference_times.on_the_cpu():
             matcher = load(arguments.trained)
         pairs = None
         if arguments.split != NO_SPLIT:
             pairs = splits.official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
-        trained = timing.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
-    record = timing.run(
+        trained = inference_times.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
+    record = inference_times.run(
         asked,
         split=arguments.split,
         trained=trained,
@@ -76,6 +76,6 @@ def run(arguments: argparse.Namespace) -> None:
         say=lambda name: note(f"timing {name}"),
     )
     try:
-        timing.write(record, workdir)
+        inference_times.write(record, workdir)
     finally:  # what took minutes is shown even where it cannot be kept
         show(times(record, "markdown"))

@@ -21,6 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import launch
+    from jaxmatch.sweep import launch
 
     launching.launch(launch.train, arguments)

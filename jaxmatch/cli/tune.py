@@ -52,7 +52,7 @@ def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.experiments import tuning
+    from jaxmatch.sweep import tuning
 
     tune = functools.partial(tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments))
     launching.launch(tune, arguments)

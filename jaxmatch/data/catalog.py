@@ -115,7 +115,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "") -> D
     """
     files = find_files(name, directory, task=task)
     if name in EMBEDDED_TASKS:
-        from jaxmatch.data.embedded import generate
+        from jaxmatch.data.synthetic import generate
 
         return generate(name)
     if "train" not in files:

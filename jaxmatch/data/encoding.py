@@ -9,7 +9,7 @@ from typing import Any
 import filelock
 import numpy as np
 
-from jaxmatch.data import cache, catalog, embedded, matches, rows, tagging, vectors, vocabulary
+from jaxmatch.data import cache, catalog, matches, rows, synthetic, tagging, vectors, vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
@@ -210,10 +210,10 @@ def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
     _check_vectors_named(settings)
-    own = embedded.word_vectors()
+    own = synthetic.word_vectors()
     found = [word for word in own if word in words]
     matrix = np.stack([own[word] for word in found]).astype(np.float32)
-    report = VectorReport(f"embedded {embedded.VERSION}", matrix.shape[1], len(own), len(found))
+    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(own), len(found))
     return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
 
 
@@ -246,7 +246,7 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> tuple[str, di
     if settings.exact_match:
         description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:
-        description["embedded"] = embedded.VERSION
+        description["embedded"] = synthetic.VERSION
     if settings.vectors:
         digest = cache.file_digest(vectors.file_of(settings.vectors), cache_directory)
         description["vectors"] = [vectors.file_name(settings.vectors), vectors.split_path(settings.vectors)[1], digest]

@@ -13,6 +13,7 @@ from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.parts import Parts
 
+
 class Alignment(nn.Module):
     """What each token finds in the other sentence."""
 

@@ -13,7 +13,6 @@ from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows
 from jaxmatch.layers.parts import Parts, sizes
 
-
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
     "difference": lambda own, aligned: tuple(a - other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_2([a; a - a'])

@@ -10,11 +10,11 @@ from typing import Any
 import flax.linen as nn
 import jax
 
-from jaxmatch.config import model_config
 from jaxmatch.models.cafe import CAFE
 from jaxmatch.models.csran import CSRAN
 from jaxmatch.models.esan import ESAN
 from jaxmatch.models.re2 import RE2
+from jaxmatch.settings import model_config
 
 MODELS = {"re2": RE2, "esan": ESAN, "csran": CSRAN, "cafe": CAFE}
 

@@ -18,7 +18,15 @@ from jaxmatch.training import hyperparameters, room
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
-from jaxmatch.training.step import Flattening, ReplicaState, cohort_step, cohort_steps, flattening, initial_state, most_steps_at_once
+from jaxmatch.training.step import (
+    Flattening,
+    ReplicaState,
+    cohort_step,
+    cohort_steps,
+    flattening,
+    initial_state,
+    most_steps_at_once,
+)
 
 
 class Programs(NamedTuple):

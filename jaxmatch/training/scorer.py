@@ -1,7 +1,6 @@
 """The scores of every replica of a cohort on a split."""
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import jax

@@ -16,7 +16,6 @@ from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import LOSSES
 from jaxmatch.training.replicas import over_replicas
 
-
 # Steps that a device makes without a word from the host: at most so many, and 1 on a CPU, which has nothing to gain (benchmarks/NOTES.md).
 STEPS_AT_ONCE = 64
 

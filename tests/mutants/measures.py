@@ -1,7 +1,7 @@
 """Faults of what is measured and read: scores, times, significance, PyTorch's files, what a cache key names."""
 
-_SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/experiments/records.py"
-_TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/experiments/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/analysis/significance.py"
+_SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
+_TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/significance.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _READ = ["tests/test_torch_files.py"]
 
@@ -25,7 +25,7 @@ MUTANTS = [
     (_SIGNIFICANCE, "(interval.mean > published) == higher_is_better", "interval.mean > published", ["tests/test_significance.py"]),
     (_ENCODING, "        \"tokenizer_release\": importlib.metadata.version(\"nltk\"),\n", "",
      ["tests/test_features.py::test_encodings_are_made_anew_with_another_release_of_nltk"]),
-    (_ENCODING, "description[\"embedded\"] = embedded.VERSION", "pass",
+    (_ENCODING, "description[\"embedded\"] = synthetic.VERSION", "pass",
      ["tests/test_features.py::test_encodings_are_made_anew_with_another_version_of_the_generated_data"]),
     (_FILES, "if (module, name) not in _KNOWN:\n            raise pickle.UnpicklingError(f\"it asks for {module}.{name}\")\n        return _KNOWN[module, name]",
      "return _KNOWN.get((module, name)) or super().find_class(module, name)", _READ),

@@ -1,7 +1,7 @@
 """Faults of what is planned: grids, cohorts, memory, halving, tuning; and of the programs that answer."""
 
-_PLAN, _MEMORY, _SWEEP = (f"jaxmatch/experiments/{name}.py" for name in ("plan", "memory", "sweep"))
-_HALVING, _TUNING = "jaxmatch/experiments/halving.py", "jaxmatch/experiments/tuning.py"
+_PLAN, _MEMORY, _SWEEP = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid"))
+_HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
 _WORDS = "jaxmatch/inference/cpu/product_table.py"
 
 MUTANTS = [

@@ -2,7 +2,7 @@
 
 _FILES, _CHECKPOINTS = "jaxmatch/files.py", "jaxmatch/training/checkpoints.py"
 _WORKDIR, _EXECUTION, _RUNGS, _FAILURES, _LAUNCH = (
-    f"jaxmatch/experiments/{name}.py" for name in ("workdir", "execution", "rungs", "failures", "launch")
+    "jaxmatch/workdir.py", *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "rungs", "failures", "launch"))
 )
 
 MUTANTS = [
@@ -28,8 +28,8 @@ MUTANTS = [
     (_EXECUTION, "for folder in claimed if wanted.issuperset(folder.runs)]", "for folder in claimed]", ["tests/test_launch.py"]),
     (_EXECUTION, "np.array_equal(there, vectors)", "there.shape == vectors.shape", ["tests/test_failures.py"]),
     (_EXECUTION, "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_side_by_side.py"]),
-    ("jaxmatch/experiments/side_by_side.py", "key=lambda number: -jobs[number].lasts", "key=lambda number: 0", ["tests/test_side_by_side.py"]),
-    ("jaxmatch/experiments/side_by_side.py", "            stop.set()\n", "            pass\n", ["tests/test_side_by_side.py"]),
+    ("jaxmatch/sweep/side_by_side.py", "key=lambda number: -jobs[number].lasts", "key=lambda number: 0", ["tests/test_side_by_side.py"]),
+    ("jaxmatch/sweep/side_by_side.py", "            stop.set()\n", "            pass\n", ["tests/test_side_by_side.py"]),
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
     (_LAUNCH, "    folder.check()\n", "", ["tests/test_failures.py"]),
     (_RUNGS, "_check_number(entry[\"samples\"], *(", "_check_number(*(", ["tests/test_rungs.py"]),

@@ -22,7 +22,6 @@ from torture.harm import copied
 from torture.mutations import MAY_BE_GOOD, MUST_BE_REFUSED, binary, flipped, json_replaced, not_utf8, truncated
 from torture.processes import ended
 
-
 RESULTS = Path(__file__).parents[2] / "results"
 
 

@@ -1,0 +1,161 @@
+"""The table of ensembles: the runs of each setting alone, by majority vote, and by averaged probability."""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxmatch.analysis.ensemble import EnsembleScores
+from jaxmatch.printable import printable_json
+from jaxmatch.reporting.grouping import setting_name
+from jaxmatch.reporting.tables import captions, formats, numbers
+from jaxmatch.reporting.tables.contents import Published
+from jaxmatch.reporting.tables.formats import Sheet, Text
+from jaxmatch.reporting.tables.spreadsheet import csv_text
+
+_DASH = "–"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """The runs of a setting together.
+
+    Attributes:
+      members: their records, checked.
+      split: of the data set that was scored.
+      pairs: of the split.
+      scores: alone and together.
+    """
+
+    members: tuple[Mapping[str, Any], ...]
+    split: str
+    pairs: int
+    scores: EnsembleScores
+
+    @property
+    def parameters(self) -> int:
+        """Of all its runs."""
+        return sum(record["parameters"] for record in self.members)
+
+
+def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format: str, notes: Sequence[str] = ()) -> str:
+    """The table as "markdown", "latex", "csv" or "json".
+
+    Arguments:
+      found: one a setting, all of one split.
+      published: rows of papers; those that have a score of the split, and are of the same data set, stand below.
+      notes: of the sweep.
+    """
+    if format == "json":
+        return printable_json([_as_json(one) for one in found]) + "\n"
+    if format == "csv":
+        return _as_csv(found)
+    return {"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(found, published, notes))
+
+
+def _number(score: str, value: float) -> str:
+    return numbers.print_number(score, value) if math.isfinite(value) else _DASH
+
+
+def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
+    rows = []
+    for name in one.scores.average:
+        score = f"{one.split}.{name}"
+        alone = [scores[name] for scores in one.scores.single]
+        rows.append(
+            (
+                setting_name(one.members[0]),
+                f"{one.parameters:,}",
+                str(len(one.members)),
+                numbers.score_heading(score),
+                f"{_number(score, statistics.fmean(alone))} ± {_number(score, statistics.stdev(alone))}",
+                _DASH if one.scores.vote is None else _number(score, one.scores.vote[name]),
+                _number(score, one.scores.average[name]),
+            )
+        )
+    return tuple(rows)
+
+
+def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Sequence[str]) -> Sheet:
+    split, sets = found[0].split, {record["data"]["name"] for one in found for record in one.members}
+    published = [row for row in published if sets == {row.settings.get("data.name", *sets)}] if len(sets) == 1 else []
+    scores = [f"{split}.{name}" for name in found[0].scores.average]
+    printed = [(row, score) for row in published for score in scores if score in row.scores]
+    below = tuple(
+        (row.label, str(row.settings.get("parameters", "")), str(row.settings.get("seeds", "")), numbers.score_heading(score))
+        + ("", "", "", row.scores[score])
+        for row, score in printed
+    )
+    sections = [tuple((*row, "") if printed else row for row in _rows(one)) for one in found]
+    records = [record for one in found for record in one.members]
+    told = captions.caption(records, scores, [frozenset(record["seed"] for record in one.members) for one in found])
+    sizes = sorted({f"{one.members[0]['data']['name']} {split}, {one.pairs:,} pairs" for one in found})
+    headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", "averaged probability")
+    return Sheet(
+        title="Runs together",
+        caption=(
+            f"{'; '.join(sizes)}.",
+            "Alone: each run by itself.",
+            *told,
+            "Equal votes are decided by the summed probability; parameters are those of all runs.",
+        ),
+        notes=(*notes, *_notes([row for row, _ in printed])),
+        headings=(*headings, *(["published"] if printed else [])),
+        numeric=(False, True, False, False, True, True, True, *([True] if printed else [])),
+        spans=(),
+        sections=tuple(tuple(tuple(map(Text, row)) for row in section) for section in (*sections, below) if section),
+    )
+
+
+def _notes(published: Sequence[Published]) -> tuple[str, ...]:
+    """Where published rows are from, and on how many pairs they were trained; what is alike is said once."""
+    labels: dict[str, list[str]] = {}
+    for row in published:
+        told = [row.source, *([f"{row.training_pairs:,} training pairs"] if row.training_pairs else [])]
+        told += ["its released configuration chooses checkpoints on the test set"] * row.chosen_on_test
+        labels.setdefault("; ".join(told), []).append(row.label)
+    return tuple(f"{', '.join(dict.fromkeys(names))}: {source}." for source, names in labels.items())
+
+
+def _as_json(one: Ensemble) -> dict[str, Any]:
+    def defined(scores: Mapping[str, float] | None) -> dict[str, float | None] | None:
+        return scores and {name: value if math.isfinite(value) else None for name, value in scores.items()}
+
+    first = one.members[0]
+    return {
+        "variant": first["variant"],
+        "overrides": first["overrides"],
+        "runs": [record["run"] for record in one.members],
+        "parameters": one.parameters,
+        "selected_on": first["selected_on"],
+        "vectors": first["data"]["vectors"],
+        "training_pairs": first["data"]["train"],
+        "device": sorted({record["device"] for record in one.members}),
+        "data": f"{first['data']['name']} {one.split}",
+        "pairs": one.pairs,
+        "single": [defined(scores) for scores in one.scores.single],
+        "vote": defined(one.scores.vote),
+        "average": defined(one.scores.average),
+    }
+
+
+def _as_csv(found: Sequence[Ensemble]) -> str:
+    """One line a setting and score, numbers unrounded; what is undefined is empty."""
+
+    def plain(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+    rows: list[tuple[Any, ...]] = [
+        ("setting", "parameters", "runs", "data", "pairs", "score", "alone.mean", "alone.std", "majority_vote", "averaged_probability")
+    ]
+    for one in found:
+        for name in one.scores.average:
+            alone = [scores[name] for scores in one.scores.single]
+            vote = None if one.scores.vote is None else one.scores.vote[name]
+            values = map(plain, (statistics.fmean(alone), statistics.stdev(alone), vote, one.scores.average[name]))
+            data = f"{one.members[0]['data']['name']} {one.split}"
+            rows.append(
+                (setting_name(one.members[0]), one.parameters, len(one.members), data, one.pairs, f"{one.split}.{name}", *values)
+            )
+    return csv_text(rows)

@@ -1,0 +1,97 @@
+"""The table of an occlusion: what a trained RE2 loses without one feature of one block, class by class."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxmatch.analysis.occlusion import FEATURES, Occlusion
+from jaxmatch.reporting.tables import captions, formats
+from jaxmatch.reporting.tables.formats import Sheet, Text
+from jaxmatch.reporting.tables.spreadsheet import csv_text
+
+
+@dataclasses.dataclass(frozen=True)
+class Occluded:
+    """What was found, and of what.
+
+    Attributes:
+      mean: of a run, or the mean over the seeds of a setting.
+      data: name and split.
+      records: of the runs, checked; none where a model has none.
+      setting: of the runs in words; "" for a run by itself.
+      accuracy_deviation: <float64>[classes], over the seeds; None for a run.
+      change_deviation: <float64>[blocks, features, classes].
+    """
+
+    mean: Occlusion
+    data: str
+    records: tuple[Mapping[str, Any], ...]
+    setting: str = ""
+    accuracy_deviation: np.ndarray | None = None
+    change_deviation: np.ndarray | None = None
+
+    def lines(self) -> Iterator[tuple[int, str, np.ndarray, np.ndarray | None]]:
+        """(block counted from 1, masked feature, change of each class, its deviation)."""
+        for block, changes in enumerate(self.mean.change):
+            for number, feature in enumerate(FEATURES):
+                spread = None if self.change_deviation is None else self.change_deviation[block, number]
+                yield block + 1, feature, changes[number], spread
+
+
+def occlusions(found: Sequence[Occluded], format: str) -> str:
+    """The tables as "markdown", "latex" or "csv"; of the last there is one for all."""
+    if format == "csv":
+        return _as_csv(found)
+    return "\n".join({"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(one)) for one in found)
+
+
+def _texts(values: np.ndarray, spreads: np.ndarray | None, style: str) -> Iterator[Text]:
+    for number, value in enumerate(values):
+        text = format(100 * value, style) if math.isfinite(value) else "–"
+        spread = math.nan if spreads is None else spreads[number]
+        yield Text(f"{text} ± {100 * spread:.1f}" if math.isfinite(spread) else text)
+
+
+def _sheet(one: Occluded) -> Sheet:
+    whole = (Text("–"), Text("nothing"), *_texts(one.mean.accuracy, one.accuracy_deviation, ".1f"))
+    blocks: dict[int, list[tuple[Text, ...]]] = {}
+    for block, feature, change, spread in one.lines():
+        blocks.setdefault(block, []).append((Text(str(block)), Text(feature), *_texts(change, spread, "+z.1f")))
+    counts = ", ".join(f"{pairs:,} {label}" for label, pairs in zip(one.mean.labels, one.mean.pairs.tolist(), strict=True))
+    what = f"Accuracy of each class (%) and its change in points when a feature of a block is masked; {one.data} ({counts} pairs)."
+    setting = [f"Setting: {one.setting}."] if one.setting else []
+    return Sheet(
+        title="Occlusion sensitivity",
+        caption=(what, *setting, *_provenance(one.records)),
+        notes=(),
+        headings=("block", "masked", *one.mean.labels),
+        numeric=(True, False, *(True for _ in one.mean.labels)),
+        spans=(),
+        sections=((whole,), *(tuple(rows) for rows in blocks.values())),
+    )
+
+
+def _provenance(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    return captions.caption(records, (), [frozenset(record["seed"] for record in records)]) if records else ()
+
+
+def _as_csv(found: Sequence[Occluded]) -> str:
+    """One line a setting, block, feature and class; accuracies and their changes as shares of 1, what is undefined empty."""
+
+    def plain(values: np.ndarray | None, label: int) -> float | None:
+        return None if values is None or not math.isfinite(values[label]) else float(values[label])
+
+    rows: list[tuple[Any, ...]] = [
+        ("setting", "runs", "data", "block", "masked", "class", "pairs", "accuracy", "accuracy.std", "change", "change.std")
+    ]
+    for one in found:
+        for block, feature, change, spread in one.lines():
+            for number, (label, pairs) in enumerate(zip(one.mean.labels, one.mean.pairs.tolist(), strict=True)):
+                of_class = plain(one.mean.accuracy, number), plain(one.accuracy_deviation, number)
+                of_change = plain(change, number), plain(spread, number)
+                start = one.setting, len(one.records), one.data, block, feature, label, pairs
+                rows.append((*start, *of_class, *of_change))
+    return csv_text(rows)

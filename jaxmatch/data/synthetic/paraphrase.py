@@ -1,0 +1,100 @@
+"""The symmetric set: do two sentences say the same?
+
+A pair is a paraphrase when each sentence entails the other, so exchanging them keeps the label. Every base sentence
+comes once with a paraphrase and once with a near miss: swapped adjectives, swapped roles, an antonym, a wider word.
+"""
+
+from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data.synthetic import edits, grammar, semantics
+from jaxmatch.data.synthetic.balance import Balance, shallow_features
+from jaxmatch.data.synthetic.draws import Draws
+from jaxmatch.data.synthetic.grammar import Clause
+
+LABELS = ("0", "1")
+SPLITS = {"train": 3000, "dev": 500, "test": 500}  # base sentences; two pairs each
+_SEED = 20_190_802
+_MISSES = ("predicate", "noun", "adjective", "swapped adjectives", "swapped roles", "negation", "landmark")
+_MISSES += ("opposite quantifier", "number", "stronger", "weaker", "landmark adjective")
+
+
+def _reworded(draws: Draws, clauses: tuple[Clause, ...], times: int) -> tuple[Clause, ...]:
+    changed = list(clauses)
+    for _ in range(times):
+        position = draws.below(len(changed))
+        changed[position] = edits.edited(draws, changed[position], ("wording",))
+    return tuple(draws.shuffled(changed))
+
+
+def _missed(draws: Draws, clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    if len(clauses) == 2 and draws.chance(0.5):
+        swapped = edits.exchanged(draws, *clauses)
+        if swapped is not None:
+            return swapped
+    position = draws.below(len(clauses))
+    changed = edits.edited(draws, clauses[position], _MISSES)
+    return (*clauses[:position], changed, *clauses[position + 1 :])
+
+
+def same(first: semantics.Meaning, second: semantics.Meaning) -> bool | None:
+    """Whether each sentence entails the other; None where one denies what the other takes for granted."""
+    relation = semantics.relation(first, second)
+    if relation != semantics.ENTAILMENT:
+        return None if relation is None else False
+    return semantics.relation(second, first) == semantics.ENTAILMENT
+
+
+def _base(draws: Draws) -> tuple[Clause, ...]:
+    first = edits.draw_clause(draws)
+    if first.landmark is not None or draws.chance(0.3):
+        return (first,)
+    # A second clause about something else of the same realm, so that the two could exchange what they say.
+    apart = edits.NEIGHBOURS[first.noun].apart
+    second = edits.draw_clause(draws)
+    if apart and draws.chance(0.7):
+        second = edits.edited(draws, first._replace(noun=draws.one_of(apart)), ("predicate", "adjective", "new predicate"))
+    return (first, second) if grammar.well_formed(second) else (first,)
+
+
+def _candidates(draws: Draws, base: tuple[Clause, ...], text: str, wanted: int = 2, attempts: int = 4) -> tuple[dict, dict]:
+    """Other sentences by label: text -> shallow features."""
+    meaning = grammar.joint_meaning(base)
+    found: tuple[dict, dict] = ({}, {})
+    for kept in (0, 1):
+        for _ in range(attempts):
+            if len(found[kept]) == wanted:
+                break
+            other = _reworded(draws, base if kept else _missed(draws, base), 1 + draws.below(2) + kept)
+            said = grammar.say_all(other)
+            if said is None or said == text:
+                continue
+            if same(meaning, grammar.joint_meaning(other)) is bool(kept):
+                found[kept][said] = shallow_features(said, text)
+        if not found[kept]:
+            break
+    return found
+
+
+def generate() -> DataSet:
+    """Makes the set; see `jaxmatch.data.synthetic.generate`."""
+    draws = Draws(_SEED)
+    balance = Balance(len(LABELS))
+    used: set[str] = set()
+    splits = {}
+    for name, size in SPLITS.items():
+        pairs = []
+        while len(pairs) < len(LABELS) * size:
+            base = _base(draws)
+            text = grammar.say_all(base)
+            if text is None or text in used:
+                continue
+            found = _candidates(draws, base, text)
+            if not all(found) or any(other in used for others in found for other in others):
+                continue
+            used.add(text)
+            for kept, label in enumerate(LABELS):
+                others = list(found[kept])
+                other = others[balance.choose([found[kept][other] for other in others], kept)]
+                used.add(other)
+                pairs.append((text, other, label) if draws.chance(0.5) else (other, text, label))
+        splits[name] = Split(*zip(*draws.shuffled(pairs), strict=True))
+    return DataSet("embedded_paraphrase", "classification", LABELS, splits)

@@ -1,0 +1,88 @@
+"""What the modules of all papers share."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.tables import Published
+from jaxmatch.settings import nearest, with_overrides
+
+ACCURACY = ("dev.accuracy", "test.accuracy")
+# What a launcher's option --features may be.
+PAPER, NONE = "paper", "none"
+VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set of a paper, or one that is only trained here.
+
+    Attributes:
+      title: as it is written.
+      config: stem of its file in configs/.
+      main_table: the number of its table of results; "" for one that is not in the paper.
+      scores: what a table shows, the score that chooses the checkpoint first.
+      training_pairs: of the official training set; 0: not known.
+    """
+
+    title: str
+    config: str
+    main_table: str
+    scores: tuple[str, ...] = ACCURACY
+    training_pairs: int = 0
+
+
+def find(data_sets: Mapping[str, DataSet], name: str, among: Sequence[str] = ()) -> DataSet:
+    """The data set of that name.
+
+    Arguments:
+      data_sets: those of the paper.
+      name: the one that is asked for.
+      among: the names a sweep takes; all if there are none.
+
+    Raises:
+      InputError: there is none; names the nearest.
+    """
+    known = list(among or data_sets)
+    if name not in known:
+        raise InputError(f'there is no data set "{name}" in this sweep', remedy=nearest(name, known))
+    return data_sets[name]
+
+
+def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Variants as a sweep takes them: {"1 block": {"blocks": 1}} as {"1 block": {"model.blocks": 1}}."""
+    return {name: {f"model.{key}": value for key, value in changes.items()} for name, changes in variants.items()}
+
+
+def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
+    """The settings that give a model what its paper gives of each word besides the vector, or nothing.
+
+    Arguments:
+      features: fields of `config.model`.
+      asked: 'paper', or 'none' for the vector alone.
+
+    Raises:
+      InputError: something else is asked.
+    """
+    if asked not in (PAPER, NONE):
+        raise InputError(f'--features cannot be "{asked}"', remedy=f'it is "{PAPER}" or "{NONE}"')
+    if asked == NONE:
+        return {**VECTOR_ALONE, "data.minimum_count": 5}
+    found = VECTOR_ALONE | {f"model.{key}": value for key, value in features.items()}
+    if features.get("characters", "none") != "none":
+        found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/characters.py)
+    return found
+
+
+def with_features(config: ConfigDict, features: Mapping[str, Any], asked: str) -> ConfigDict:
+    """The config with `feature_settings`."""
+    return with_overrides(config, feature_settings(features, asked))
+
+
+def compared(rows: Sequence[tuple[str, ...]], scores: Sequence[str], source: str) -> Iterator[Published]:
+    """The models that a paper compares its own with: (name, figure of each score)."""
+    for label, *figures in rows:
+        yield Published(label, dict(zip(scores, figures, strict=True)), source)

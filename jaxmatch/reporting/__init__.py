@@ -1,0 +1,3 @@
+"""What is made of records: tables, pages, figures. Nothing here needs JAX."""
+
+FORMATS = ("markdown", "latex", "csv", "json")  # of a table

@@ -1,0 +1,61 @@
+"""Learning curves: how the dev score of a setting rises with the samples seen, over its seeds."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.grouping import by_setting, setting_name
+
+
+def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The curves of the score that chose each run's checkpoint.
+
+    Arguments:
+      records: as the runs left them; those that diverged are left out.
+
+    Returns:
+      Plain values, of which `drawings.curves` draws the figure: for each setting the seeds, and for each evaluation the samples
+      seen, the mean over the seeds that were still training, their sample standard deviation (None for one seed) and count.
+
+    Raises:
+      InputError: no run has finished, or the runs were not chosen by one score.
+    """
+    settings = by_setting(records)
+    if not settings:
+        raise InputError("no run has finished, so there is no learning curve", remedy="run the sweep again to go on")
+    selections = sorted({record["selected_on"] for members in settings for record in members})
+    if len(selections) > 1:
+        raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy="draw them apart")
+    score = selections[0].removeprefix("dev.")
+    return {
+        "kind": "curves",
+        "score": selections[0],
+        "settings": [
+            {
+                "name": setting_name(members[0]),
+                "seeds": [record["seed"] for record in members],
+                "points": _points(members, score),
+            }
+            for members in settings
+        ],
+    }
+
+
+def _points(members: Iterable[Mapping[str, Any]], score: str) -> list[dict[str, Any]]:
+    found: dict[int, list[float]] = {}
+    for record in members:
+        for entry in record["curve"]:
+            value = entry["dev"].get(score)
+            if value is not None and math.isfinite(value):
+                found.setdefault(entry["samples"], []).append(value)
+    return [
+        {
+            "samples": samples,
+            "mean": statistics.fmean(values),
+            "deviation": statistics.stdev(values) if len(values) > 1 else None,
+            "seeds": len(values),
+        }
+        for samples, values in sorted(found.items())
+    ]

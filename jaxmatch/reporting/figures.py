@@ -1,0 +1,120 @@
+"""Figures of what the analyses found, each a pure function of the plain values that are kept beside it.
+
+What is drawn is in drawings.py; here it becomes files. The same values give the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json, write_atomically, write_json
+from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.drawings import KINDS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# No clock and no random names in the files.
+_METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
+_LARGEST_NUMBER = 1e15
+_STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 150, "font.size": 9}
+
+
+def write(data: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
+    """Keeps values as JSON, and draws them beside it as PNG and SVG.
+
+    Arguments:
+      data: plain values; "kind" says what they are of.
+      folder: is made where it is not there.
+      name: of the files, without their ending.
+
+    Returns:
+      The files.
+
+    Raises:
+      InputError: matplotlib is not installed; the JSON has been written by then.
+    """
+    values = Path(folder) / f"{name}.json"
+    write_json(values, data)
+    return [values, *draw(data, folder, name, source=values)]
+
+
+def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None = None) -> list[Path]:
+    """Draws values as PNG and SVG.
+
+    Arguments:
+      data: plain values; "kind" says what they are of.
+      folder: is made where it is not there.
+      name: of the files, without their ending.
+      source: the file the values stand in, for errors.
+
+    Raises:
+      InputError: matplotlib is not installed, or the values are not those of a figure.
+    """
+    with _style(source):
+        try:
+            _check_numbers(data)
+            figure = KINDS[data["kind"]](data)
+            drawn = {ending: _drawn(figure, ending) for ending in _METADATA}
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            problem = f"does not hold the values of a figure ({type(error).__name__}: {error})"
+            raise InputError(problem, path=source, remedy="let the command that wrote it write it again") from error
+    files = {Path(folder) / f"{name}.{ending}": content for ending, content in drawn.items()}
+    for file, content in files.items():
+        write_atomically(file, content)
+    return list(files)
+
+
+def _drawn(figure: Figure, ending: str) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=ending, metadata=_METADATA[ending])
+    return content.getvalue()
+
+
+def _check_numbers(value: Any) -> None:
+    """Refuses numbers for whose axis matplotlib would look for ticks without end.
+
+    Raises:
+      ValueError: a number is infinite or larger than any that an analysis finds.
+    """
+    if isinstance(value, int | float) and abs(value) > _LARGEST_NUMBER:
+        raise ValueError("a number is too large to be drawn")
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            _check_numbers(each)
+
+
+def redraw(source: Path, folder: Path) -> list[Path]:
+    """Draws again the figure whose values a JSON file keeps.
+
+    Raises:
+      InputError: the file cannot be read or holds something else, or matplotlib is not installed.
+    """
+    check_plain_file(source, "give a JSON file written beside a figure")
+    try:
+        data = read_json(source)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error})", path=source, remedy="give a JSON file written beside a figure") from error
+    if not isinstance(data, dict) or data.get("kind") not in list(KINDS):
+        raise InputError("does not hold the values of a figure", path=source, remedy="give a JSON file written beside a figure")
+    return draw(data, folder, Path(source).stem, source=source)
+
+
+@contextlib.contextmanager
+def _style(source: Path | None) -> Iterator[None]:
+    """Matplotlib as it is delivered, whatever the user's own settings, with ours on top."""
+    try:
+        import matplotlib.style
+    except ModuleNotFoundError:
+        again = f", then jaxmatch figure {source}" if source else ""
+        raise InputError("figures need matplotlib", remedy=f"pip install 'jaxmatch[figures]'{again}") from None
+    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+        # A character that the font lacks is drawn as a box, which says enough.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        yield

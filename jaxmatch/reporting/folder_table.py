@@ -1,0 +1,41 @@
+"""The table of a sweep's folder, from its records alone."""
+
+import dataclasses
+from pathlib import Path
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting import FORMATS
+from jaxmatch.reporting.sweep_folder import SweepFolder, notes_file, read_sweep_folder
+from jaxmatch.reporting.tables import Table, make_table
+from jaxmatch.settings import nearest
+
+
+def table(directory: Path, format: str = "markdown") -> str:
+    """The table of a sweep folder, from its records alone.
+
+    Raises:
+      InputError: no sweep was run there, or none of its runs has finished.
+    """
+    if format not in FORMATS:
+        raise InputError(f'there is no table format "{format}"', remedy=nearest(format, list(FORMATS)))
+    return getattr(table_of(read_sweep_folder(directory)), format)()
+
+
+def table_of(folder: SweepFolder) -> Table:
+    """The table of a sweep folder.
+
+    Raises:
+      InputError: none of its runs has finished, or the layout in its notes cannot be followed.
+    """
+    layout = folder.layout
+    if not folder.records:
+        raise InputError("no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to go on")
+    if folder.missing:
+        note = f"{len(folder.missing)} of {len(folder.runs)} runs have not finished"
+        if failed := sorted(folder.path.glob("cohorts/*/error.json")):
+            note += f"; training failed, as {failed[0]} says"
+        layout = dataclasses.replace(layout, notes=(*layout.notes, note))
+    try:
+        return make_table(list(folder.records.values()), layout)
+    except InputError as error:
+        raise InputError(error.problem, path=error.path or notes_file(folder.path), remedy=error.remedy) from None

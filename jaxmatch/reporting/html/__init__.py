@@ -1,0 +1,19 @@
+"""One page about a sweep's folder: tables, learning curves, plan, settings, failures. It needs no other file and no network."""
+
+from pathlib import Path
+
+from jaxmatch.reporting.html import page
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
+
+
+def report(directory: Path) -> str:
+    """The HTML page about a sweep's folder, and about the chosen setting where the folder is that of a tuning.
+
+    Raises:
+      InputError: no sweep was run there, or a file of it is damaged.
+    """
+    directory = Path(directory)
+    folders = [read_sweep_folder(directory)]
+    if (directory / "final" / "sweep.json").exists():
+        folders.append(read_sweep_folder(directory / "final"))
+    return page.page(folders)

@@ -1,0 +1,60 @@
+"""Records of runs, read back."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.record_schema import ANEW, check_curve, check_record
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+FORMAT = 1
+
+
+def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The finished run with the best dev score, or None if none has one; the first of equals."""
+
+    def merit(record: Mapping[str, Any]) -> float:
+        score = record["selected_on"].removeprefix("dev.")
+        return record["dev"][score] * (1 if HIGHER_IS_BETTER[score] else -1)
+
+    def has_score(record: Mapping[str, Any]) -> bool:
+        dev = record["dev"] or {}
+        return record["status"] == "finished" and dev.get(record["selected_on"].removeprefix("dev.")) is not None
+
+    return max(filter(has_score, records), key=merit, default=None)
+
+
+def placed(record: Mapping[str, Any], variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A record at the place that its run has in the grid now.
+
+    A run keeps its name when a grid gains an axis or a variant is called otherwise, and its file the place it was trained at.
+    """
+    return {**record, "variant": variant, "overrides": dict(overrides)}
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A record from its file.
+
+    Raises:
+      InputError: the file is missing, is not a record, or lacks a field.
+    """
+    check_plain_file(path, ANEW)
+    try:
+        record = read_json(path)
+    except FileNotFoundError:
+        raise InputError("there is no record", path=path, remedy="give a run folder of a sweep") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"the record cannot be read ({error})", path=path, remedy=ANEW) from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(f"this is not a record of format {FORMAT}", path=path, remedy="remove it, or use the version that wrote it")
+    try:
+        check_record(record)
+        check_curve(record)
+    except InputError as error:
+        raise InputError(error.problem, path=path, remedy=ANEW) from None
+    if record["selected_on"].removeprefix("dev.") not in HIGHER_IS_BETTER:
+        raise InputError(f"field 'selected_on' is {record['selected_on']!r}, which is no score of dev", path=path, remedy=ANEW)
+    return record

@@ -1,0 +1,90 @@
+"""A score against one setting of a sweep's grid, over the seeds: CSRAN's Figures 2 and 3 draw accuracy against stacked layers."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.grouping import by_setting, setting_name
+
+PARTS = ("dev", "test")
+
+
+def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str = "") -> dict[str, Any]:
+    """A curve for each setting of all else.
+
+    Arguments:
+      records: as the runs left them, of one sweep or of several data sets; those that diverged or were dropped are left out.
+      axis: a setting of the grid whose values are numbers, such as "model.stacked_layers", or its last part alone.
+      score: "dev." or "test." and a score's name; by default the dev score that chose the checkpoints.
+
+    Returns:
+      Plain values, of which `drawings.scores` draws the figure: for each curve its name and, for each value of the axis, the mean
+      of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
+
+    Raises:
+      InputError: no run has finished, the grid has no such axis, its values are no numbers, a run has no such score, or two
+        settings have one place.
+    """
+    settings = by_setting(records)
+    if not settings:
+        raise InputError("no run has finished, so there is no score", remedy="run the sweep again to go on")
+    axis = _axis(settings, axis)
+    curves: dict[str, dict[float, dict[str, Any]]] = {}
+    selections = sorted({record["selected_on"] for members in settings for record in members})
+    if not score and len(selections) > 1:
+        raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy="say which with --score")
+    score = score or selections[0]
+    several = len({_data(members[0]) for members in settings}) > 1
+    for members in settings:
+        first = members[0]
+        value = first["overrides"].get(axis)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise InputError(f"{axis} is {value!r} in run {first['run']}, which is no number", remedy="draw against another setting")
+        others = {key: each for key, each in first["overrides"].items() if key != axis}
+        name = setting_name({**first, "overrides": others})
+        points = curves.setdefault(f"{_data(first)}: {name}" if several else name, {})
+        if value in points:
+            raise InputError(
+                f"two settings have {axis}={value}, one of them that of run {first['run']}",
+                remedy="move the runs of one of the two away",
+            )
+        points[value] = {"value": value, **_point(members, score)}
+    return {
+        "kind": "scores",
+        "axis": axis,
+        "score": score,
+        "curves": [{"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()],
+    }
+
+
+def _data(record: Mapping[str, Any]) -> str:
+    """The name of its data set."""
+    return record["data"]["name"]
+
+
+def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], asked: str) -> str:
+    """The grid's own name of the axis."""
+    known = sorted({key for members in settings for key in members[0]["overrides"]})
+    found = [key for key in known if asked in (key, key.rpartition(".")[2])]
+    if len(found) != 1:
+        problem = f"{asked!r} is {'no axis' if not found else 'more than one axis'} of this sweep's grid"
+        remedy = f"its axes are {', '.join(known)}" if known else "draw its learning curves: leave --against out"
+        raise InputError(problem, remedy=remedy)
+    return found[0]
+
+
+def _point(members: Sequence[Mapping[str, Any]], score: str) -> dict[str, Any]:
+    part, _, name = score.partition(".")
+    values = []
+    for record in members:
+        value = (record.get(part) or {}).get(name) if part in PARTS else None
+        if value is None:
+            known = ", ".join(f"{one}.{each}" for one in PARTS for each in sorted(record.get(one) or {}))
+            raise InputError(f"run {record['run']} has no score {score!r}", remedy=f"its scores are {known}")
+        values.append(value)
+    return {
+        "mean": statistics.fmean(values),
+        "deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "seeds": [record["seed"] for record in members],
+    }

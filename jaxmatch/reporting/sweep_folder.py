@@ -1,0 +1,96 @@
+"""What a sweep left in its folder, read back: the layout of its table, its runs, the records of those that ended."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.record_schema import ANEW
+from jaxmatch.reporting.records import placed, read_record
+from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.workdir import Workdir
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepFolder:
+    """The sweep that was started last in a folder.
+
+    Attributes:
+      path: the folder.
+      name: of the sweep.
+      layout: of its table.
+      runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not tell.
+      records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
+      analyses: command -> its options: what the sweep asks to be made of its runs.
+      plan: of all its runs, in words; "" where the folder does not tell.
+    """
+
+    path: Path
+    name: str
+    layout: TableLayout
+    runs: Mapping[str, Mapping[str, Any]]
+    records: Mapping[str, Mapping[str, Any]]
+    analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    plan: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the runs that have not ended."""
+        return tuple(run for run in self.runs if run not in self.records)
+
+
+def notes_file(directory: Path) -> Path:
+    """Where a sweep's folder says what its table looks like and which runs it has."""
+    return Path(directory) / "sweep.json"
+
+
+def name_of_sweep(directory: Path) -> str | None:
+    """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are damaged."""
+    file = notes_file(directory)
+    try:
+        check_plain_file(file, "")
+        return read_json(file)["name"]
+    except (OSError, ValueError, KeyError, TypeError):  # an InputError is a ValueError
+        return None
+
+
+def _place(place: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's place in the grid; nothing where an earlier version wrote none."""
+    return {"variant": str(place["variant"]), "overrides": dict(place["overrides"]), "seed": int(place["seed"])} if place else {}
+
+
+def read_sweep_folder(directory: Path) -> SweepFolder:
+    """Reads a sweep's folder.
+
+    Raises:
+      InputError: no sweep was run there, or a file is damaged.
+    """
+    directory = Path(directory)
+    file = notes_file(directory)
+    check_plain_file(file, "run the sweep again to renew it")
+    try:
+        notes = read_json(file)
+        layout = dict(notes["layout"])
+        for rows in ("published", "ensembles"):
+            layout[rows] = tuple(Published(**row) for row in layout.get(rows, ()))
+        layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
+        places = notes.get("places", {})
+        runs = {str(run): _place(places.get(run, {})) for run in notes["runs"]}
+        name = str(notes.get("name", directory.name))
+        analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
+    except FileNotFoundError:
+        raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"the file is damaged ({error})", path=file, remedy="run the sweep again to renew it") from None
+    folder = Workdir(directory)
+    files = {run: folder.run_folder(run) / "record.json" for run in runs}
+    records = {run: read_record(file) for run, file in files.items() if file.exists()}
+    for run, record in records.items():
+        if record["run"] != run:
+            raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=ANEW)
+        if place := runs[run]:
+            records[run] = placed(record, place["variant"], place["overrides"])
+    return SweepFolder(directory, name, layout, runs, records, analyses, str(notes.get("plan", "")))

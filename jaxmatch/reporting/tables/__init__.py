@@ -1,0 +1,197 @@
+"""A table of a sweep: a pure function of its records, in whatever order they come."""
+
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
+from jaxmatch.reporting.tables.contents import Cell, Content, Published, Row, Summary, TableLayout
+from jaxmatch.settings import nearest
+
+__all__ = ["Published", "Table", "TableLayout", "check_layout", "make_table"]
+
+
+class Table(Content):
+    """A filled table that can be printed."""
+
+    def markdown(self) -> str:
+        """GitHub's Markdown, readable in a terminal too."""
+        return formats.markdown(layout.sheet(self))
+
+    def latex(self) -> str:
+        """A LaTeX table with booktabs' rules."""
+        return formats.latex(layout.sheet(self))
+
+    def csv(self) -> str:
+        """One line a cell, numbers unrounded; see `exports.as_csv`."""
+        return exports.as_csv(self)
+
+    def json(self) -> str:
+        """Everything, down to the scores of each run; see `exports.as_json`."""
+        return exports.as_json(self)
+
+
+def _summary(finished: Sequence[Mapping], score: str) -> Summary:
+    values = {record["seed"]: record_schema.score_of(record, score) for record in finished}
+    known = {seed: value for seed, value in values.items() if value is not None}
+    return Summary(
+        values=known,
+        mean=statistics.fmean(known.values()) if known else None,
+        deviation=statistics.stdev(known.values()) if len(known) > 1 else None,
+    )
+
+
+def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(record_schema.identity(record_schema.setting_of(record, key)) for key in keys)
+
+
+def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str, ...], list[Mapping]]:
+    groups: dict[tuple[str, ...], list[Mapping]] = {}
+    for record in records:
+        groups.setdefault(_place(record, keys), []).append(record)
+    return groups
+
+
+def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...]:
+    """The layout's row keys, and every grid key that it does not name but in which runs of one cell would differ.
+
+    Without the latter, runs of different settings would be averaged as if they were seeds.
+    """
+    keys = list(layout.rows)
+    pivot = [layout.columns] if layout.columns else []
+    for key in ("variant", *sorted({key for record in records for key in record["overrides"]} - {"seed"})):
+        if key not in keys + pivot:
+            groups = _grouped(records, keys + pivot).values()
+            if any(len(_grouped(group, [key])) > 1 for group in groups):
+                keys.append(key)
+    return tuple(keys)
+
+
+def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The values of a key, as identity -> value, in the order they are shown."""
+    values = {_place(record, [key])[0]: record_schema.setting_of(record, key) for record in records}
+    asked = [record_schema.identity(value) for value in order.get(key, ())]
+
+    def rank(name: str) -> tuple:
+        value = values[name]
+        if name in asked:
+            return (0, asked.index(name))
+        if isinstance(value, (int, float)):
+            return (1, value, name)
+        return (2, str(value), name)
+
+    return {name: values[name] for name in sorted(values, key=rank)}
+
+
+def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
+    by_seed: dict[int, Mapping] = {}
+    for record in sorted(records, key=lambda each: (each["seed"], each["run"])):
+        other = by_seed.setdefault(record["seed"], record)
+        if other is not record:
+            differing = record_schema.differing_settings(other, record)
+            raise InputError(
+                f"records {other['run']} and {record['run']} have one place in the table and one seed, "
+                + (f"but differ in {', '.join(differing[:4])}" if differing else "and the same settings"),
+                remedy="name what differs in the layout's rows, or move one of the runs away",
+            )
+    fingerprints = {record["data"]["fingerprint"]: record["run"] for record in by_seed.values()}
+    if len(fingerprints) > 1:
+        first, second = list(fingerprints.values())[:2]
+        raise InputError(
+            f"records {first} and {second} have one place in the table but were trained on different data",
+            remedy="move the runs of one of the two away",
+        )
+    of = {status: tuple(record for record in by_seed.values() if record["status"] == status) for status in record_schema.STATUSES}
+    return Cell(*of.values(), {score: _summary(of["finished"], score) for score in layout.scores})
+
+
+def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
+    """Refuses, before anything is trained, a layout that the runs will not fill.
+
+    Arguments:
+      layout: of the table to come.
+      settings: of each run, dotted path -> value.
+      scores: names of the scores that the runs will have on dev and test.
+
+    Raises:
+      InputError: a row, a column, the original or a score that no run has.
+    """
+    shown = [*layout.rows, *([layout.columns] if layout.columns else [])]
+    for known in settings:
+        for key in shown:
+            if key not in known and key not in record_schema.NAMED:
+                raise InputError(f"the table shows {key!r}, which is no setting of its runs", remedy=nearest(key, sorted(known)))
+    comparisons.check_original(layout, [*layout.rows, *record_schema.NAMED])
+    for score in layout.scores:
+        part, name = _score_parts(score)
+        if part != "times" and name not in scores:
+            raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(name, sorted(scores)))
+
+
+def _score_parts(score: str) -> tuple[str, str]:
+    part, _, name = score.partition(".")
+    if part not in numbers.PARTS or not name:
+        known = ", ".join(f"{each}.NAME" for each in numbers.PARTS)
+        raise InputError(f"the table asks for {score!r}, which is no score", remedy=f"use one of {known}")
+    return part, name
+
+
+def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
+    for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
+        for record in records:
+            if not record_schema.has_setting(record, key):
+                raise InputError(
+                    f"record {record['run']} has no setting {key!r}, which the table shows",
+                    remedy="check the layout's rows and columns, or move the run away",
+                )
+    for score in layout.scores:
+        part, name = _score_parts(score)
+        known_names = {known for record in records for known in record_schema.scores_of(record, part)}
+        if known_names and name not in known_names:
+            raise InputError(
+                f"the table asks for {score!r}, which no record has",
+                remedy=f"use one of {', '.join(f'{part}.{known}' for known in sorted(known_names))}",
+            )
+
+
+def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
+    """Gathers the records of a sweep into a table.
+
+    Runs that differ in the seed alone are averaged; diverged and dropped ones are counted and left out. Grid keys that the layout
+    does not name become row labels where runs of one cell differ in them.
+
+    Arguments:
+      records: as written by the runs (see `record_schema.check_record`), in any order.
+      layout: what to show.
+
+    Raises:
+      InputError: no records; a record with a missing or damaged field (its name is given); two runs with one place and
+        one seed; runs of one place trained on different data; a setting or score that no record has; an original that
+        no row can be.
+    """
+    if not records:
+        raise InputError("there are no records to make a table of", remedy="run the sweep first")
+    for position, record in enumerate(records):
+        record_schema.check_record(record, position)
+    _check_layout(records, layout)
+    keys = _row_keys(records, layout)
+    comparisons.check_original(layout, keys)
+    pivot = _sorted_values(records, layout.columns, layout.order) if layout.columns else {"": None}
+    values = {key: _sorted_values(records, key, layout.order) for key in keys}
+    ranks = {key: {name: rank for rank, name in enumerate(names)} for key, names in values.items()}
+    groups = _grouped(records, keys)
+    rows = []
+    for place in sorted(groups, key=lambda names: [ranks[key][name] for key, name in zip(keys, names, strict=True)]):
+        parts = _grouped(groups[place], [layout.columns]) if layout.columns else {("",): groups[place]}
+        rows.append(
+            Row(
+                settings={key: values[key][name] for key, name in zip(keys, place, strict=True)},
+                cells=tuple(_cell(parts[(name,)], layout) if (name,) in parts else None for name in pivot),
+            )
+        )
+    filled = [cell for row in rows for cell in row.cells if cell is not None]
+    seeds = [frozenset(record["seed"] for record in cell.finished) for cell in filled]
+    caption = captions.caption(records, layout.scores, seeds)
+    return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption)

@@ -1,0 +1,138 @@
+"""The sentences of a table's caption that follow from the records."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.tables import numbers
+
+OWN_VECTORS = "the data set's own"
+# Precision -> the products that its name says by itself.
+_PROMISED = {"float32": "float32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"}
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """In an order that does not depend on the records' order."""
+    return sorted(set(values), key=str)
+
+
+def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
+    if not finished:
+        return "No run finished."
+    seeds = {record["seed"] for record in finished}
+    if all(len(cell) <= 1 for cell in cells):
+        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.print_ranges(seeds)}."
+    if len(set(cells)) == 1:
+        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.print_ranges(seeds)})."
+    return (
+        "Mean ± sample standard deviation over as many of the seeds"
+        f" {numbers.print_ranges(seeds)} as the row says."
+    )
+
+
+def _dropped(records: Sequence[Mapping]) -> list[str]:
+    """How many runs were given up on the way, and when."""
+    told = [record.get("dropped") for record in records if record["status"] == "dropped"]
+    if not told:
+        return []
+    after = [each["after_epochs"] for each in told if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)]
+    when = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
+    shares = {each.get("eta") for each in told if isinstance(each, Mapping)}
+    share = f"the best 1/{shares.pop()} of the settings went on each time" if len(shares) == 1 and None not in shares else ""
+    why = "; ".join(part for part in (when, share) if part)
+    verb = "was" if len(told) == 1 else "were"
+    why = f" ({why})" if why else ""
+    return [f"{len(told)} of {len(records)} runs {verb} dropped by successive halving{why}, and count in no mean."]
+
+
+def _about(record: Mapping) -> str:
+    """What the splits are whose names do not say it; records of older versions do not hold it."""
+    about = record["data"].get("about")
+    known = about if isinstance(about, Mapping) else {}
+    return "".join(f"; {split}: {known[split]}" for split in ("train", "dev", "test") if split in known)
+
+
+def _data(records: Sequence[Mapping]) -> list[str]:
+    sentences = []
+    for name, train, dev, test, about in _distinct(
+        (*(record["data"][field] for field in ("name", "train", "dev", "test")), _about(record)) for record in records
+    ):
+        sizes = [f"{size:,} {part}" for part, size in (("training", train), ("dev", dev), ("test", test)) if size]
+        sentences.append(f"Data: {name} ({', '.join(sizes)} pairs{about}).")
+    for vectors in _distinct(record["data"]["vectors"] for record in records):
+        shares = {_share(record["data"].get("coverage")) for record in records if record["data"]["vectors"] == vectors}
+        sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{_covered(shares)}.")
+    return sentences
+
+
+def _share(coverage: Any) -> float | None:
+    """Of the words in the texts, each as often as it stands there: how many have a vector; None where a record does not tell."""
+    share = coverage.get("tokens_with_vector") if isinstance(coverage, Mapping) else None
+    return share if isinstance(share, float) and 0 <= share <= 1 else None
+
+
+def _covered(shares: set[float | None]) -> str:
+    """The same in words, where all data sets of a table tell it."""
+    if None in shares:
+        return ""
+    low, high = (_percent(share) for share in (min(shares), max(shares)))
+    return f" ({low if low == high else f'{low} to {high}'} of the tokens have one)"
+
+
+def _percent(share: float) -> str:
+    """"99.5%", and "100%" only where nothing is missing."""
+    text = f"{100 * share:.1f}"
+    return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
+
+
+def _precisions(records: Sequence[Mapping]) -> list[str]:
+    """What matrix products really used, unless all were float32, as asked; nothing where no record tells."""
+    told = [_precision(record) for record in records]
+    unremarkable = all(record.get("products") is None or said == "float32" for record, said in zip(records, told, strict=True))
+    return [] if unremarkable else [f"Precision: {'; '.join(_distinct(told))}."]
+
+
+def _precision(record: Mapping) -> str:
+    """"float32 (TF32 products)"; records of older versions do not hold what the products used."""
+    asked, products = record_schema.setting_of(record, "model.precision"), record.get("products")
+    return f"{asked}" if _PROMISED.get(asked) == products is not None else f"{asked} ({products or 'unknown'} products)"
+
+
+def caption(
+    records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]
+) -> tuple[str, ...]:
+    """How the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
+
+    Arguments:
+      records: all of the table's, checked.
+      scores: the table's scores.
+      cells: the seeds of the finished runs of each cell.
+    """
+    finished = [record for record in records if record["status"] == "finished"]
+    sentences = [_seeds(finished, cells)]
+    diverged = sum(record["status"] == "diverged" for record in records)
+    if diverged:
+        verb = "is" if diverged == 1 else "are"
+        sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
+    sentences += _dropped(records)
+    parts = {score.partition(".")[0] for score in scores}
+    chosen = " or ".join(numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
+    choice = f"Checkpoint chosen on {chosen}"
+    tested = {bool(record["data"]["test"]) for record in records}
+    if "test" in parts and True in tested:
+        where = "" if tested == {True} else ", where there is one,"
+        if any(record_schema.setting_of(record, "training.best_on_test") for record in records):
+            sentences.append(f"{choice}; test{where} scored with that checkpoint, and besides at every evaluation.")
+        else:
+            sentences.append(f"{choice}; test{where} scored once, with that checkpoint.")
+    else:
+        sentences.append(f"{choice}.")
+    if "best_on_test" in parts:
+        sentences.append(
+            "Scores under “best on test” are those of a checkpoint chosen on the test set itself; "
+            "they flatter and are there only for comparison with results obtained in that way."
+        )
+    sentences += _data(records)
+    sentences += _precisions(records)
+    sentences.append(f"Device: {'; '.join(_distinct(record['device'] for record in records))}.")
+    return tuple(sentences)

@@ -1,0 +1,145 @@
+"""What the rows of a table are held to: the original row, and published numbers of the same settings."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting import record_schema, significance
+from jaxmatch.reporting.tables import numbers
+from jaxmatch.reporting.tables.contents import Cell, Content, Published, Summary, TableLayout
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+# What a published row says besides settings of a run.
+NO_SETTINGS = ("parameters", "seeds")
+# A cell by its row and its column, both counted from 0.
+Place = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A cell's mean less that of the original's.
+
+    Attributes:
+      value: the difference.
+      test: Welch's test of it, or None where the seeds are too few for one.
+    """
+
+    value: float
+    test: significance.Difference | None
+
+
+def cells(table: Content) -> Iterator[tuple[Place, Mapping[str, Any], Cell]]:
+    """The cells that have runs, each with all its settings, the pivoted one included."""
+    for number, row in enumerate(table.rows):
+        for column, (value, cell) in enumerate(zip(table.pivot, row.cells, strict=True)):
+            if cell is not None:
+                pivot = {table.layout.columns: value} if table.layout.columns else {}
+                yield (number, column), {**row.settings, **pivot}, cell
+
+
+def _key(settings: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((key, record_schema.identity(value)) for key, value in settings.items())
+
+
+def check_original(layout: TableLayout, keys: Sequence[str]) -> None:
+    """Refuses an original that could not be found.
+
+    Arguments:
+      layout: names the original.
+      keys: what labels the rows.
+
+    Raises:
+      InputError: it is named by what labels no row and no column.
+    """
+    known = [*keys, *([layout.columns] if layout.columns else [])]
+    for key in layout.original:
+        if key not in known:
+            raise InputError(
+                f"the table's original is named by {key!r}, which labels no row",
+                remedy=f"name it by {' or '.join(known)}" if known else "give the layout rows",
+            )
+
+
+def differences(table: Content) -> dict[tuple[Place, str], Difference]:
+    """(cell, score) -> how far it is from the cell of the original setting that is like it in everything else.
+
+    The original itself has none, nor has a score of which either of the two has no mean.
+    """
+    original = table.layout.original
+    if not original:
+        return {}
+    by_settings = {_key(settings): cell for _, settings, cell in cells(table)}
+    found = {}
+    for place, settings, cell in cells(table):
+        other = by_settings.get(_key({**settings, **original}))
+        if other is None or other is cell:
+            continue
+        for score in table.layout.scores:
+            mine, its = cell.scores[score], other.scores[score]
+            if score.partition(".")[0] != "times" and mine.mean is not None and its.mean is not None:
+                test = significance.welch(list(mine.values.values()), list(its.values.values()))
+                found[place, score] = Difference(mine.mean - its.mean, test)
+    return found
+
+
+def published_beside(table: Content) -> dict[Place, Published]:
+    """Cell -> the published row of the same settings: the first whose settings are those of this cell and of no other."""
+    found: dict[Place, Published] = {}
+    for published in table.layout.published:
+        asked = {key: value for key, value in published.settings.items() if key not in NO_SETTINGS}
+        if not asked or not set(published.scores) & set(table.layout.scores):
+            continue
+        same = [place for place, _, cell in cells(table) if _has_settings(cell, asked)]
+        if len(same) == 1:
+            found.setdefault(same[0], published)
+    return found
+
+
+def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
+    return all(
+        record_schema.has_setting(record, key) and record_schema.identity(record_schema.setting_of(record, key)) == record_schema.identity(value)
+        for record in cell.records
+        for key, value in asked.items()
+    )
+
+
+def interval(summary: Summary) -> significance.Interval | None:
+    """The confidence interval of the mean over the seeds; None for fewer than two."""
+    return significance.mean_interval(list(summary.values.values()))
+
+
+def published_number(score: str, text: str) -> float | None:
+    """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are; None if it is none."""
+    return _number_and_rounding(score, text)[0]
+
+
+def _number_and_rounding(score: str, text: str) -> tuple[float | None, float]:
+    """The same, and half a unit of its last digit."""
+    match = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text.replace("−", "-"))
+    if match is None:
+        return None, 0.0
+    unit = 100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0
+    return float(match[1]) / unit, 0.5 * 10.0 ** -len(match[2] or "") / unit
+
+
+def other_training_set(cell: Cell, published: Published) -> bool:
+    """Whether the models of a cell were trained on more or fewer pairs than a published one, by more than a hundredth."""
+    wanted = published.training_pairs
+    return bool(wanted) and any(abs(record["data"]["train"] - wanted) > wanted / 100 for record in cell.records)
+
+
+def verdict(cell: Cell, score: str, published: Published) -> str:
+    """Whether the interval of our mean "covers" the published number, "beats" or "misses" it; "" where nothing can be said.
+
+    Nothing can be said from fewer than two seeds or from seeds that all agree, beside another training set, and of a score that is
+    not the same quantity.
+    """
+    name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
+    ours, (theirs, rounding) = interval(summary), _number_and_rounding(score, text)
+    if ours is None or not summary.deviation or theirs is None or name not in HIGHER_IS_BETTER:
+        return ""
+    if score in published.unlike or other_training_set(cell, published):
+        return ""
+    return significance.judge(ours, theirs, HIGHER_IS_BETTER[name], rounding)

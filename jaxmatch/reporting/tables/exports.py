@@ -1,0 +1,122 @@
+"""A table for machines: CSV and JSON, numbers unrounded."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from jaxmatch.printable import printable_json
+from jaxmatch.reporting import record_schema, significance
+from jaxmatch.reporting.tables import comparisons
+from jaxmatch.reporting.tables.contents import Cell, Content, Published
+from jaxmatch.reporting.tables.spreadsheet import csv_text
+
+_RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
+_RUN_DETAILS = ("times", "device", "commit", "versions", "data")
+
+
+def as_csv(table: Content) -> str:
+    """One line a cell below a header, also where the printed table is pivoted.
+
+    The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there are
+    some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends of the mean's
+    95% confidence interval. Where the layout names an original: the difference to it and Welch's p. Where a published row has a
+    cell's settings: its number, as a share like ours, and what the interval says about it; other published rows are left out.
+    What is undefined is empty. Accuracies and such are shares of 1, not percent.
+    """
+    keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
+    names = ["mean", "std", "n", "lower", "upper"]
+    names += ["difference", "p_value"] if table.layout.original else []
+    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
+    names += ["published", "verdict"] if beside else []
+    any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
+    statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
+    rows = [[*keys, "parameters", *statuses, *(f"{score}.{name}" for score in table.layout.scores for name in names)]]
+    for place, settings, cell in comparisons.cells(table):
+        sizes = dict.fromkeys(record["parameters"] for record in cell.records)
+        counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
+        numbers: list[Any] = []
+        for score in cell.scores:
+            told = _score_as_json(cell, score, differences.get((place, score)), beside.get(place))
+            flat = told | told.get("difference", {}) | (told["interval"] or {})
+            flat |= {"published": told.get("published", {}).get("value"), "verdict": told.get("published", {}).get("verdict")}
+            numbers += [flat.get(name) for name in names]
+        rows.append([*settings.values(), *counts, *numbers])
+    return csv_text(rows)
+
+
+def as_json(table: Content) -> str:
+    """Layout, caption, statistics, and each run with all its scores, samples, times, device, commit and versions.
+
+    Undefined numbers are null.
+    """
+    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
+    content = {
+        "title": table.layout.title,
+        "caption": table.caption,
+        "notes": table.layout.notes,
+        "keys": table.keys,
+        "columns": table.layout.columns,
+        "scores": table.layout.scores,
+        "original": table.layout.original,
+        "rows": [
+            {"settings": settings, **_cell_as_json(place, cell, differences, beside)}
+            for place, settings, cell in comparisons.cells(table)
+        ],
+        "published": [dataclasses.asdict(published) for published in table.layout.published],
+    }
+    return printable_json(_without_nan(content), indent=1, allow_nan=False) + "\n"
+
+
+def _score_as_json(
+    cell: Cell, score: str, difference: comparisons.Difference | None, published: Published | None
+) -> dict[str, Any]:
+    summary = cell.scores[score]
+    interval = comparisons.interval(summary)
+    told: dict[str, Any] = {
+        "mean": summary.mean,
+        "std": summary.deviation,
+        "n": len(summary.values),
+        "interval": interval and {name: getattr(interval, name) for name in ("lower", "upper", "confidence")},
+        "values": {str(seed): value for seed, value in summary.values.items()},
+    }
+    if difference is not None:
+        test = difference.test and dataclasses.asdict(difference.test)
+        told["difference"] = {**(test or {}), "difference": difference.value, "method": significance.METHOD if test else None}
+    if published is not None and score in published.scores:
+        text = published.scores[score]
+        told["published"] = {
+            "label": published.label,
+            "text": text,
+            "value": comparisons.published_number(score, text),
+            "verdict": comparisons.verdict(cell, score, published) or None,
+        }
+    return told
+
+
+def _cell_as_json(
+    place: comparisons.Place,
+    cell: Cell,
+    differences: Mapping[tuple[comparisons.Place, str], comparisons.Difference],
+    beside: Mapping[comparisons.Place, Published],
+) -> dict[str, Any]:
+    scores = {
+        score: _score_as_json(cell, score, differences.get((place, score)), beside.get(place)) for score in cell.scores
+    }
+    runs = []
+    for record in sorted(cell.records, key=lambda each: each["seed"]):
+        parts = {part: record_schema.scores_of(record, part) for part in ("dev", "test", "best_on_test")}
+        details = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
+        runs.append(details | {"scores": parts})
+    counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)}
+    counts |= {"dropped": len(cell.dropped)} if cell.dropped else {}
+    return {**counts, "scores": scores, "runs": runs}
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has neither NaN nor infinity: null stands for them."""
+    if isinstance(value, Mapping):
+        return {str(key): _without_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

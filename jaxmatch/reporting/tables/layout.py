@@ -1,0 +1,247 @@
+"""From the numbers of a table to the text of its cells."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+
+from jaxmatch.reporting import significance
+from jaxmatch.reporting.record_schema import identity
+from jaxmatch.reporting.tables import comparisons, numbers
+from jaxmatch.reporting.tables.comparisons import Difference, Place
+from jaxmatch.reporting.tables.contents import Cell, Content, Published
+from jaxmatch.reporting.tables.formats import Sheet, Text
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+OWN = "this work"
+NOTHING = "–"
+SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """What the columns of scores show.
+
+    Attributes:
+      columns: (what, score) of each, for one value of the pivot key.
+      best: (score, data set) -> the best mean as it is printed.
+      differences: to the original, by cell and score.
+      beside: the published row of each cell that has one.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    best: Mapping[tuple[str, str], str]
+    differences: Mapping[tuple[Place, str], Difference]
+    beside: Mapping[Place, Published]
+
+
+def _plan(table: Content) -> _Plan:
+    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
+    columns = []
+    for score in table.layout.scores:
+        columns.append((SCORE, score))
+        if any(score == of for _, of in differences):
+            columns.append((DIFFERENCE, score))
+        if any(score in published.scores for published in beside.values()):
+            columns.append((PUBLISHED, score))
+    return _Plan(tuple(columns), _best_means(table), differences, beside)
+
+
+def _heading(what: str, score: str) -> str:
+    heading = numbers.score_heading(score)
+    return heading if what == SCORE else f"{what}: {heading}"
+
+
+def _data_name(cell: Cell) -> str:
+    return cell.records[0]["data"]["name"]
+
+
+def _best_means(table: Content) -> dict[tuple[str, str], str]:
+    """(score, data set) -> the best mean as it is printed; those without a competition or a direction are left out.
+
+    A checkpoint chosen on the test set wins nothing.
+    """
+    means: dict[tuple[str, str], list[float]] = {}
+    for score, cell in itertools.product(table.layout.scores, (cell for row in table.rows for cell in row.cells)):
+        part, _, name = score.partition(".")
+        if part in ("dev", "test") and name in HIGHER_IS_BETTER and cell is not None:
+            mean = cell.scores[score].mean
+            if mean is not None:
+                means.setdefault((score, _data_name(cell)), []).append(mean)
+    best = {}
+    for (score, data), found in means.items():
+        if len(found) > 1:
+            winner = max(found) if HIGHER_IS_BETTER[score.partition(".")[2]] else min(found)
+            best[score, data] = numbers.print_number(score, winner)
+    return best
+
+
+def _score_text(cell: Cell | None, score: str, best: dict[tuple[str, str], str]) -> Text:
+    if cell is None:
+        return Text(NOTHING)
+    summary = cell.scores[score]
+    if summary.mean is None:
+        # Of a setting that was dropped with a diverged run, the latter is why.
+        return Text(NOTHING if cell.finished else "diverged" if cell.diverged else "dropped")
+    mean = numbers.print_number(score, summary.mean)
+    spread = "" if summary.deviation is None else f" ± {numbers.print_number(score, summary.deviation)}"
+    fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
+    return Text(mean + spread + fewer, bold=mean == best.get((score, _data_name(cell))))
+
+
+def _difference_text(score: str, difference: Difference | None) -> Text:
+    if difference is None:
+        return Text("")
+    printed = numbers.print_number(score, difference.value)
+    signed = f"−{printed[1:]}" if printed.startswith("-") else f"+{printed}"
+    if difference.test is None:
+        return Text(signed)
+    p = difference.test.p_value
+    return Text(f"{signed} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})")
+
+
+def _published_text(cell: Cell, score: str, published: Published | None) -> Text:
+    if published is None or score not in published.scores:
+        return Text("")
+    text = published.scores[score]
+    verdict = comparisons.verdict(cell, score, published)
+    if comparisons.other_training_set(cell, published):
+        verdict = f"{published.training_pairs:,} training pairs"
+    return Text(f"{text} ({verdict})" if verdict else text)
+
+
+def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
+    texts = []
+    for what, score in plan.columns:
+        if what == SCORE:
+            texts.append(_score_text(cell, score, plan.best))
+        elif cell is None:
+            texts.append(Text(""))
+        elif what == DIFFERENCE:
+            texts.append(_difference_text(score, plan.differences.get((place, score))))
+        else:
+            texts.append(_published_text(cell, score, plan.beside.get(place)))
+    return texts
+
+
+def _seeds(cell: Cell | None) -> str:
+    if cell is None:
+        return NOTHING
+    left_out = [f" + {len(runs)} {how}" for runs, how in ((cell.diverged, "diverged"), (cell.dropped, "dropped")) if runs]
+    return f"{len(cell.finished)}{''.join(left_out)}"
+
+
+def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Text, ...]:
+    row = table.rows[number]
+    records = [record for cell in row.cells if cell is not None for record in cell.records]
+    seeds = [_seeds(cell) for cell in row.cells]
+    texts = [Text(OWN)] if named else []
+    texts += [Text(numbers.print_setting(key, value)) for key, value in row.settings.items()]
+    texts.append(Text(numbers.print_whole_numbers(record["parameters"] for record in records)))
+    # One number where all cells of the row have as many, else one a cell, from left to right.
+    texts.append(Text(seeds[0] if len(set(seeds)) == 1 else " / ".join(seeds)))
+    for column, cell in enumerate(row.cells):
+        texts += _cell_texts(plan, cell, (number, column))
+    return tuple(texts)
+
+
+def _published_place(table: Content, published: Published) -> int | None:
+    """Which of the pivoted columns a published row belongs to; None if it says nothing about it."""
+    if not table.layout.columns:
+        return 0
+    if table.layout.columns not in published.settings:
+        return None
+    asked = identity(published.settings[table.layout.columns])
+    return next((place for place, value in enumerate(table.pivot) if identity(value) == asked), None)
+
+
+def _published_row(table: Content, published: Published, plan: _Plan) -> tuple[Text, ...]:
+    def setting(key: str) -> Text:
+        return Text(numbers.print_setting(key, published.settings[key]) if key in published.settings else "")
+
+    texts = [Text(published.label), *map(setting, table.keys), setting("parameters"), setting("seeds")]
+    place = _published_place(table, published)
+    for number in range(len(table.pivot)):
+        own = number == place
+        texts += [Text(published.scores.get(score, "") if own and what == SCORE else "") for what, score in plan.columns]
+    return tuple(texts)
+
+
+def _has_row(table: Content, published: Published) -> bool:
+    return _published_place(table, published) is not None and bool(set(table.layout.scores) & set(published.scores))
+
+
+def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple[str, ...]:
+    """Where published rows are from, and what of them has no column; what is alike is said once."""
+    labels: dict[str, list[str]] = {}
+    for published in table.layout.published:
+        stands_beside = published in beside.values()
+        shown = table.layout.scores if stands_beside or _has_row(table, published) else ()
+        told = [f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown]
+        if stands_beside:  # where a row below has columns for these
+            told += [f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings]
+        told += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
+        told += [f"{numbers.score_heading(name)}: {reason}" for name, reason in published.unlike.items() if name in table.layout.scores]
+        those = labels.setdefault("; ".join([published.source, *told]), [])
+        those += [published.label] if published.label not in those else []
+    return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
+
+
+def _signs(table: Content, plan: _Plan) -> list[str]:
+    """What the signs that occur in the cells mean."""
+    cells = [cell for row in table.rows for cell in row.cells]
+    summaries = [(cell, summary) for cell in cells if cell is not None for summary in cell.scores.values()]
+    signs = []
+    if any(summary.values and len(summary.values) < len(cell.finished) for cell, summary in summaries):
+        signs.append("(n = k): only k of the runs have that score.")
+    if any(cell.finished and not summary.values for cell, summary in summaries):
+        signs.append(f"{NOTHING}: the runs have no such score" + (", or there is no run." if None in cells else "."))
+    elif None in cells:
+        signs.append(f"{NOTHING}: no run.")
+    if plan.differences:
+        headings = numbers.setting_headings(tuple(table.layout.original))
+        name = ", ".join(f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items())
+        test = f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}; not corrected for several comparisons)"
+        tested = any(difference.test for difference in plan.differences.values())
+        signs.append(f"Differences are to {name}{test if tested else ''}.")
+    judged = {
+        comparisons.verdict(cell, score, plan.beside[place])
+        for place, _, cell in comparisons.cells(table)
+        for score in table.layout.scores
+        if place in plan.beside and score in plan.beside[place].scores
+    }
+    if judged - {""}:
+        signs.append(
+            f"covers, beats, misses: the published number, but for its rounding, lies in the {significance.CONFIDENCE:.0%} confidence "
+            "interval of our mean over the seeds (Student's t); the whole interval is better; the whole interval is worse. How much the "
+            "published number itself depends on seeds is not in it."
+        )
+    return signs
+
+
+def sheet(table: Content) -> Sheet:
+    """The table as it is printed, in plain text.
+
+    The best mean of each score on each data set among the project's own runs is bold, and so is any that prints the
+    same. Published scores stand beside the cell of the same settings, with what its interval says about them, or else in
+    rows below; those for which there is no column are told in a note.
+    """
+    layout, plan = table.layout, _plan(table)
+    below = [each for each in layout.published if each not in plan.beside.values() and _has_row(table, each)]
+    published = tuple(_published_row(table, each, plan) for each in below)
+    headings = numbers.setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
+    labels = [*(["model"] if published else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
+    spans: list[tuple[str, int]] = []
+    if layout.columns:
+        values = [numbers.print_setting(layout.columns, value) for value in table.pivot]
+        spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(plan.columns)) for value in values)]
+    own = tuple(_own_row(table, number, plan, named=bool(published)) for number in range(len(table.rows)))
+    scores = [_heading(what, score) for what, score in plan.columns] * len(table.pivot)
+    return Sheet(
+        title=layout.title,
+        caption=(*table.caption, *_signs(table, plan)),
+        notes=(*layout.notes, *_published_notes(table, plan.beside)),
+        headings=(*labels, *scores),
+        numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
+        spans=tuple(spans),
+        sections=(own, published) if published else (own,),
+    )

@@ -1,0 +1,142 @@
+"""The table of a timing: a pure function of its record (sweep/inference_times.py)."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
+from jaxmatch.printable import printable_json
+from jaxmatch.reporting.tables.formats import Sheet, Text, latex, markdown
+from jaxmatch.reporting.tables.spreadsheet import csv_text
+
+_DASH = "–"
+_FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
+_ROW_FIELDS = {"rows": ("model", "parameters", "batch_seconds", "split"), "published": ("model", "source", "parameters", "seconds")}
+
+
+def times(record: Mapping[str, Any], format: str) -> str:
+    """The table as "markdown", "latex", "csv" or "json"."""
+    if format == "json":
+        return printable_json(record, indent=1) + "\n"
+    return as_csv(record) if format == "csv" else {"markdown": markdown, "latex": latex}[format](sheet(record))
+
+
+def read_times(file: Path) -> dict[str, Any]:
+    """A record from its file.
+
+    Raises:
+      InputError: it cannot be read or is no record of a timing.
+    """
+    check_plain_file(file, "time again")
+    try:
+        record = read_json(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"the record cannot be read ({error})", path=file, remedy="time again") from None
+    if not isinstance(record, dict) or (record.get("kind"), record.get("format")) != ("timing", 1):
+        raise InputError("this is not the record of a timing, format 1", path=file, remedy="time again")
+    missing = [field for field in _FIELDS if field not in record]
+    missing += [
+        f"{field} of {part}"
+        for part, fields in _ROW_FIELDS.items()
+        for row in _rows_of(record, part, file)
+        for field in fields
+        if field not in row
+    ]
+    if missing:
+        raise InputError(f"the record lacks {missing[0]}", path=file, remedy="time again")
+    try:
+        markdown(sheet(record)), as_csv(record)
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy="time again") from None
+    return record
+
+
+def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[str, Any]]:
+    rows = record.get(part, [])
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise InputError(f"{part} of the record is damaged", path=file, remedy="time again")
+    return rows
+
+
+def sheet(record: Mapping[str, Any]) -> Sheet:
+    """A line a model, with what was measured here and what papers printed; models that were only printed stand below."""
+    published = {row["model"]: row for row in record["published"]}
+    ours = {row["model"] for row in record["rows"]}
+    only = tuple(_line(name, None, row) for name, row in published.items() if name not in ours)
+    lines = tuple(_line(row["model"], row, published.get(row["model"])) for row in record["rows"])
+    measured = any(row["split"] for row in record["rows"])
+    printed = bool(published)
+    keep = (True, True, True, measured, printed, printed)
+
+    def kept(cells: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(cell for cell, keeping in zip(cells, keep, strict=True) if keeping)
+
+    return Sheet(
+        title=record["title"],
+        caption=_caption(record),
+        notes=(*record["notes"], *(f"Command: {record['command']}" for _ in range(bool(record["command"])))),
+        headings=kept(("model", "parameters", "time (s/batch)", "pairs/s", "parameters", "time (s/batch)")),
+        numeric=kept((False, True, True, True, True, True)),
+        spans=(("", 1), ("measured", 2 + measured), ("published", 2)) if printed else (),
+        sections=tuple(tuple(map(kept, section)) for section in (lines, only) if section),
+    )
+
+
+def as_csv(record: Mapping[str, Any]) -> str:
+    """One line a model that was measured: numbers unrounded, published ones as they were printed."""
+    published = {row["model"]: row for row in record["published"]}
+    rows: list[tuple[Any, ...]] = [
+        ("model", "parameters", "batch_seconds.mean", "batch_seconds.std", "batches", "split", "pairs", "pairs_per_second.mean",
+         "pairs_per_second.std", "published.parameters", "published.batch_seconds", "published.source")
+    ]  # fmt: skip
+    for row in record["rows"]:
+        split, printed = row["split"], published.get(row["model"], {})
+        told = (split["data"], split["pairs"], *_spread(_rates(split))) if split else (None,) * 4
+        rows.append(
+            (row["model"], row["parameters"], *_spread(row["batch_seconds"]), len(row["batch_seconds"]), *told,
+             *(printed.get(key) for key in ("parameters", "seconds", "source")))
+        )  # fmt: skip
+    return csv_text(rows)
+
+
+def _line(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any] | None) -> tuple[Text, ...]:
+    own = [_DASH] * 3
+    if measured:
+        mean, deviation = _spread(measured["batch_seconds"])
+        own = [f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", _DASH]
+        if measured["split"]:
+            mean, deviation = _spread(_rates(measured["split"]))
+            own[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
+    theirs = [(printed or {}).get(key) or _DASH for key in ("parameters", "seconds")]
+    return tuple(map(Text, (name, *own, *theirs)))
+
+
+def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
+    seeds = record.get("seeds", 1)
+    starts = f", of each of {seeds} random starts" if seeds > 1 else ""
+    sentences = [
+        f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of {record['length']} "
+        f"tokens a sentence, from word ids to probabilities, weights as they are before training{starts}."
+    ]
+    if trained := [row["model"] for row in record["rows"] if row.get("trained")]:
+        sentences.append(f"Trained: {', '.join(trained)}.")
+    splits = {(row["split"]["data"], row["split"]["pairs"], len(row["split"]["seconds"])) for row in record["rows"] if row["split"]}
+    for data, pairs, passes in sorted(splits):
+        several = f"mean ± sample standard deviation of {passes} passes" if passes > 1 else "one pass"
+        sentences.append(f"Pairs a second: the {pairs:,} of {data}, texts in and labels out, {several}.")
+    if sources := dict.fromkeys(row["source"] for row in record["published"]):
+        sentences.append(f"Published: {'; '.join(sources)}.")
+    sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}.")
+    return tuple(sentences)
+
+
+def _rates(split: Mapping[str, Any]) -> list[float]:
+    return [split["pairs"] / seconds for seconds in split["seconds"]]
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and sample standard deviation."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None

@@ -1,0 +1,275 @@
+"""What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
+
+import dataclasses
+import functools
+import math
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from jaxmatch.printable import printable
+from jaxmatch.reporting.wording import duration_text, shared_text
+from jaxmatch.sweep.grid import Run
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.side_by_side import Job, lasting
+from jaxmatch.training.progress import Listener
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+from jaxmatch.workdir import CohortFolder
+
+# Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
+SHARE_OF_PEAK = 0.5
+# Where there is no terminal to draw a bar in, a line tells how far training is, this often.
+SECONDS_BETWEEN_LINES = 60.0
+
+
+@functools.cache  # a plan is written more than once
+def _multiplications_a_second() -> float:
+    """Multiply-adds a second of a large matrix product on the default device."""
+    size = 1024
+    matrix = jnp.ones((size, size), jnp.float32)
+    product = jax.jit(jnp.matmul)
+    product(matrix, matrix).block_until_ready()
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        product(matrix, matrix).block_until_ready()
+        best = min(best, time.perf_counter() - start)
+    return size**3 / best
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _shared(runs: Sequence[Run]) -> str:
+    """What the runs of a cohort have in common in the grid."""
+    return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
+
+
+def plan_text(plan: Plan, finished: set[str]) -> str:
+    """The plan as a few lines: runs, and what is left to do: programs, cohorts, steps, memory, estimated time.
+
+    Arguments:
+      plan: the whole sweep.
+      finished: names of runs that are on record; they are counted, but not as something to do.
+    """
+    runs, cohorts = plan.runs, plan.missing(finished)
+    begin = f"sweep {plan.sweep.name}: {_count(len(runs), 'run')}"
+    if not cohorts:
+        return f"{begin}, all on record"
+    programs, steps = len({cohort.signature for cohort in cohorts}), sum(cohort.steps for cohort in cohorts)
+    lines = [
+        f"{begin} ({len(runs) - sum(len(cohort.runs) for cohort in cohorts):,} on record); to go: "
+        f"{_count(programs, 'program')}, {_count(len(cohorts), 'cohort')}, {_count(steps, 'lockstep step')}"
+    ]
+    for number, cohort in enumerate(cohorts, start=1):
+        megabytes = cohort.replica_bytes / 2**20
+        lines.append(
+            f"  cohort {number}: {_shared(cohort.runs)}: {_count(len(cohort.runs), 'run')} at once, "
+            f"{_count(cohort.buckets, 'shape')}, {_count(cohort.steps_per_epoch, 'step')} x "
+            f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
+        )
+    if jax.default_backend() != "cpu":
+        lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
+    work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
+    seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK)
+    lines.append(f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before")
+    return "\n".join(lines)
+
+
+class Display:
+    """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
+
+    Arguments:
+      console: where to write; default: stderr.
+    """
+
+    def __init__(self, console: Console | None = None):
+        # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a terminal.
+        self.console = console or Console(
+            file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
+        )
+        self._bar: Progress | None = None
+        # Work is counted in multiplications; what this process did of it gives the speed.
+        self._done_work = self._here_work = 0.0
+        self._said_waiting, self._lock = False, threading.RLock()
+
+    def show(self, text: str) -> None:
+        """Prints lines; control characters in them, of labels or file names, are escaped."""
+        (self._bar.console if self._bar else self.console).print(printable(text, keep="\n"), markup=False)
+
+    def begin(self, plan: Plan, finished: set[str], note: str = "", share: float = 1.0) -> None:
+        """Shows the plan.
+
+        Arguments:
+          plan: the whole sweep.
+          finished: names of runs that are on record.
+          note: a line to add.
+          share: of the work that is expected to be done.
+        """
+        self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
+        self._plan, self._numbers, self._paused = plan, {}, set()
+        missing = plan.missing(finished)
+        if not missing:
+            return
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self._total_work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
+        self._began = self._line_at = time.monotonic()
+        self._task = self._bar.add_task("training", total=self._total_work)
+        self._bar.start()
+
+    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> "CohortDisplay":
+        """A cohort begins; what tells how it goes."""
+        number = self._numbers.setdefault(folder.name, len(self._numbers) + 1)
+        planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
+        label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
+        self.say(f"{label}: {_count(len(runs), 'run')}, compiling")
+        return CohortDisplay(self, folder.name, label, planned.device_work * planned.devices, paused)
+
+    def advance(self, work: float, *, here: bool, label: str = "", steps: str = "") -> None:
+        """Some work is behind a cohort.
+
+        Arguments:
+          work: in multiplications.
+          here: whether this process has just done it, which tells how fast it is.
+          label: of the cohort, for the bar.
+          steps: how far it is, for a line.
+        """
+        with self._lock:
+            self._done_work += work
+            self._here_work += work if here else 0.0
+            if not self._bar or not here:
+                return
+            self._bar.update(self._task, completed=self._done_work, description=printable(label))
+            now = time.monotonic()
+            if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
+                to_go = max(0.0, self._total_work - self._done_work)
+                left = duration_text((now - self._began) * to_go / self._here_work)
+                self.say(f"{label}: {steps} steps, about {left} left for the whole sweep")
+                self._line_at = now
+
+    def pause(self, name: str) -> None:
+        """A cohort waits at a rung; when it goes on, what it has done is not counted again."""
+        self._paused.add(name)
+
+    def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
+        """It is settled which settings go on.
+
+        Arguments:
+          epochs: behind all runs.
+          score: by which they were compared.
+          means: of the settings that did not diverge, the best first.
+          settings: how many were compared.
+          go_on: how many go on.
+        """
+        last = next((mean for mean in reversed(means[:go_on]) if mean is not None), None)
+        spread = "" if last is None or means[0] is None else f" (mean {score} so far {means[0]:.4f} to {last:.4f})"
+        self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings go on{spread}")
+
+    def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
+        """Successive halving has come to its end; see `rungs.saving`."""
+        steps = ", ".join(
+            f"{saving[part]['made']:,.0f} of {saving[part]['whole']:,.0f} {part.replace('_', ' ')}"
+            + (f" ({100 * saving[part]['made'] / saving[part]['whole']:.0f}%)" if saving[part]["whole"] else "")
+            for part in ("lockstep_steps", "replica_steps")
+        )
+        seconds, compiling = saving["train_seconds"], saving["compile_seconds"]["made"]
+        self.say(
+            f"successive halving: {steps}; trained for {duration_text(seconds['made'])}, the whole grid would take about "
+            f"{duration_text(seconds['whole'])}; compilation {duration_text(compiling)}"
+        )
+
+    def waiting(self, cohorts: int) -> None:
+        """Another launcher trains what is left."""
+        if not self._said_waiting:
+            self.say(f"waiting for another launcher that trains {_count(cohorts, 'cohort')} of this folder")
+        self._said_waiting = True
+
+    def best(self, record: Mapping[str, Any], folder: Path) -> None:
+        """Everything is on record: which trained model to take."""
+        score = record["dev"][record["selected_on"].removeprefix("dev.")]
+        self.say(f"best on dev: {folder} ({record['selected_on']} {score:.4f}, seed {record['seed']})")
+
+    def end(self) -> None:
+        """Everything is trained."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+    def say(self, line: str) -> None:
+        """Prints a line."""
+        self.show(printable(line))
+
+
+class CohortDisplay(Listener):
+    """What is shown of a cohort in training.
+
+    Arguments:
+      display: of the whole sweep.
+      name: of the cohort's folder.
+      label: what it is called.
+      work: multiplications that it takes.
+      again: whether this process trained it before, up to a rung.
+    """
+
+    def __init__(self, display: Display, name: str, label: str, work: float, again: bool):
+        self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
+        self._reached = 0.0
+
+    def stepped(self, done: int, total: int) -> None:
+        advance, self._reached = (done / total - self._reached) * self._work, done / total
+        self._display.advance(advance, here=True, label=self._label, steps=f"{done:,} of {total:,}")
+
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+        if scores:
+            defined = [value for value in scores if not math.isnan(value)] or scores
+            best = max(defined) if HIGHER_IS_BETTER[score] else min(defined)
+            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
+            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {told}")
+
+    def resumed(self, done: int, total: int) -> None:
+        advance, self._reached = (done / total - self._reached) * self._work, done / total
+        if not self._again:
+            self._display.advance(advance, here=False)  # what was done before says nothing about the speed here
+        self._say(f"goes on from a checkpoint, {done:,} of {total:,} steps in")
+
+    def fitted(self, part: str, at_once: int) -> None:
+        self._say(f"memory holds {at_once} at once in {part}")
+
+    def ran_out(self, part: str, at_once: int) -> None:
+        self._say(f"memory ran out in {part}, which goes on with {at_once} at once")
+
+    def done(self) -> None:
+        """Its records are written."""
+        self._display.advance((1 - self._reached) * self._work, here=False)
+        self._say("done")
+
+    def failed(self, message: str) -> None:
+        """It has failed; the others go on."""
+        self._say(f"failed ({message})")
+
+    def paused(self) -> None:
+        """It has come to a rung and waits there for the others."""
+        self._display.pause(self._name)
+        self._say("at the rung")
+
+    def _say(self, line: str) -> None:
+        self._display.say(f"{self._label}: {line}")

@@ -1,0 +1,191 @@
+"""Successive halving: at a few rungs of training, only the best settings of a grid go on.
+
+Algorithm 1 of Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS 2016),
+which keeps a half at a time; a share of 1/eta is that of Li et al., "Hyperband" (JMLR 18, 2018). What is here decides; `rungs`
+trains.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.training import evaluation_times
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+ETA = 3
+# Of themselves, not more: scores of the first epochs say little, least of all about small learning rates and long warmups.
+MOST_RUNGS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Halving:
+    """When settings are dropped, and how many.
+
+    Attributes:
+      eta: of n settings the best n / eta, rounded up, go on.
+      rungs: epochs after which that happens, ascending.
+      epochs: of the whole training.
+      settings: of the grid.
+    """
+
+    eta: int
+    rungs: tuple[int, ...]
+    epochs: int
+    settings: int
+
+    def counts(self) -> tuple[int, ...]:
+        """How many settings train until the first rung, from there to the next, ..., from the last one to the end."""
+        counts = [self.settings]
+        for _ in self.rungs:
+            counts.append(math.ceil(counts[-1] / self.eta))
+        return tuple(counts)
+
+    def share(self) -> float:
+        """What is trained of the whole grid, if all settings cost the same and no run stops early."""
+        ends = (0, *self.rungs, self.epochs)
+        lengths = (end - start for start, end in zip(ends, ends[1:], strict=False))
+        trained = sum(count * length for count, length in zip(self.counts(), lengths, strict=True))
+        return trained / (self.settings * self.epochs)
+
+    def rule(self) -> dict[str, Any]:
+        """What a record of a dropped run says of it."""
+        return {"eta": self.eta, "rungs": list(self.rungs)}
+
+    def text(self, replica_steps: int) -> str:
+        """One line for a plan.
+
+        Arguments:
+          replica_steps: of the whole grid.
+        """
+        steps = ", ".join(f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True))
+        return (
+            f"  successive halving: of {self.settings:,} settings {steps} of {self.epochs} go on; "
+            f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
+            "if all settings cost the same and no run stops early"
+        )
+
+
+def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple[int, ...]:
+    """The rungs at 1/eta and 1/eta² of the training: as many as leave one setting, and not more than `MOST_RUNGS`.
+
+    Arguments:
+      epochs: of the whole training.
+      settings: of the grid.
+      eta: see `Halving`.
+      first: no rung comes before this epoch is over.
+    """
+    count, left = 0, settings
+    while left > 1 and count < MOST_RUNGS:
+        count, left = count + 1, math.ceil(left / eta)
+    places = {max(first, epochs // eta**power) for power in range(1, count + 1)}
+    return tuple(sorted(place for place in places if place < epochs))
+
+
+def check_common(fields: Mapping[str, set[str]]) -> None:
+    """Refuses settings that cannot be compared.
+
+    Arguments:
+      fields: setting -> the values it has in a grid.
+
+    Raises:
+      InputError: one has several.
+    """
+    for field, values in fields.items():
+        if len(values) > 1:
+            raise InputError(
+                f"the settings of this grid differ in {field} ({', '.join(sorted(values))}): they have no score in common",
+                remedy="tune them one by one",
+            )
+
+
+def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The settings of a grid, each with the names of its runs, which differ in the seed alone."""
+    settings: dict[str, tuple[str, ...]] = {}
+    for run in plan.runs:
+        setting = run.rpartition("-seed")[0]
+        settings[setting] = (*settings.get(setting, ()), run)
+    return settings
+
+
+def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:
+    """The rungs for a plan.
+
+    Arguments:
+      plan: of a grid.
+      eta: see `Halving`.
+      rungs: epochs, or None for `default_rungs`.
+
+    Raises:
+      InputError: the settings cannot be compared at a rung, there is nothing to drop, or a rung is out of place.
+    """
+    configs = [run.config for run, _ in plan.runs.values()]
+    check_common({
+        "training.selection": {f"dev.{config.training.selection}" for config in configs},
+        "data.name": {config.data.name for config in configs},
+        "training.epochs": {str(config.training.epochs) for config in configs},
+    })  # fmt: skip
+    epochs, settings = configs[0].training.epochs, len(settings_of(plan))
+    if settings == 1:
+        raise InputError("the grid has one setting, so there is none to drop", remedy="leave out --halving, or widen the grid")
+    first = 1
+    for cohort in plan.cohorts:
+        first = max(first, evaluation_times.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs))
+    if first >= epochs:
+        raise InputError(
+            f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",
+            remedy="leave out --halving, train more epochs, or evaluate more often",
+        )
+    rungs = default_rungs(epochs, settings, eta, first) if rungs is None else tuple(rungs)
+    if not rungs or list(rungs) != sorted(set(rungs)) or not first <= rungs[0] <= rungs[-1] < epochs:
+        raise InputError(
+            f"rungs after the epochs {', '.join(map(str, rungs)) or 'none'} cannot be used",
+            remedy=f"give ascending numbers from {first} to {epochs - 1}, or leave out --rungs",
+        )
+    return Halving(eta, rungs, epochs, settings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """How a run stands at a rung.
+
+    Attributes:
+      score: the best selection score so far, or None without one.
+      diverged: its loss is no longer finite.
+    """
+
+    score: float | None
+    diverged: bool = False
+
+
+def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
+    """How a run stood after some samples, whatever came after.
+
+    Arguments:
+      history: "curve" and "diverged_at_samples", as in a record.
+      score: what chooses checkpoints, "accuracy".
+      samples: seen at the rung.
+    """
+    diverged_at = history["diverged_at_samples"]
+    if diverged_at is not None and diverged_at < samples:
+        return Standing(None, diverged=True)
+    values = [entry["dev"].get(score) for entry in history["curve"] if entry["samples"] <= samples]
+    known = [value for value in values if value is not None]
+    return Standing((max if HIGHER_IS_BETTER[score] else min)(known, default=None))
+
+
+def ranking(standings: Mapping[str, Collection[Standing]], score: str) -> list[tuple[str, float | None]]:
+    """The settings that may go on, the best first, each with the mean score of its seeds; equals stay in their order.
+
+    One with a diverged run may not: it could not be chosen in the end. One whose mean is not defined (yet) is the last.
+    """
+    sign = -1 if HIGHER_IS_BETTER[score] else 1
+    means: list[tuple[str, float | None]] = []
+    for setting, runs in standings.items():
+        if not any(run.diverged for run in runs):
+            scores = [run.score for run in runs]
+            means.append((setting, None if None in scores else statistics.fmean(scores)))
+    return sorted(means, key=lambda each: math.inf if each[1] is None else sign * each[1])

@@ -1,0 +1,95 @@
+"""Configs from files and command lines: overrides by name, and a lock against unknown names."""
+
+import contextlib
+import importlib.util
+import inspect
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.plain_file import check_plain_file
+
+MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles as a whole
+
+
+@contextlib.contextmanager
+def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turns what a config or sweep file raises into one line that names the file and, where it is known, its line.
+
+    Where options of a command line go into it, what it says of its own accord is of them, not of the file.
+    """
+    try:
+        yield
+    except InputError as error:
+        if error.path is not None or options:
+            raise
+        raise InputError(error.problem, path=path, remedy=error.remedy) from error
+    except SyntaxError as error:
+        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="mend the file") from error
+    except (Exception, SystemExit) as error:  # a file that ends the program would end it without a word
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
+        raise InputError(
+            f"the file fails with {type(error).__name__}: {error}",
+            path=path,
+            line=lines[-1] if lines else None,
+            remedy="mend the file",
+        ) from error
+
+
+def load_module(path: Path) -> ModuleType:
+    """Runs a config or sweep file and returns it as a module.
+
+    Raises:
+      InputError: there is no such file, it is no plain file or has more than 1 MiB, or it fails while it runs.
+    """
+    path, remedy = Path(path), "give a file of configs/ or sweeps/, or one of your own"
+    check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
+    if not path.exists():
+        raise InputError("there is no such file", path=path, remedy=remedy)
+    specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)
+    if specification is None or specification.loader is None:
+        raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")
+    module = importlib.util.module_from_spec(specification)
+    with mistakes_of(path):
+        specification.loader.exec_module(module)
+    return module
+
+
+def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path) -> Any:
+    """What a function of a launcher's file returns for the options of a command line.
+
+    Raises:
+      InputError: the function takes no such option, or it fails.
+    """
+    function = getattr(module, name)
+    with mistakes_of(path):
+        if not callable(function):
+            raise TypeError(f"{name} is {function!r}: make it a function")
+        known = inspect.signature(function).parameters
+    for option in options:
+        if option not in known:
+            raise InputError(f"this file has no option --{option}", path=path, remedy="leave it out")
+    with mistakes_of(path, options):
+        return function(**options)
+
+
+def load_config(path: Path) -> ConfigDict:
+    """The config that a file's `get_config()` returns.
+
+    Raises:
+      InputError: there is no such file or function, or it fails, or it returns something else.
+    """
+    module = load_module(path)
+    if not hasattr(module, "get_config"):
+        raise InputError("the file has no get_config()", path=path, remedy="define one that returns a config")
+    with mistakes_of(path):
+        config = module.get_config()
+    if not isinstance(config, ConfigDict):
+        raise InputError(f"get_config() returns a {type(config).__name__}", path=path, remedy="return a ConfigDict")
+    return config

@@ -1,0 +1,214 @@
+"""What a sweep will do, settled before anything trains."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmatch import models
+from jaxmatch.data import catalog
+from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.buckets import assign, largest, plan_buckets
+from jaxmatch.data.encoding import DataSettings, EncodedData
+from jaxmatch.devices import devices_there_are
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import memory, preparation
+from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.training import evaluation_times
+from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
+from jaxmatch.training.lockstep import outputs_of
+from jaxmatch.training.replicas import at_once, devices_filled, turns
+from jaxmatch.training.scores import score, score_names
+from jaxmatch.workdir import pack
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedCohort:
+    """Runs that one program trains together.
+
+    Attributes:
+      signature: what they share.
+      runs: the runs, at most as many as the memory holds.
+      data: their encoded data.
+      buckets: shapes the program is compiled for.
+      steps_per_epoch: steps that visit every pair once.
+      steps: steps of a run that is not stopped early.
+      needs: estimated memory of its runs.
+      multiplications: estimated multiply-adds of one run, training and scoring, for an estimate of time.
+      there_are: devices; it takes those that it fills.
+      limit: replicas side by side that one of them has memory for by the estimate; None: all.
+    """
+
+    signature: str
+    runs: tuple[Run, ...]
+    data: EncodedData
+    buckets: int
+    steps_per_epoch: int
+    steps: int
+    needs: memory.Needs
+    multiplications: float
+    there_are: int
+    limit: int | None
+
+    @property
+    def devices(self) -> int:
+        """How many devices its runs are spread over."""
+        return devices_filled(len(self.runs), self.there_are)
+
+    @property
+    def replica_bytes(self) -> int:
+        """Estimated memory of one run, its share of the cohort's."""
+        return self.needs.of(self._on_a_device) // self._on_a_device
+
+    @property
+    def device_work(self) -> float:
+        """Multiply-adds of each of its devices, on which every turn costs as much as all the replicas side by side."""
+        side_by_side = at_once(self._on_a_device, self.needs.most, self.limit)
+        return self.multiplications * turns(self._on_a_device, side_by_side) * side_by_side
+
+    @property
+    def _on_a_device(self) -> int:
+        return math.ceil(len(self.runs) / self.devices)
+
+    def names(self) -> tuple[str, ...]:
+        """The identities of its runs."""
+        return tuple(run.identity(self.data.fingerprint) for run in self.runs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The cohorts of a sweep.
+
+    Attributes:
+      sweep: what is planned.
+      cohorts: in the order they are trained.
+    """
+
+    sweep: Sweep
+    cohorts: tuple[PlannedCohort, ...]
+
+    @functools.cached_property
+    def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:
+        """Run name -> the run and its cohort."""
+        return {
+            name: (run, cohort) for cohort in self.cohorts for name, run in zip(cohort.names(), cohort.runs, strict=True)
+        }
+
+    def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
+        """The cohorts to train where some runs are on record: those that are not, packed together anew."""
+        runs = self.runs
+        like = {cohort.signature: cohort for cohort in self.cohorts}
+        packed = pack(((cohort.signature, cohort.names()) for cohort in self.cohorts), lambda run: run not in finished)
+        return tuple(
+            dataclasses.replace(like[signature], runs=tuple(runs[name][0] for name in names)) for signature, names in packed
+        )
+
+
+def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
+    """Groups the runs of a sweep into cohorts that fit the memory.
+
+    Raises:
+      InputError: the data cannot be read, or two places of the grid are the same run.
+    """
+    devices = tuple(devices or devices_there_are())
+    encoded: dict[DataSettings, EncodedData] = {}
+    groups: dict[str, list[Run]] = {}
+    data_of: dict[str, EncodedData] = {}
+    names: set[str] = set()
+    for run in sweep.runs():
+        key = preparation.data_settings(run.config)
+        if key not in encoded:
+            encoded[key] = preparation.prepare(run.config)
+        data = encoded[key]
+        name = run.identity(data.fingerprint)
+        if name in names:
+            place = run.variant or dict(run.overrides)
+            raise InputError(f"{place} is in the grid twice", remedy="take one of the two out")
+        names.add(name)
+        signature = run.signature(data.fingerprint)
+        groups.setdefault(signature, []).append(run)
+        data_of[signature] = data
+    cohorts = []
+    for signature, runs in groups.items():
+        cohorts += _cohorts(signature, runs, data_of[signature], devices)
+    return Plan(sweep, tuple(cohorts))
+
+
+def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> list[PlannedCohort]:
+    config = runs[0].config
+    if "train" not in data.splits or not data.splits["train"].pairs:
+        raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
+    _check_evaluation(config.training, data)
+    train = data.splits["train"]
+    buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
+    batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
+    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
+    most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
+    lengths, rows = evaluation_shapes(data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets)
+    answered = largest(zip(rows, lengths, strict=True))
+    needs = memory.needs(module, data.task, data.vectors.shape[1], largest(shapes), devices[0].platform, answered)
+    shared = memory.shared_bytes(data)
+    if shared > memory.device_bytes(devices[0]):
+        raise InputError(
+            f'the training pairs of "{data.name}", each padded to the longest of {train.lengths.max():,} tokens, and the word vectors take '
+            f"{shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f}",
+            remedy="cut long texts: --config.data.maximum_length=N",
+        )
+    that_fit = needs.that_fit(devices, shared)
+    fit = config.execution.maximum_replicas or that_fit
+    limit = that_fit // len(devices) if needs.most is None else None
+    parameters = memory.parameter_count(module, data.vectors.shape[1])
+    steps = config.training.epochs * batches.steps_per_epoch
+    # For every token and parameter one forward, and in training two products of the same size backward.
+    work = parameters * (3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps))
+    cohorts = []
+    for start in range(0, len(runs), fit):
+        chosen = tuple(runs[start : start + fit])
+        steps_of = len(batches.batch_rows), batches.steps_per_epoch, steps
+        cohorts.append(PlannedCohort(signature, chosen, data, *steps_of, needs, work, len(devices), limit))
+    return cohorts
+
+
+def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
+    """Tokens that a run of so many steps answers for its scores: those of dev at each evaluation, of test once or as often."""
+    tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
+    scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
+    return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
+
+
+def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
+    """Refuses what would fail only when the first epoch is over.
+
+    Raises:
+      InputError: there is no split to choose a checkpoint on, or no such score.
+    """
+    for split in ("dev", *(["test"] if training["best_on_test"] else [])):
+        if split not in data.splits or not data.splits[split].pairs:
+            raise InputError(
+                f'the data set "{data.name}" has no {split} pairs',
+                remedy="a checkpoint is chosen on dev: add a dev file"
+                if split == "dev"
+                else "add a test file, or leave config.training.best_on_test at False",
+            )
+    known = (*score_names(data.task, len(data.labels)), "loss")
+    if training["selection"] not in known:
+        raise InputError(
+            f'config.training.selection = "{training["selection"]}" is no score of a {data.task} data set',
+            remedy=f"use one of {', '.join(known)}",
+        )
+    dev = data.splits["dev"]
+    constant = np.zeros((dev.pairs, outputs_of(data)), np.float32)  # has a score, however bad, wherever anything has
+    told = {"label_names": data.labels, "groups": dev.groups, "documents": dev.documents, "filtered": catalog.filtered(data.name)}
+    scores = score(data.task, dev.labels, constant, **told)
+    if math.isnan(scores.get(training["selection"], 0.0)):
+        ranked = data.task == "ranking" and training["selection"] != "auc"
+        reason = "no question has both a right and a wrong candidate" if ranked else "their labels are all alike"
+        raise InputError(
+            f'the dev pairs of "{data.name}" have no {training["selection"]}, for {reason}',
+            remedy="choose by another score with --config.training.selection, or mend the dev file",
+        )

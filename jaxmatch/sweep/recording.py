@@ -1,0 +1,149 @@
+"""What one run left behind."""
+
+import dataclasses
+import functools
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import jaxmatch
+from jaxmatch.data import catalog
+from jaxmatch.data.encoding import EncodedData
+from jaxmatch.models import count_parameters
+from jaxmatch.products import products_of
+from jaxmatch.reporting.records import FORMAT
+from jaxmatch.sweep.grid import Run
+from jaxmatch.training.cohort import RunResult
+from jaxmatch.training.room import RanOut
+from jaxmatch.workdir import CohortFolder
+
+_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Python, jaxmatch and the packages a result may depend on."""
+    found = {"python": platform.python_version(), "jaxmatch": jaxmatch.__version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def device_name(devices: Iterable[jax.Device]) -> str:
+    """Devices in words: "1 x cpu (AMD EPYC, 2 cores)"."""
+    devices = list(devices)
+    kind = devices[0].device_kind
+    if devices[0].platform == "cpu":
+        kind = f"cpu ({_processor()})"
+    return f"{len(devices)} x {kind}"
+
+
+def _processor() -> str:
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} cores"
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of the checkout that this package runs from, with "+" if it was changed since; "" outside of one."""
+    folder = Path(jaxmatch.__file__).parent
+    try:
+        inside = subprocess.run(
+            ["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=folder, capture_output=True, check=False
+        )
+        if inside.returncode:
+            return ""
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
+        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "."], cwd=folder, check=False)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head.stdout.strip() + ("+" if changed.returncode else "")
+
+
+def make_record(
+    run: Run,
+    *,
+    sweep: str,
+    cohort: CohortFolder,
+    data: EncodedData,
+    result: RunResult,
+    seconds: Mapping[str, float],
+    answered: Mapping[str, float],
+    replicas: int,
+    devices: Sequence[jax.Device],
+    steps: Mapping[str, int],
+    halving: Mapping[str, Any] | None = None,
+    ran_out: Sequence[RanOut] = (),
+) -> dict[str, Any]:
+    """The record of a run, as plain values for JSON.
+
+    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
+    training and what it takes to answer a pair (see `Scorer.answered`) make models comparable. `dropped` tells, of a run whose
+    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`). `products` is what the
+    matrix products really use on the devices (`products.products_of`). `ran_out` is there where the memory of a device ran out, with
+    what was done about it (`room.RanOut`).
+    """
+    progress = result.progress
+    dropped = None
+    if progress.status == "dropped":
+        after = progress.dropped_at // data.splits["train"].pairs
+        dropped = {"after_epochs": after, "at_samples": progress.dropped_at, **(halving or {})}
+    selection = run.config.training.selection
+    return {
+        "format": FORMAT,
+        "run": run.identity(data.fingerprint),
+        "sweep": sweep,
+        "cohort": cohort.name,
+        "seed": run.seed,
+        "variant": run.variant,
+        "overrides": dict(run.overrides),
+        "config": run.config.to_dict(),
+        "status": progress.status,
+        "dropped": dropped,
+        "diverged_at_samples": progress.diverged_at,
+        "selected_on": f"dev.{selection}",
+        "selected_at_samples": progress.best_at if progress.best is not None else None,
+        "stopped_early": progress.stopped,
+        "dev": progress.best,
+        "test": result.test,
+        "best_on_test": progress.best_on_test,
+        "curve": progress.curve,
+        "times": {
+            **{f"{name}_seconds": round(value, 3) for name, value in seconds.items()},
+            **{f"{name}_steps": number for name, number in steps.items()},
+            "replicas": replicas,
+            "train_seconds_a_run": round(seconds["train"] / replicas, 3),
+            "inference_microseconds_a_pair": round(1e6 * answered["seconds"] / answered["pairs"], 3) if answered["pairs"] else None,
+        },
+        "versions": versions(),
+        "device": device_name(devices),
+        "products": products_of(run.config.model.precision, devices[0]),
+        "commit": commit(),
+        "data": {
+            "name": data.name,
+            "fingerprint": data.fingerprint,
+            "files": dict(data.files),
+            **{split: data.splits[split].pairs if split in data.splits else 0 for split in ("train", "dev", "test")},
+            "about": {split: text for split, text in catalog.about(data.name).items() if split in data.splits},
+            "dropped": data.report.get("dropped"),
+            "vectors": data.report.get("vectors"),
+            "coverage": data.report.get("coverage"),
+        },
+        "parameters": count_parameters(result.parameters),
+        **({"ran_out": [dataclasses.asdict(event) for event in ran_out]} if ran_out else {}),
+    }
+

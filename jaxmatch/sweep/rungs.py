@@ -1,0 +1,168 @@
+"""Training a grid rung by rung, by successive halving.
+
+Every cohort pauses at a rung with a checkpoint. When all have, the settings that trail are dropped: their runs stop there, and
+what is left of a cohort goes on in a smaller program. A decision follows from what is on disk alone (the notes of paused
+cohorts, and records), so launchers that are killed, or work side by side, come to the same.
+
+    WORKDIR/halving.json    the rule, what was decided at each rung, what it saved
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json, write_json
+from jaxmatch.reporting.records import read_record
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.execution import Stage, execute_stage, records_of
+from jaxmatch.sweep.halving import Halving, ranking, settings_of, standing
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.training.replicas import devices_filled
+from jaxmatch.workdir import CohortFolder, Workdir
+
+
+def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
+    """Writes down by what rule a folder is halved.
+
+    Raises:
+      InputError: it was halved by another one, or with other runs, before: its decisions would not be those of this one.
+    """
+    notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
+    file = workdir.path / "halving.json"
+    there = _read(file)
+    if there is None:
+        write_json(file, notes)
+    elif any(there.get(key) != value for key, value in notes.items()):
+        raise InputError(
+            "the grid of this folder was halved at other rungs or with other runs", path=file, remedy="give another --workdir"
+        )
+
+
+def execute(
+    plan: Plan, workdir: Workdir, display: Display, halving: Halving, devices: Sequence[jax.Device] | None = None
+) -> list[dict[str, Any]]:
+    """Trains the runs of a plan that are not on record, as far as halving lets them, and returns all its records.
+
+    Arguments:
+      plan: a grid.
+      workdir: where; see `agree`.
+      display: told how it goes.
+      halving: when settings are dropped, and how many.
+      devices: default: all there are.
+
+    Raises:
+      FailedCohorts: some failed, so that nothing can be decided at the next rung; the others have come to it.
+    """
+    whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
+    display.begin(plan, workdir.finished(on_record), note=halving.text(whole), share=halving.share())
+    score = next(iter(plan.runs.values()))[0].config.training.selection
+    left, dropped = settings_of(plan), {}
+    decisions = []
+    for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
+        execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), devices)
+        histories = _histories(plan, workdir, rung)
+        standings = {
+            setting: [standing(histories[run], score, rung * _pairs(plan, run)) for run in runs] for setting, runs in left.items()
+        }
+        order = ranking(standings, score)
+        staying = [setting for setting, _ in order[:count]]
+        decisions.append({"after_epochs": rung, "settings": len(left), "ranking": order, "go_on": staying})
+        display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(left), len(staying))
+        dropped = dropped | {run: rung for setting, runs in left.items() if setting not in staying for run in runs}
+        left = {setting: runs for setting, runs in left.items() if setting in staying}
+    execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), devices)
+    display.end()
+    records = records_of(plan, workdir)
+    made = saving(plan, workdir, halving, records)
+    agreed = _read(workdir.path / "halving.json") or {}
+    write_json(workdir.path / "halving.json", {**agreed, "decisions": decisions, "saving": made})
+    display.saved(made)
+    return records
+
+
+def on_record(run: str, record: Mapping[str, Any]) -> bool:
+    """Every record counts: that of a dropped run is all there will be of it."""
+    return True
+
+
+def saving(plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """What halving made of the grid: steps of programs, the same times their slots, and seconds.
+
+    Returns:
+      "lockstep_steps", "replica_steps" and "train_seconds" -> {"made", "whole"}; `whole` is what the grid would have taken without
+      halving if no run stopped early, its seconds estimated from the speed up to the first rung. "compile_seconds" has `made`
+      alone: a smaller program has to be compiled, too.
+    """
+    times = {record["cohort"]: record["times"] for record in records}
+    parts = ("lockstep_steps", "replica_steps", "train_seconds", "compile_seconds")
+    made = {part: sum(each.get(part, 0) for each in times.values()) for part in parts}
+    whole = dict.fromkeys(parts[:3], 0.0)
+    for folder in workdir.cohorts():
+        if folder.name not in times or not plan.runs.keys() >= set(folder.runs):
+            continue
+        planned = plan.runs[folder.runs[0]][1]
+        steps, devices = planned.steps, devices_filled(len(folder.runs), planned.there_are)
+        whole["lockstep_steps"] += steps
+        whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
+        begun = _paused(folder, halving.rungs[0])
+        if begun is None:  # it ended before the first rung
+            whole["train_seconds"] += times[folder.name]["train_seconds"]
+        else:
+            whole["train_seconds"] += begun["seconds"]["train"] * steps / begun["steps"]["lockstep"]
+    return {part: {"made": round(made[part], 3)} | ({"whole": round(whole[part], 3)} if part in whole else {}) for part in parts}
+
+
+def _pairs(plan: Plan, run: str) -> int:
+    return plan.runs[run][1].data.splits["train"].pairs
+
+
+def _histories(plan: Plan, workdir: Workdir, rung: int) -> dict[str, Mapping[str, Any]]:
+    """Run -> its curve up to the rung or beyond, from the records there are and the notes of paused cohorts."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for folder in workdir.cohorts():
+        found.update((_paused(folder, rung) or {"runs": {}})["runs"])
+    for run in plan.runs:
+        file = workdir.run_folder(run) / "record.json"
+        if file.exists():
+            found[run] = read_record(file)
+    return found
+
+
+def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
+    file = folder.rung(rung)
+    notes = _read(file)
+    try:
+        if notes is not None:
+            for run in folder.runs:
+                history = notes["runs"][run]
+                _check_number(history["diverged_at_samples"] or 0)
+                for entry in history["curve"]:
+                    _check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
+            _check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise _damaged(file, error) from None
+    return notes
+
+
+def _check_number(*values: Any) -> None:
+    if not all(isinstance(value, int | float) for value in values):
+        raise TypeError(f"{values[0]!r} is no number")
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        notes = read_json(file)
+        if not isinstance(notes, dict):
+            raise ValueError("it holds no object")
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise _damaged(file, error) from None
+    return notes
+
+
+def _damaged(file: Path, error: Exception) -> InputError:
+    return InputError(f"the file is damaged ({error})", path=file, remedy="remove it and start again")

@@ -1,0 +1,209 @@
+"""Tuning: a grid chooses a setting on dev, which is then trained with many seeds. The recipe behind a row of a table.
+
+    WORKDIR/               the sweep of the grid, as any other
+    WORKDIR/halving.json   which settings were dropped on the way, where that was asked for
+    WORKDIR/choice.json    which setting was chosen, by what, among how many
+    WORKDIR/final/         the sweep of the chosen setting
+"""
+
+import dataclasses
+import functools
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import write_json
+from jaxmatch.reporting.tables import comparisons, make_table
+from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
+from jaxmatch.reporting.wording import setting_text
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep import halving, launch
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
+FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
+# A smoke run has one; a rung needs two.
+SMOKE_HALVING_EPOCHS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The setting of a grid with the best mean score on dev.
+
+    Attributes:
+      variant: its name, or "".
+      overrides: its place in the grid.
+      score: what chose it, "dev.accuracy".
+      mean: of that score over the seeds.
+      seeds: of the grid.
+      candidates: how many settings the grid has.
+      diverged: how many of them could not be chosen, since a run of theirs diverged or has no such score.
+      dropped: how many of them were dropped before their training was over.
+    """
+
+    variant: str
+    overrides: Mapping[str, Any]
+    score: str
+    mean: float
+    seeds: tuple[int, ...]
+    candidates: int
+    diverged: int
+    dropped: int = 0
+
+    def note(self) -> str:
+        """One sentence for the caption of a table."""
+        left_out = f", {self.diverged} of which diverged" if self.diverged else ""
+        if self.dropped:
+            left_out += f", {self.dropped} of which {'was' if self.dropped == 1 else 'were'} dropped by successive halving"
+        seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
+        return (
+            f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, among "
+            f"{self.candidates} setting{'s' * (self.candidates > 1)}{left_out}: {setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
+            "trained anew with other seeds than those that chose it"
+        )
+
+
+def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
+    """The setting with the best mean dev score over its seeds; of equals, the first.
+
+    A setting with a diverged run is not chosen: its mean would leave out what went wrong. Neither is one that was dropped.
+
+    Arguments:
+      records: of all runs of a grid.
+
+    Raises:
+      InputError: settings that cannot be compared, or none that can be chosen.
+    """
+    halving.check_common({
+        "training.selection": {record["selected_on"] for record in records},
+        "data.name": {record["data"]["name"] for record in records},
+    })  # fmt: skip
+    score = records[0]["selected_on"]
+    name = score.removeprefix("dev.")
+    places: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        places.setdefault(repr((record["variant"], sorted(record["overrides"].items()))), []).append(record)
+    means: list[tuple[float, Mapping[str, Any]]] = []
+    dropped = 0
+    for runs in places.values():
+        if {run["status"] for run in runs} in ({"dropped"}, {"dropped", "finished"}):
+            dropped += 1
+            continue
+        values = [run["dev"][name] if run["status"] == "finished" else None for run in runs]
+        if None not in values:
+            means.append((statistics.fmean(values), runs[0]))
+    if not means:
+        raise InputError("every setting of this grid diverged with a seed", remedy="try smaller learning rates")
+    # max keeps the first of equals
+    mean, first = max(means, key=lambda each: each[0] if HIGHER_IS_BETTER[name] else -each[0])
+    return Choice(
+        variant=first["variant"],
+        overrides=dict(first["overrides"]),
+        score=score,
+        mean=mean,
+        seeds=tuple(sorted({record["seed"] for record in records})),
+        candidates=len(places),
+        diverged=len(places) - len(means) - dropped,
+        dropped=dropped,
+    )
+
+
+def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
+    """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported.
+
+    A published row of the model's own result stands beside the chosen setting, whatever its structure: it was tuned, too.
+
+    Arguments:
+      planned: the sweep of the grid.
+      choice: of its settings.
+      seeds: how many.
+      on_test: whether best on test is noted too, beside published results that were chosen so.
+    """
+    first = max(choice.seeds) + 1
+    layout = planned.table
+    # A value of the grid goes before the variant's own, as it did in the grid.
+    variants = {choice.variant: {**planned.variants[choice.variant], **choice.overrides}} if choice.variant else {}
+    settings = {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
+    final = dataclasses.replace(
+        planned,
+        name=f"{planned.name}-final",
+        config=with_overrides(planned.config, settings | ({} if choice.variant else dict(choice.overrides))),
+        grid={},
+        variants=variants,
+        seeds=tuple(range(first, first + seeds)),
+        table=dataclasses.replace(
+            layout,
+            title=f"{layout.title}: the chosen setting",
+            rows=(*layout.rows, *([layout.columns] if layout.columns else [])),
+            columns="",
+            notes=(*layout.notes, choice.note()),
+            published=tuple(dataclasses.replace(row, settings=_of_result(row.settings)) for row in layout.published),
+            original={},
+        ),
+    )
+    return launch.changed(final)  # with the columns of those scores
+
+
+def _of_result(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a published row says of its model and data, without the setting that won there."""
+    return {key: value for key, value in settings.items() if key in ("model.name", "data.name", *comparisons.NO_SETTINGS)}
+
+
+def tune(
+    file: Path,
+    *,
+    workdir: Path,
+    seeds: int | None = None,
+    final_seeds: int | None = None,
+    dry_run: bool = False,
+    smoke: bool = False,
+    halve: bool = False,
+    eta: int = halving.ETA,
+    rungs: Sequence[int] | None = None,
+    display: Display | None = None,
+    **arguments: Any,
+) -> str:
+    """Trains a grid, chooses on dev, trains what was chosen with many seeds. Begun again, it goes on where it stopped.
+
+    Arguments:
+      file: a Python file with `get_sweep()`.
+      workdir: the grid's folder; what was chosen is trained in its folder "final".
+      seeds: of the grid; default: those of the file.
+      final_seeds: how many seeds the chosen setting is trained with; default 10.
+      dry_run: show the plan of the grid and train nothing.
+      smoke: shrink everything to seconds, on generated data.
+      halve: drop settings of the grid that trail, see `halving`.
+      eta: of n settings the best n / eta go on at a rung.
+      rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
+      display: shows progress.
+      **arguments: overrides, grid_overrides, options: see `launch.sweep`.
+
+    Returns:
+      Both tables in Markdown, or "" for a dry run.
+
+    Raises:
+      InputError: anything the user can mend, or nothing can be chosen.
+      FailedCohorts: some runs failed; it brings the tables of the others. A grid that is not whole chooses nothing.
+    """
+    planned = launch.resolve(file, seeds=seeds, smoke=smoke, **arguments)
+    rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
+    if halve and smoke and planned.config.training.epochs == 1:
+        planned = dataclasses.replace(planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS}))
+    if dry_run:
+        launch.show_plan(planned, workdir, display, rule)
+        return ""
+    display = display or Display()
+    with launch.table_of_the_others(planned.table):
+        records = launch.run(planned, workdir, display, rule)
+    choice = choose(records)
+    write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
+    if final_seeds is None:
+        final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
+    tested = all(record["data"]["test"] for record in records)
+    final = final_sweep(planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {}))
+    grid = make_table(records, planned.table).markdown()
+    with launch.table_of_the_others(final.table, [grid]):
+        return "\n".join([grid, make_table(launch.run(final, Path(workdir) / "final", display), final.table).markdown()])

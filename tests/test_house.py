@@ -1,0 +1,92 @@
+"""The rooms of the package: imports go one way, and what makes tables needs no JAX."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "jaxmatch"
+# Room, a folder or a file of the package -> the rooms that it may import from. `files` stands for what belongs to no room.
+FILES = {"errors", "printable", "plain_file", "files"}
+MAY_IMPORT = {
+    "config": set(),
+    "settings": {"config"},
+    "data": set(),
+    "layers": {"config", "data"},
+    "models": {"config", "settings", "data", "layers", "memory_mappings"},
+    "training": {"data", "layers", "models", "memory_mappings"},
+    "workdir": {"training"},
+    "reporting": {"settings", "training", "workdir"},
+    "papers": {"settings", "reporting"},
+    "products": {"layers"},
+    "devices": set(),
+    "stored_arrays": set(),
+    "torch_files": set(),
+    "huge_pages": set(),
+    "memory_mappings": set(),
+    "unseen": set(),
+    "model_folder": {"data", "models", "stored_arrays", "__init__"},
+    "matcher": {"data", "layers", "models", "model_folder", "devices"},
+    "interop": {"layers", "models", "torch_files"},
+    "interop_tensorflow": {"models", "interop"},
+    "analysis": {"data", "layers", "models", "training", "reporting", "matcher"},
+    "sweep": {
+        "config", "settings", "data", "layers", "models", "training", "reporting", "workdir", "products", "devices", "model_folder",
+        "matcher", "analysis", "__init__",
+    },
+    "cli": {"data", "models", "reporting", "sweep", "analysis", "workdir", "matcher", "devices", "huge_pages", "unseen", "__init__"},
+    "__init__": {"matcher", "cli"},
+    "__main__": {"cli"},
+}  # fmt: skip
+
+
+def room(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    """The modules of the package that a file imports, as paths below it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            package, _, rest = name.partition(".")
+            if package == "jaxmatch":
+                first = rest.partition(".")[0]
+                known = bool(first) and ((PACKAGE / first).is_dir() or (PACKAGE / f"{first}.py").exists())
+                yield first if known else "__init__"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    own = room(path)
+    if own in FILES:
+        assert set(imported(path)) <= FILES
+    else:
+        assert set(imported(path)) <= MAY_IMPORT[own] | FILES | {own}
+
+
+def test_the_order_has_no_circle():
+    left = {name: needs - {"__init__"} for name, needs in MAY_IMPORT.items() if not name.startswith("__")}
+    while left:
+        free = {name for name, needs in left.items() if not needs & left.keys()}
+        assert free, f"these import each other: {sorted(left)}"
+        left = {name: needs for name, needs in left.items() if name not in free}
+
+
+@pytest.mark.parametrize("rooms", ["reporting", "papers"])
+def test_tables_need_neither_jax_nor_flax(rooms):
+    modules = [".".join(("jaxmatch", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in (PACKAGE / rooms).rglob("*.py")]
+    code = (
+        "import importlib, sys\n"
+        "for name in ('jax', 'jaxlib', 'flax', 'optax', 'orbax'): sys.modules[name] = None\n"
+        f"for name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
