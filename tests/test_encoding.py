@@ -317,8 +317,8 @@ def test_real_data_is_ready_soon_the_second_time(data_folder, tmp_path):
 
 def test_embedded_data_brings_its_vectors(tmp_path):
     data = prepare(DataSettings("embedded_inference"), tmp_path)
-    own = encoding.embedded.word_vectors()
-    assert data.report["vectors"] == f"embedded {encoding.embedded.VERSION}"
+    own = encoding.synthetic.word_vectors()
+    assert data.report["vectors"] == f"embedded {encoding.synthetic.VERSION}"
     assert len(data.vocabulary) > 100 and data.report["coverage"]["words_with_vector"] == 1.0
     for number, word in enumerate(data.vocabulary.words[2:], start=2):
         np.testing.assert_array_equal(data.vectors[number], own[word])

@@ -170,7 +170,7 @@ def test_encodings_are_made_anew_with_another_release_of_nltk(tmp_path, monkeypa
 
 def test_encodings_are_made_anew_with_another_version_of_the_generated_data(tmp_path, monkeypatch):
     before = fingerprint_of(tmp_path)
-    monkeypatch.setattr(encoding.embedded, "VERSION", encoding.embedded.VERSION + ".1")
+    monkeypatch.setattr(encoding.synthetic, "VERSION", encoding.synthetic.VERSION + ".1")
     after = fingerprint_of(tmp_path)
     assert after != before
     monkeypatch.undo()

@@ -352,7 +352,7 @@ def test_vectors_follow_the_taxonomy():
 def test_same_everywhere(sets):
     program = (
         "import hashlib, json, random, numpy as np; random.seed(7); np.random.seed(7);"
-        "from jaxmatch.data import embedded;"
+        "from jaxmatch.data import synthetic;"
         "data = synthetic.generate('embedded_ranking');"
         "text = json.dumps([[list(s.text_a), list(s.text_b), list(s.labels)] for s in data.splits.values()]);"
         "text += json.dumps([[word, [float(x) for x in vector]] for word, vector in synthetic.word_vectors().items()]);"
