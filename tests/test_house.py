@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "memory_mappings": set(),
     "unseen_devices": set(),
     "inference": {"config", "data", "layers", "models", "devices", "memory_mappings", "__init__"},
-    "analysis": {"data", "layers", "models", "training", "reporting", "inference"},
+    "analysis": {"config", "data", "layers", "models", "training", "reporting", "inference"},
     "sweep": {
         "config", "settings", "data", "layers", "models", "training", "reporting", "workdir", "products", "devices", "inference",
         "analysis", "__init__",
