@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxmatch.analysis.attention import attention as attention
-    from jaxmatch.analysis.significance import mean_interval as mean_interval
-    from jaxmatch.analysis.significance import welch as welch
-    from jaxmatch.config import default_config as default_config
     from jaxmatch.errors import InputError as InputError
-    from jaxmatch.experiments.configuration import load_config as load_config
-    from jaxmatch.experiments.configuration import with_overrides as with_overrides
-    from jaxmatch.experiments.launch import run as run
-    from jaxmatch.experiments.reading import read_sweep_folder as read_sweep_folder
-    from jaxmatch.experiments.records import best_record as best_record
-    from jaxmatch.experiments.sweep import Sweep as Sweep
-    from jaxmatch.experiments.tables import Published as Published
-    from jaxmatch.experiments.tables import TableLayout as TableLayout
-    from jaxmatch.experiments.tables import make_table as make_table
     from jaxmatch.inference import interop as interop
     from jaxmatch.inference.matcher import Matcher as Matcher
     from jaxmatch.inference.matcher import Prediction as Prediction
     from jaxmatch.inference.matcher import load as load
+    from jaxmatch.reporting.records import best_record as best_record
+    from jaxmatch.reporting.significance import mean_interval as mean_interval
+    from jaxmatch.reporting.significance import welch as welch
+    from jaxmatch.reporting.sweep_folder import read_sweep_folder as read_sweep_folder
+    from jaxmatch.reporting.tables import Published as Published
+    from jaxmatch.reporting.tables import TableLayout as TableLayout
+    from jaxmatch.reporting.tables import make_table as make_table
+    from jaxmatch.settings import default_config as default_config
+    from jaxmatch.settings import with_overrides as with_overrides
+    from jaxmatch.sweep.grid import Sweep as Sweep
+    from jaxmatch.sweep.launch import run as run
+    from jaxmatch.sweep.launcher_files import load_config as load_config
 
 __version__ = "0.1.0"
 
@@ -30,21 +30,21 @@ _MODULES = {
     "InputError": "jaxmatch.errors",
     "Matcher": "jaxmatch.inference.matcher",
     "Prediction": "jaxmatch.inference.matcher",
-    "Published": "jaxmatch.experiments.tables",
-    "Sweep": "jaxmatch.experiments.sweep",
-    "TableLayout": "jaxmatch.experiments.tables",
+    "Published": "jaxmatch.reporting.tables",
+    "Sweep": "jaxmatch.sweep.grid",
+    "TableLayout": "jaxmatch.reporting.tables",
     "attention": "jaxmatch.analysis.attention",
-    "best_record": "jaxmatch.experiments.records",
-    "default_config": "jaxmatch.config",
+    "best_record": "jaxmatch.reporting.records",
+    "default_config": "jaxmatch.settings",
     "interop": "jaxmatch.inference",
     "load": "jaxmatch.inference.matcher",
-    "load_config": "jaxmatch.experiments.configuration",
-    "make_table": "jaxmatch.experiments.tables",
-    "mean_interval": "jaxmatch.analysis.significance",
-    "read_sweep_folder": "jaxmatch.experiments.reading",
-    "run": "jaxmatch.experiments.launch",
-    "welch": "jaxmatch.analysis.significance",
-    "with_overrides": "jaxmatch.experiments.configuration",
+    "load_config": "jaxmatch.sweep.launcher_files",
+    "make_table": "jaxmatch.reporting.tables",
+    "mean_interval": "jaxmatch.reporting.significance",
+    "read_sweep_folder": "jaxmatch.reporting.sweep_folder",
+    "run": "jaxmatch.sweep.launch",
+    "welch": "jaxmatch.reporting.significance",
+    "with_overrides": "jaxmatch.settings",
 }
 __all__ = [*_MODULES]
 

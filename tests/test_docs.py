@@ -16,8 +16,8 @@ import saved_model
 import jaxmatch
 from jaxmatch.cli import launching, main
 from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.experiments import launch
-from jaxmatch.experiments.configuration import load_module
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.launcher_files import load_module
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

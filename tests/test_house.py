@@ -26,13 +26,13 @@ MAY_IMPORT = {
     "memory_mappings": set(),
     "unseen_devices": set(),
     "inference": {"config", "data", "layers", "models", "devices", "memory_mappings", "__init__"},
-    "analysis": {"config", "data", "layers", "models", "training", "reporting", "inference"},
+    "analysis": {"config", "memory_mappings", "data", "layers", "models", "training", "reporting", "inference"},
     "sweep": {
         "config", "settings", "data", "layers", "models", "training", "reporting", "workdir", "products", "devices", "inference",
         "analysis", "__init__",
     },
     "cli": {"data", "models", "reporting", "sweep", "analysis", "workdir", "inference", "devices", "huge_pages", "memory_mappings", "unseen_devices", "__init__"},
-    "__init__": {"inference", "cli"},
+    "__init__": {"settings", "reporting", "inference", "analysis", "sweep", "cli"},
     "__main__": {"cli"},
 }  # fmt: skip
 
