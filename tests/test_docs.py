@@ -7,6 +7,8 @@ import inspect
 import io
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -168,3 +170,8 @@ def test_every_exported_name_is_there_and_named_for_type_checkers():
     tree = ast.parse((ROOT / "jaxmatch" / "__init__.py").read_text())
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
     assert {alias.name: node.module for node in block.body for alias in node.names} == jaxmatch._MODULES
+
+
+def test_importing_the_package_does_not_import_jax():
+    program = "import sys, jaxmatch; jaxmatch.default_config(), dir(jaxmatch); sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
