@@ -20,7 +20,8 @@ FOLDER = Path(__file__).parent / "reference"
 TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
 KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
 DOTTED = "It also takes `--config.NAME=VALUE` for any [setting](settings.md)"
-OF_SWEEPS = ", `--grid.NAME=VALUE,VALUE` for an axis of the grid, and `--NAME=VALUE` for an option of the file"
+GRID = ", `--grid.NAME=VALUE,VALUE` for an axis of the grid"
+OPTIONS = ", and `--NAME=VALUE` for an option of the file itself"
 
 
 def table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -60,8 +61,8 @@ def settings_page() -> str:
     shared = {field.name: field.default for field in dataclasses.fields(config.ModelConfig)}
     parts = [
         "# Settings",
-        "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults for each\n"
-        "data set. This page is generated from `jaxmatch/config.py` by `docs/generate.py`.",
+        "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults for\n"
+        "each data set. This page is generated from `jaxmatch/config.py` by `docs/generate.py`.",
         "## Every model",
         "`model.name` is one of " + ", ".join(f"`{name}`" for name in config.MODELS) + ".",
         settings_table(config.ModelConfig, "model"),
@@ -89,10 +90,10 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, st
         value = value if isinstance(value, str) else " ".join(value)
         words = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or value
         meaning = action.help or ""
-        told = [f"`{choice}`" for choice in action.choices or ()]
+        told = ", ".join(f"`{choice}`" for choice in action.choices or ())
         if action.default not in (None, False, "") and "default" not in meaning:
-            told.append(f"default: `{action.default}`")
-        yield f"`{words}`", meaning, ", ".join(told)
+            told += f" (default: `{action.default}`)"
+        yield f"`{words}`", meaning, told
 
 
 def command_line_page() -> str:
@@ -103,7 +104,7 @@ def command_line_page() -> str:
         "`jaxmatch COMMAND --help` prints what is written here.\n"
         "This page is generated from the parsers of `jaxmatch/cli/` by `docs/generate.py`.",
         table(("command", ""), names),
-        "The exit status is 0, or 2 for input that cannot be used, 130 after an interrupt, 141 if the output was closed.",
+        "The exit status is 0, or 2 for input that cannot be used, 130 after an interrupt, 141 for a closed output.",
     ]
     for name, parser in subcommands(main.build_parser()).items():
         parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]
@@ -112,7 +113,8 @@ def command_line_page() -> str:
         parts += [table(("argument", "meaning", "values"), arguments_of(each)) for each in inner.values() or [parser]]
         module = main.SUBCOMMANDS[name]
         if getattr(module, "TAKES_OVERRIDES", False):
-            parts.append(DOTTED + (OF_SWEEPS if name in ("sweep", "tune") else "") + ".")
+            options = OPTIONS if getattr(module, "TAKES_OPTIONS", False) else ""
+            parts.append(DOTTED + (GRID if name in ("sweep", "tune") else "") + options + ".")
     return "\n\n".join(parts) + "\n"
 
 

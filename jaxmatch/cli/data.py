@@ -1,6 +1,9 @@
 """Look at data before training on it.
 
     jaxmatch data check snli --data-directory ~/data
+
+The report shows counts, labels, lengths, how many words have a vector, and problems such as pairs that occur in two
+splits.
 """
 
 import argparse
@@ -17,12 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     check.add_argument("name", metavar="NAME", help='such as "snli", "wikiqa", "embedded_inference", or "own"')
     check.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
-    check.add_argument("--task", default="", help='of "own" data: classification, regression or ranking')
-    check.add_argument("--vectors", default="", metavar="FILE", help="word vectors, to report the coverage of")
+    check.add_argument("--task", default="", help='task of "own" data: classification, regression or ranking')
+    check.add_argument("--vectors", default="", metavar="FILE", help="word vectors, whose coverage is reported")
     check.add_argument("--tokenizer", default="word", help="word (default), whitespace, tweet or tweet_split")
     check.add_argument("--keep-case", action="store_true", help="do not lower-case")
     check.add_argument("--keep-punctuation", action="store_true", help="keep tokens that are pure punctuation")
-    check.add_argument("--minimum-count", type=int, default=5, metavar="N", help="words without a vector need N occurrences")
+    check.add_argument("--minimum-count", type=int, default=5, metavar="N", help="keep words without a vector that occur at least N times")
     check.add_argument("--maximum-length", type=int, default=0, metavar="N", help="cut texts to N tokens (0: no limit)")
     check.add_argument("--truncation-side", default="right", metavar="SIDE", help="right (default): cut at the end of a text; or left")
 

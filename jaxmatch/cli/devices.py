@@ -1,10 +1,10 @@
-"""List what JAX can compute on, try a training step in each precision, and name accelerators that JAX does not see.
+"""List the devices that JAX finds, try a training step in each precision, and name accelerators that JAX does not see.
 
     jaxmatch devices
     jaxmatch devices --no-trial
 
-The trial says whether training works here, and about what a step costs: it is compiled, started some times, and timed in rows of steps.
-Precisions whose matrix products are the same on the device are tried once. Let nothing else compute meanwhile.
+The trial shows that training works here and what a step costs. Precisions that give the same matrix products on the
+device are tried once. Run nothing else meanwhile.
 """
 
 import argparse

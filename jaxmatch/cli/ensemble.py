@@ -1,10 +1,10 @@
-"""Score the runs of a sweep as ensembles: all seeds of a setting together, by majority vote and by averaged probability.
+"""Score the runs of a sweep as ensembles: all seeds of a setting together, by majority vote and by mean probability.
 
     jaxmatch ensemble runs/quickstart
     jaxmatch ensemble runs/quickstart --split dev --format json
 
-Each setting with two finished runs or more is one ensemble. Equal votes are decided by the summed probability. Of a sweep of
-sweeps/re2_ensemble.py the ensembles of RE2's Table 1 stand below.
+Each setting with at least two finished runs is one ensemble. Ties of a vote are decided by the summed probability. For
+a sweep of sweeps/re2_ensemble.py, the ensembles of RE2's Table 1 are printed below.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HELP = "score the seeds of each setting together"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="WORKDIR", help="the --workdir of a sweep")
-    parser.add_argument("--split", choices=splits.SPLITS, default="test", help="of the data set (default: test)")
+    parser.add_argument("--split", choices=splits.SPLITS, default="test", help="split of the data set (default: test)")
     splits.add_directory_argument(parser)
     parser.add_argument("--format", choices=FORMATS, default="markdown")
 

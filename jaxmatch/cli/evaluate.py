@@ -3,7 +3,7 @@
     jaxmatch evaluate runs/quickstart/runs/RUN --split dev
     jaxmatch evaluate runs/quickstart/runs/RUN --input pairs.tsv
 
-A file has the layout of training data: TSV with the header `text_a text_b label` (a ranking also needs `group`), or JSON
+A file has the format of training data: TSV with the header `text_a text_b label` (and `group` for a ranking), or JSON
 lines with these keys.
 """
 
@@ -21,7 +21,7 @@ HELP = "score a run on dev, test or a file"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--split", choices=splits.SPLITS, default="test", help="of the data set it was trained on (default: test)")
+    what.add_argument("--split", choices=splits.SPLITS, default="test", help="split of the data set it was trained on (default: test)")
     what.add_argument("--input", type=Path, metavar="FILE", help="score this file instead: .tsv or .jsonl, with labels")
     splits.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")

@@ -1,14 +1,15 @@
-"""Draw the curves of a sweep, or draw a figure again from the values kept beside it.
+"""Draw the curves of a sweep, or draw a figure again from its values.
 
     jaxmatch figure runs/quickstart --output figures
     jaxmatch figure runs/depth --against model.stacked_layers --output figures
     jaxmatch figure runs/depth_quora runs/depth_snli --against model.stacked_layers --output figures
     jaxmatch figure figures/attention.json --output figures
 
-Of a sweep's folder: the dev score of each setting over the samples seen, as the mean over the seeds and a band of one standard
-deviation. The values are kept as curves.json, and drawn as curves.png and curves.svg. With --against, the score of the chosen
-checkpoints against a setting of the grid, a curve for each setting of all else, as stacked_layers.json and so on; several folders
-share one figure. Of a timing's folder: parameters and times.
+For a sweep's folder, the figure shows the dev score of each setting against the pairs seen: the mean over the seeds and
+a band of one standard deviation. The values are kept as curves.json and drawn as curves.png and curves.svg. With
+--against, it shows the score of the chosen checkpoints against a setting of the grid, with a curve for each combination
+of the other settings, in stacked_layers.json and so on. Several folders then share one figure. For a timing's folder,
+it shows parameters and times.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sources", type=Path, nargs="+", metavar="SOURCE", help="the --workdir of a sweep or of a timing, or a figure's JSON file"
     )
     parser.add_argument("--against", metavar="SETTING", help="a setting of the grid, such as model.stacked_layers")
-    parser.add_argument("--score", metavar="SCORE", help="with --against: such as test.accuracy (default: what chose the checkpoints)")
+    parser.add_argument("--score", metavar="SCORE", help="with --against: a score such as test.accuracy (default: the one that chose the checkpoints)")
     parser.add_argument("--output", type=Path, metavar="DIR", required=True, help="folder of the figure")
 
 

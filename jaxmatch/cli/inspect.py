@@ -1,11 +1,12 @@
-"""Show where the tokens of a pair look in the other sentence, block by block.
+"""Show the attention weights of a pair: for each token, the tokens of the other sentence that it attends to, layer by
+layer.
 
     jaxmatch inspect runs/quickstart/runs/RUN --pair "A man sleeps." "Nobody is awake."
     jaxmatch inspect runs/quickstart --pair "A man sleeps." "Nobody is awake." --output figures
 
-Without --pair it is the pair of the case study in the model's paper (RE2's, where that has none). With --output the weights are
-kept as attention.json, and drawn as attention.png and attention.svg; of a sweep's folder, every finished run of it, as
-attention-SEED.json and so on, with the setting in front of the seed where there are several.
+Without --pair, it shows the pair of the model's paper, or of RE2's paper if that has none. With --output, the weights
+are kept as attention.json and drawn as attention.png and attention.svg. For a sweep's folder there is one file for each
+finished run, attention-SEED.json and so on. If the sweep has several settings, the setting stands before the seed.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def positive(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options after the file."""
     parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)")
-    parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, from the file's first on")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, beginning with the file's first")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")
     parser.add_argument("--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data")
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")

@@ -1,13 +1,13 @@
-"""Measure what a trained RE2 loses without one of the features that its alignment layers see.
+"""Measure how the accuracy of a trained RE2 changes without one of the features that its alignment layers see.
 
     jaxmatch occlusion runs/re2_main --data-directory data --output figures
     jaxmatch occlusion runs/re2_main/runs/RUN --data-directory data --output figures
 
-The embedding, the residual and the contextual features (the encoder's output) of each block are masked to zeros in turn, and the
-change of accuracy is reported class by class, in percentage points (Figure 2 of RE2's paper): of one run, or of a sweep's folder, as
-mean and sample standard deviation over the seeds of each setting. With --output the changes are kept as occlusion.json, and drawn
-as occlusion.png and occlusion.svg; of a sweep with several settings as occlusion-1-SETTING.json and so on. sweeps/re2_occlusion.py
-trains what the figure needs and does all of this.
+The embedding, the residual and the contextual features (the encoder's output) of each block are set to zero, one at a
+time. The change of accuracy is reported for each class in percentage points (Figure 2 of RE2's paper). For a sweep's
+folder it is the mean and sample standard deviation over the seeds of each setting. With --output, the changes are kept
+as occlusion.json and drawn as occlusion.png and occlusion.svg. For a sweep with several settings the files are called
+occlusion-1-SETTING.json and so on. sweeps/re2_occlusion.py trains what the figure needs and runs this analysis.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from jaxmatch.reporting import FORMATS
 if TYPE_CHECKING:
     from jaxmatch.analysis.occlusion_table import Occluded
 
-HELP = "measure what a trained RE2 loses without a feature"
+HELP = "measure the accuracy of a trained RE2 without a feature"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="the --workdir of a sweep, or a run: WORKDIR/runs/NAME")
-    parser.add_argument("--split", choices=splits.SPLITS, default="dev", help="of the data set it was trained on (default: dev)")
+    parser.add_argument("--split", choices=splits.SPLITS, default="dev", help="split of the data set it was trained on (default: dev)")
     splits.add_directory_argument(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the changes and their figure here")
     parser.add_argument("--format", choices=FORMATS, default="markdown")

@@ -1,15 +1,16 @@
-"""Answer new pairs of texts with a trained run.
+"""Predict labels and probabilities of new pairs with a trained run.
 
-    jaxmatch predict runs/quickstart/runs/RUN --input pairs.tsv --output answers.jsonl
+    jaxmatch predict runs/quickstart/runs/RUN --input pairs.tsv --output predictions.jsonl
 
-Input is TSV with a header that names `text_a` and `text_b`, or JSON lines with these keys; other columns and keys are kept.
-Output is JSON lines in the order of the input: the input's fields, then "label" and "probabilities", or "score" for a
-regression. An input field that has one of these names comes back as "input_label" and so on.
+The input is TSV with a header that names `text_a` and `text_b`, or JSON lines with these keys. Other columns and keys
+are kept. The output is JSON lines in the order of the input: the fields of the input, then "label" and "probabilities",
+or "score" for a regression. An input field with one of these names becomes "input_label" and so on.
 
-An output file appears whole or not at all. An input file is checked to its end before the first answer. From standard input or a
-pipe, pairs are answered as they come: 4,096 at once, or those that are there when nothing has come for 50 milliseconds, or when the
-first of them has waited for a second. A line that cannot be read or answered ends the stream and is named; all before it is answered.
-A line has at most 64 MiB, and a pair as many tokens as the memory of the device allows.
+An output file appears whole or not at all. An input file is checked to its end before the first prediction. From
+standard input or a pipe, pairs are predicted as they arrive: 4,096 at once, or those that are there after 50
+milliseconds of silence, or when the first of them has waited for a second. A line that cannot be used ends the stream
+with a message that names it; all pairs before it are predicted. A line has at most 64 MiB. The memory of the device
+limits the tokens of a pair.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from jaxmatch.cli.pairs import FORMATS, read_pairs
 from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError
 
-HELP = "answer new pairs: labels and probabilities"
+HELP = "predict labels and probabilities of new pairs"
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"
 CHECKS_OUTPUT = True
 STANDARD_INPUT = "standard input"
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
     parser.add_argument("--input", required=True, metavar="FILE", help="TSV or JSON lines; - is standard input")
     parser.add_argument("--output", required=True, metavar="FILE", help="JSON lines; - is standard output")
-    parser.add_argument("--format", choices=FORMATS, help="of the input (default: by its name, or by its first line)")
+    parser.add_argument("--format", choices=FORMATS, help="format of the input (default: from its name or first line)")
 
 
 def run(arguments: argparse.Namespace) -> None:

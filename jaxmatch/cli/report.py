@@ -1,6 +1,7 @@
 """Write one HTML page about a sweep's working folder: tables, learning curves, failures, plan, runs and settings.
 
-The page needs no other file and no network. Nothing is trained; a sweep that still runs is shown as far as it is.
+The page needs no other file and no network. Nothing is trained. The page of an unfinished sweep shows what is there so
+far.
 """
 
 import argparse
@@ -13,7 +14,7 @@ HELP = "write an HTML page about a sweep"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")
-    parser.add_argument("--output", metavar="FILE", help='the page (default: DIR/report.html; "-": standard output)')
+    parser.add_argument("--output", metavar="FILE", help='file of the page (default: DIR/report.html; "-": standard output)')
 
 
 def run(arguments: argparse.Namespace) -> None:

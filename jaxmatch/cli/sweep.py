@@ -1,9 +1,12 @@
-"""Train the grid of runs that a sweep file describes, print its table, and make of the runs what the file asks for.
+"""Train the grid of runs that a sweep file describes, and print its table.
 
-The plan is shown first. Whatever is already in the working folder is not trained again. Settings are changed by name, for all
-runs or as an axis of the grid; options that a sweep file has of its own are given as --NAME=VALUE:
+The plan is shown first. Runs that are already in the working folder are not trained again. --config.NAME=VALUE changes
+a setting of all runs, --grid.NAME=VALUE,VALUE an axis of the grid. Options of the sweep file itself are given as
+--NAME=VALUE:
 
-    jaxmatch sweep sweeps/grid.py --config.training.epochs=10 --grid.model.blocks=1,2,3
+    jaxmatch sweep sweeps/grid.py --dataset sick --config.training.epochs=10 --grid.model.blocks=1,2,3
+
+A sweep file can also ask for an ensemble, an occlusion analysis or attention weights of the trained runs.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Print the table of a sweep's or a timing's working folder, from the records in it; nothing is trained or timed."""
+"""Print the table of a sweep's or a timing's working folder from its records. Nothing is trained or timed."""
 
 import argparse
 from pathlib import Path

@@ -1,12 +1,12 @@
-"""Time how fast models answer on the CPU, as the papers do, and print the table beside their figures.
+"""Measure how fast models predict on the CPU, as the papers do, and print the times beside the papers' times.
 
     jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory data --workdir runs/timing
     jaxmatch timing sweeps/re2_timing.py --run runs/snli/runs/RUN --data-directory data
     jaxmatch timing sweeps/esan_timing.py --split none --batches 100
 
-A batch is timed from word ids to probabilities; a split of the data set from texts to labels. Weights are random, which does not
-change a time; --run adds a trained model. The record is kept as WORKDIR/timing.json, of which jaxmatch table WORKDIR prints the
-table again and jaxmatch figure WORKDIR draws parameters and times. Let nothing else compute meanwhile.
+A batch is timed from word ids to probabilities, a split of the data set from texts to labels. Weights are random, which
+does not change a time. --run adds a trained model. The times are kept in WORKDIR/timing.json: `jaxmatch table WORKDIR`
+prints them again, and `jaxmatch figure WORKDIR --output DIR` draws parameters and times. Run nothing else meanwhile.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from jaxmatch.cli import launching, splits
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 
-HELP = "time how fast models answer on the CPU"
+HELP = "measure how fast models predict on the CPU"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
 # What needs no data files.
 NO_SPLIT = "none"
@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of the record (default: runs/NAME OF FILE)")
     parser.add_argument("--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME")
     parser.add_argument(
-        "--split", choices=(*splits.SPLITS, NO_SPLIT), default="test", help="texts to answer; none: no data files (default: test)"
+        "--split", choices=(*splits.SPLITS, NO_SPLIT), default="test", help="texts to predict; none: no data files (default: test)"
     )
-    parser.add_argument("--batches", type=_batches, metavar="N", help="how many to time (default: as many as the paper)")
-    parser.add_argument("--seeds", type=launching.positive, metavar="N", help="time N random starts of each model (default: 1)")
+    parser.add_argument("--batches", type=_batches, metavar="N", help="number of batches to time (default: as many as the paper)")
+    parser.add_argument("--seeds", type=launching.positive, metavar="N", help="time each model with N random initializations (default: 1)")
     parser.add_argument("--dry-run", action="store_true", help="show what would be timed")
     parser.add_argument("--smoke", action="store_true", help="try it in seconds: tiny models, generated data")
     splits.add_directory_argument(parser)

@@ -1,6 +1,6 @@
-"""Train the setting of one config file, with one seed or --seeds N, and print its scores.
+"""Train the config of a file, with one seed or with --seeds N, and print its scores.
 
-It is a sweep with one point: resuming, records and tables are the same. Settings are changed by name:
+It is a sweep with one setting: the folder, records and tables are the same. --config.NAME=VALUE changes a setting:
 
     jaxmatch train configs/re2_sick.py --config.optimizer.learning_rate=0.002
 """

@@ -1,13 +1,14 @@
-"""Train the grid that a sweep file describes, choose a setting on dev, train it with many seeds, and print both tables.
+"""Train the grid of a sweep file, choose a setting on dev, train it with new seeds, and print both tables.
 
-The setting with the best mean dev score over the grid's seeds is chosen, and trained anew in the folder "final" of the working
-folder, with seeds that the grid did not use. Started again, it does only what is missing. Options and settings are those of
-`jaxmatch sweep`:
+The setting with the best mean dev score over the grid's seeds is chosen. It is trained in the folder "final" of the
+working folder, with seeds that the grid did not use. Given again, the command does only what is missing. It takes the
+options of `jaxmatch sweep`:
 
     jaxmatch tune sweeps/re2_tuning.py --dataset wikiqa --seeds 3 --workdir runs/tuning
 
-With --halving, settings that trail are dropped at a few rungs on the way (successive halving): the best third, by the mean of
-their seeds' best dev scores so far, goes on after a ninth of the epochs, and again after a third. --eta and --rungs change that.
+With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
+after a ninth of the epochs, and again after a third. A setting is ranked by the mean of its seeds' best dev scores so
+far. --eta and --rungs change this.
 """
 
 import argparse
@@ -26,9 +27,9 @@ WHEN_INTERRUPTED = launching.INTERRUPTED
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/, or one of your own")
-    parser.add_argument("--final-seeds", type=launching.positive, metavar="N", help="seeds of the chosen setting (default: 10)")
-    parser.add_argument("--halving", action="store_true", help="drop settings of the grid that trail, at a few rungs on the way")
-    parser.add_argument("--eta", type=_eta, metavar="N", help="with --halving: of n settings the best n / N go on (default: 3)")
+    parser.add_argument("--final-seeds", type=launching.positive, metavar="N", help="number of seeds of the chosen setting (default: 10)")
+    parser.add_argument("--halving", action="store_true", help="drop settings that fall behind early (successive halving)")
+    parser.add_argument("--eta", type=_eta, metavar="N", help="with --halving: the best n / N of n settings continue (default: 3)")
     parser.add_argument("--rungs", type=_rungs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped")
     launching.add_arguments(parser)
 
