@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 import saved_model
+from test_house import MAY_IMPORT
 
 import jaxmatch
 from jaxmatch.cli import launching, main
@@ -86,10 +87,13 @@ def test_the_map_of_the_readme_is_that_of_the_tree():
     text = (ROOT / "README.md").read_text()
     drawn = text[text.index("    jaxmatch/\n") :].partition("\n\n")[0].splitlines()
     assert text.count("\n", 0, text.index(drawn[-1])) < text.count("\n") / 3
-    inner = {line.split()[0].rstrip("/") for line in drawn if line.startswith("      ")}
+    inner = [line.split()[0].rstrip("/") for line in drawn if line.startswith("      ")]
     outer = {line.split()[0].rstrip("/") for line in drawn if not line.startswith("      ")}
     rooms = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
-    assert inner == rooms | {"config.py"}
+    assert set(inner) == rooms | {"config.py"}
+    for number, name in enumerate(inner):  # imports only from those above it
+        above = {each.removesuffix(".py") for each in inner[:number]}
+        assert MAY_IMPORT[name.removesuffix(".py")] & rooms <= above, name
     assert all((ROOT / name).is_dir() for name in outer)
     assert outer >= {"jaxmatch", "configs", "sweeps", "docs", "notebooks", "benchmarks", "results", "tests"}
 
