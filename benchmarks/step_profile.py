@@ -1,6 +1,6 @@
 """Where a training step's time goes that is not the model's: padding, the host, compilation.
 
-    python -m benchmarks.step_profile configs/re2_snli.py --data-directory DATA --vectors VECTORS [--replicas 1] [--steps 20]
+    python -m benchmarks.step_profile configs/re2.py --data-directory DATA --vectors VECTORS [--replicas 1] [--steps 20]
         [--config.model.hidden_size=160 ...]
 
 Prints, for the config's training split and batch size:

@@ -64,6 +64,17 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def of_data_set(settings: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """The settings that a config file has for a data set, its name among them.
+
+    Raises:
+      InputError: it has none.
+    """
+    if name not in settings:
+        raise InputError(f"there is no setting for the data set {shown(name)}", remedy=nearest(name, settings))
+    return {"data.name": name, **settings[name]}
+
+
 def _parsed(value: Any, default: Any) -> Any:
     """A value, or its text from a command line, as the type of the default where that loses nothing."""
     if isinstance(value, str) and not isinstance(default, str):

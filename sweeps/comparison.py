@@ -2,8 +2,8 @@
 
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
 
-`--dataset`: the end of a file name configs/re2_*.py, whose data and training all models share. `--models`: any of re2, esan, csran
-and cafe, separated by commas. A model that has a file for the data set (configs/esan_quora.py) has its structure, its optimizer and
+`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran
+and cafe, separated by commas. A model whose file in configs/ has the data set has its structure, its optimizer and
 its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides its vector;
 by default all see the same. `--smoke` tries it in seconds, without data files.
 """
@@ -20,7 +20,7 @@ from jaxmatch.reporting.tables import Published, TableLayout
 from jaxmatch.settings import default_config, flatten, nearest, with_overrides
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launch import SCORES
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.launcher_files import load_config, load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
@@ -37,8 +37,8 @@ def features_of(model: str, dataset: str) -> dict[str, Any]:
 
 def settings_of(model: str, dataset: str) -> dict[str, Any]:
     """How a model differs from the setting that all share."""
-    file = CONFIGS / f"{model}_{dataset}.py"
-    own = flatten(load_config(file)) if file.is_file() else {}
+    file = CONFIGS / f"{model}.py"
+    own = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
     return {
         "model.name": model,
         **{key: own[key] for key in own if key.startswith(("model.", "optimizer.")) or key == "training.batch_size"},
@@ -71,7 +71,7 @@ def published_of_cafe(dataset: str, config: ConfigDict) -> tuple[Published, ...]
 
 
 def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = data_sets.NONE) -> Sweep:
-    known = sorted(file.stem.removeprefix("re2_") for file in CONFIGS.glob("re2_*.py"))
+    known = sorted(load_module(CONFIGS / "re2.py").DATA_SETS)
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
     names = list(dict.fromkeys(models.split(",")))

@@ -15,7 +15,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.papers import csran, data_sets, esan
 from jaxmatch.settings import flatten, nearest
 from jaxmatch.sweep.inference_times import Timing
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.launcher_files import load_config, load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Asked for by -> name of the row.
@@ -29,8 +29,8 @@ TOLD = {
 def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     """The structure of a row's model: that of its file in configs/ for the data set, or else the model's own."""
     model = "esan" if row == "esan3" else row
-    file = CONFIGS / f"{model}_{dataset}.py"
-    own = flatten(load_config(file)) if file.is_file() else {}
+    file = CONFIGS / f"{model}.py"
+    own = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
     told = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[model]
     return {
         "model.name": model,

@@ -13,13 +13,13 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import nearest
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.launcher_files import load_config, load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "embedded_inference") -> Sweep:
-    known = sorted(file.stem.removeprefix("re2_") for file in CONFIGS.glob("re2_*.py"))
+    known = sorted(load_module(CONFIGS / "re2.py").DATA_SETS)
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}"', remedy=nearest(dataset, known))
     return Sweep(

@@ -124,6 +124,11 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
     assert capsys.readouterr().out == "the train\n"
 
 
+def test_a_config_takes_options_which_name_its_folder(launch):
+    assert main("train configs/re2.py --dataset sick".split()) == 0
+    assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["options"]) == (Path("runs/re2_sick"), {"dataset": "sick"})
+
+
 def test_a_smoke_run_has_a_folder_of_its_own(launch):
     assert main(["sweep", "a.py", "--smoke"]) == 0
     assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["smoke"]) == (Path("runs/a-smoke"), True)
@@ -143,7 +148,6 @@ def test_table_prints_the_records(launch, capsys, layout):
         ("swep a.py", "invalid choice: 'swep'"),
         ("sweep a.py --seeds 0", "'0' is not a whole number from 1 on"),
         ("sweep a.py --seeds many", "'many' is not a whole number from 1 on"),
-        ("train a.py --data sick", "unrecognized arguments: --data sick"),
         ("table out --format html", "invalid choice: 'html'"),
         ("table out --config.model.blocks=2", "table takes no --config.model.blocks"),
         ("evaluate run --split dev --input file.tsv", "not allowed with argument"),

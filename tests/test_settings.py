@@ -156,13 +156,21 @@ def test_any_text_is_taken_or_refused_in_one_line(key, text):
         assert isinstance(flatten(changed)[key], (int, tuple) if key == "model.kernel_size" else type(default))
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "configs").glob("*.py")), ids=lambda file: file.stem)
-def test_configs_load_are_locked_and_valid(file):
-    config = load_config(file)
+CONFIGS = [(file, name) for file in sorted((ROOT / "configs").glob("*.py")) for name in load_module(file).DATA_SETS]
+
+
+def test_there_is_a_config_of_every_model():
+    assert sorted({file.stem for file, _ in CONFIGS}) == sorted(MODELS) and len(CONFIGS) >= 32
+
+
+@pytest.mark.parametrize(("file", "dataset"), CONFIGS, ids=lambda one: getattr(one, "stem", one))
+def test_configs_load_are_locked_and_valid(file, dataset):
+    config = load_config(file.with_name(f"{file.stem}_{dataset}.py"))
+    assert config == load_config(file, dataset=dataset)
     assert config.is_locked
-    model, _, named = file.stem.partition("_")
+    model = file.stem
     assert config.model.name == model
-    assert config.data.name == named
+    assert config.data.name == dataset
     assert set(flatten(config)) == set(flatten(default_config(model)))
     validate(config)
 
@@ -288,3 +296,19 @@ def test_every_setting_says_what_it_is():
         for field in dataclasses.fields(config):
             assert field.metadata["help"].strip(), (config, field.name)
     assert set(MODELS) == set(models.MODELS)
+
+
+def test_a_file_that_is_there_goes_before_a_data_set_of_another(tmp_path):
+    text = "from jaxmatch.settings import default_config, of_data_set, with_overrides\n"
+    text += "def get_config(dataset='a'): return with_overrides(default_config(), of_data_set({name: {} for name in ('a', 'b_c')}, dataset))\n"
+    (tmp_path / "my_model.py").write_text(text)
+    assert load_config(tmp_path / "my_model.py").data.name == "a"
+    assert load_config(tmp_path / "my_model_b_c.py").data.name == "b_c"
+    (tmp_path / "my_model_b_c.py").write_text(text)
+    assert load_config(tmp_path / "my_model_b_c.py").data.name == "a"
+    with pytest.raises(InputError, match="there is no setting for the data set 'b_x'; did you mean \"b_c\""):
+        load_config(tmp_path / "my_model_b_x.py")
+    with pytest.raises(InputError, match="this file has no option --size"):
+        load_config(tmp_path / "my_model.py", size="3")
+    with pytest.raises(InputError, match="there is no such file"):
+        load_config(tmp_path / "other_a.py")

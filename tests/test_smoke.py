@@ -11,6 +11,7 @@ from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch, memory
 from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import load_module
 from jaxmatch.sweep.smoke import NOTE, smoked
 from jaxmatch.training.scores import score_names
 
@@ -19,7 +20,10 @@ LAYOUT = TableLayout(title="t", rows=(), scores=())
 
 
 SWEEPS = [file for file in sorted((ROOT / "sweeps").glob("*.py")) if not file.stem.endswith("_timing")]
-FILES = [*SWEEPS, *sorted((ROOT / "configs").glob("*.py"))]
+CONFIGS = [
+    ROOT / "configs" / f"{file.stem}_{name}.py" for file in sorted((ROOT / "configs").glob("*.py")) for name in load_module(file).DATA_SETS
+]
+FILES = [*SWEEPS, *CONFIGS]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

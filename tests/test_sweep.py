@@ -11,6 +11,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
+from jaxmatch.sweep.launcher_files import load_module
 from jaxmatch.sweep.grid import Run, Sweep
 
 ROOT = Path(__file__).parent.parent
@@ -243,7 +244,7 @@ def test_sweeps_load_and_their_runs_resolve(file):
     assert all(planned.table.scores)
 
 
-@pytest.mark.parametrize("dataset", sorted(file.stem.removeprefix("re2_") for file in (ROOT / "configs").glob("re2_*.py")))
+@pytest.mark.parametrize("dataset", sorted(load_module(ROOT / "configs" / "re2.py").DATA_SETS))
 def test_the_free_grid_takes_every_config(dataset):
     planned = launch.resolve(ROOT / "sweeps" / "grid.py", options={"dataset": dataset})
     assert planned.config.data.name == dataset

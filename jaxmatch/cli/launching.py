@@ -52,8 +52,11 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
 
 
 def workdir_of(arguments: argparse.Namespace) -> Path:
-    """The folder that was asked for, or that of the file's name."""
-    return arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
+    """The folder that was asked for, or that of the file's name; of a config, with what it is asked for."""
+    name = arguments.file.stem
+    if arguments.subcommand == "train":
+        name = "_".join((name, *options_of_the_file(arguments.rest).values()))
+    return arguments.workdir or Path("runs") / (name + "-smoke" * arguments.smoke)
 
 
 def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 It is a sweep with one setting: the folder, records and tables are the same. --config.NAME=VALUE changes a setting:
 
-    jaxmatch train configs/re2_sick.py --config.optimizer.learning_rate=0.002
+    jaxmatch train configs/re2.py --dataset sick --config.optimizer.learning_rate=0.002
 """
 
 import argparse
@@ -11,7 +11,7 @@ from pathlib import Path
 from jaxmatch.cli import launching
 
 HELP = "train one config"
-TAKES_OVERRIDES = True
+TAKES_OVERRIDES = TAKES_OPTIONS = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
 
 

@@ -1,7 +1,7 @@
 """CSRAN (Tay et al., 2018): the settings behind the rows of its Tables 2-8 and the curves of its Figures 2 and 3, and the figures
 printed in the tables; what the curves show is only drawn.
 
-The paper gives ranges of sizes, not those of each table (configs/csran_*.py say which are taken), and no number of runs.
+The paper gives ranges of sizes, not those of each table (configs/csran.py says which are taken), and no number of runs.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """ESAN (Hu et al., 2020): the settings behind the rows of its Tables 1-5 and its Figure 2, and the figures printed there.
 
-The paper gives ranges of sizes, not those of each table (configs/esan_*.py say which are taken), and no number of runs.
+The paper gives ranges of sizes, not those of each table (configs/esan.py says which are taken), and no number of runs.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-7, and the figures printed there.
 
-Settings are fields of `config.model` that differ from the setting of the data set (configs/re2_*.py). That file has the released
+Settings are fields of `config.model` that differ from the setting of the data set (configs/re2.py). That file has the released
 model and optimizer, and treats text as the paper says; `with_setting` makes of it the paper's setting or the released one throughout.
 """
 
@@ -50,7 +50,7 @@ CONFIGURED, PAPER_SETTING, RELEASED = "configured", "paper", "released"
 # Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is applied before
 # every fully-connected or convolutional layer".
 _PAPER_SETTING = {"model.hidden_size": 150, "model.dropout_placement": "every_layer", "data.maximum_length": 0}
-# configs/*.json5 of the released code, where configs/re2_*.py do otherwise: residual parts are summed over all blocks before; the
+# configs/*.json5 of the released code, where configs/re2.py do otherwise: residual parts are summed over all blocks before; the
 # text keeps its punctuation (SNLI's file had lost it before); and dev is scored more often, on the large sets far more often late in a
 # run, which is then not stopped early.
 _RUNNING_SUM = {"model.connection": "augmented_running_sum"}

@@ -21,7 +21,7 @@ from jaxmatch.sweep.execution import execute, records_of
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 from jaxmatch.sweep.halving import Halving
-from jaxmatch.sweep.launcher_files import called, load_config, load_module, mistakes_of
+from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
 from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.sweep.preparation import cache_folder
@@ -203,7 +203,8 @@ def resolve(
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
-    module = load_module(file)
+    file, named = config_file(file)
+    module, options = load_module(file), named | dict(options)
     if hasattr(module, "get_sweep"):
         planned = called(module, "get_sweep", options, file)
         if not isinstance(planned, Sweep):
@@ -213,12 +214,11 @@ def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
         raise InputError("this file describes a timing, not a training", path=file, remedy="use jaxmatch timing")
     if not hasattr(module, "get_config"):
         raise InputError("the file has neither get_sweep() nor get_config()", path=file, remedy="define one of them")
-    if options:
-        raise InputError(f"a config file has no option --{next(iter(options))}", path=file, remedy="leave it out")
-    layout = getattr(module, "TABLE", None) or TableLayout(title=file.stem, rows=(), scores=())
-    config = load_config(file)
+    name = "_".join((file.stem, *options.values()))
+    layout = getattr(module, "TABLE", None) or TableLayout(title=name, rows=(), scores=())
+    config = load_config(file, **options)
     with mistakes_of(file):
-        return Sweep(name=file.stem, config=config, grid={}, seeds=(0,), table=layout)
+        return Sweep(name=name, config=config, grid={}, seeds=(0,), table=layout)
 
 
 def changed(

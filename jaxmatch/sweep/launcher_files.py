@@ -79,17 +79,32 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
         return function(**options)
 
 
-def load_config(path: Path) -> ConfigDict:
+def config_file(path: Path) -> tuple[Path, dict[str, str]]:
+    """The file and the options that a path stands for: where there is no configs/re2_snli.py, configs/re2.py with dataset=snli."""
+    path = Path(path)
+    if not path.exists():
+        for end in (place for place, letter in enumerate(path.stem) if letter == "_"):
+            file = path.with_name(path.stem[:end] + path.suffix)
+            if file.is_file():
+                return file, {"dataset": path.stem[end + 1 :]}
+    return path, {}
+
+
+def load_config(path: Path, **options: str) -> ConfigDict:
     """The config that a file's `get_config()` returns.
+
+    Arguments:
+      path: the file, or a name such as configs/re2_snli.py (`config_file`).
+      options: what `get_config()` is called with.
 
     Raises:
       InputError: there is no such file or function, or it fails, or it returns something else.
     """
+    path, named = config_file(path)
     module = load_module(path)
     if not hasattr(module, "get_config"):
         raise InputError("the file has no get_config()", path=path, remedy="define one that returns a config")
-    with mistakes_of(path):
-        config = module.get_config()
+    config = called(module, "get_config", named | options, path)
     if not isinstance(config, ConfigDict):
         raise InputError(f"get_config() returns a {type(config).__name__}", path=path, remedy="return a ConfigDict")
     return config
