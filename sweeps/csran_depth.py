@@ -33,7 +33,7 @@ def get_sweep(dataset: str = "scitail", features: str = data_sets.PAPER) -> Swee
             scores=data.scores[:1],
             order={"variant": tuple(curves)},
             notes=(
-                f"{csran.CITATION} draw this in Figure {2 if dataset == 'scitail' else 3} and print no numbers",
+                f"{csran.PRINTED.citation} draw this in Figure {2 if dataset == 'scitail' else 3} and print no numbers",
                 *([csran.ALIGNED_NOTE] if len(curves) > 1 else []),
             ),
         ),

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -250,8 +251,37 @@ def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
     }
 
 
+@pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)
+def test_data_files_name_their_sources_and_hold_figures(paper):
+    for table, known in paper.PRINTED.tables.items():
+        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+", table)
+        columns = known["columns"]
+        assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
+        assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
+        for column in (column for column in columns if "." in column):
+            data_set, _, score = column.rpartition(" ")
+            assert not data_set or data_set in paper.DATA_SETS
+            assert score.partition(".")[0] in ("dev", "test", "times")
+        for cells in known["rows"]:
+            assert len(cells) == len(columns)
+            figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
+            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?)?", text) for text in figures)
+    for name, data in paper.DATA_SETS.items():
+        if data.main_table:
+            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(paper.PRINTED.name) == 1
+
+
+def test_data_files_are_part_of_the_package():
+    folder = SWEEPS.parent / "jaxmatch" / "papers"
+    patterns = tomllib.loads((SWEEPS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["jaxmatch.papers"]
+    found = {path.stem for pattern in patterns for path in folder.glob(pattern)}
+    assert found == {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")} == {"csran", "esan", "re2"}
+
+
 def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
-    assert re2._ROBUSTNESS["2 blocks"] == re2._ROBUSTNESS["2 enc. layers"]
+    for name in re2.ROBUSTNESS:
+        rows = {row.label: row.scores for row in re2.PRINTED.rows("Table 7", name)}
+        assert len(rows) == 10 and rows["2 blocks"] == rows["2 enc. layers"]
 
 
 def test_some_figures_as_the_paper_prints_them():

@@ -1,13 +1,12 @@
 """What the modules of all papers share."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import Published
 from jaxmatch.settings import nearest, with_overrides
 
 ACCURACY = ("dev.accuracy", "test.accuracy")
@@ -80,9 +79,3 @@ def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
 def with_features(config: ConfigDict, features: Mapping[str, Any], asked: str) -> ConfigDict:
     """The config with `feature_settings`."""
     return with_overrides(config, feature_settings(features, asked))
-
-
-def compared(rows: Sequence[tuple[str, ...]], scores: Sequence[str], source: str) -> Iterator[Published]:
-    """The models that a paper compares its own with: (name, figure of each score)."""
-    for label, *figures in rows:
-        yield Published(label, dict(zip(scores, figures, strict=True)), source)

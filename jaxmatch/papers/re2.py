@@ -1,38 +1,31 @@
-"""RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-7, and the figures printed there.
+"""RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-7. The figures printed there are in re2.toml.
 
 Settings are fields of `config.model` that differ from the setting of the data set (configs/re2.py). That file has the released
 model and optimizer, and treats text as the paper says; `with_setting` makes of it the paper's setting or the released one throughout.
 """
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
 from jaxmatch.papers.data_sets import VECTOR_ALONE, DataSet, find
+from jaxmatch.papers.printed import printed
 from jaxmatch.reporting.tables import Published
 from jaxmatch.settings import nearest, with_overrides
 
-CITATION = "Yang et al. (2019)"
-LABEL = "RE2 (paper, GloVe 840B)"
+PRINTED = printed("re2")
+DATA_SETS = PRINTED.data_sets
+PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
+ROBUSTNESS = ("snli", "quora", "scitail")
 SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
 ORIGINAL = "original"
 UP_TO = 5  # blocks and encoder layers of Table 7
 # What a row of the paper says about its model. The hidden size is left out: the paper gives 150 for all sets, the released
 # settings use 200 for three of them.
 STATED = ("blocks", "encoder_layers", "alignment", "fusion", "connection", "encoder_input", "prediction", "parallel_blocks")
-
-
-DATA_SETS = {
-    "snli": DataSet("SNLI", "re2_snli", "1", training_pairs=549_367),
-    "scitail": DataSet("SciTail", "re2_scitail", "2", training_pairs=23_596),
-    "quora": DataSet("Quora", "re2_quora", "3", training_pairs=384_348),
-    "wikiqa": DataSet("WikiQA", "re2_wikiqa", "4", scores=("dev.mrr", "test.map", "test.mrr"), training_pairs=20_360),
-    "sick": DataSet("SICK", "re2_sick", ""),
-}
-PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
-ROBUSTNESS = ("snli", "quora", "scitail")
 
 
 def data_set(name: str) -> DataSet:
@@ -181,110 +174,12 @@ TUNING_QUORA = {"model.prediction": ("symmetric", "simple")}
 
 # What was printed
 
-# RE2 itself in Tables 1 to 4: parameters and test scores.
-_RE2 = {
-    "snli": ("2.8M", {"test.accuracy": "88.9 ± 0.1"}),
-    "scitail": ("", {"test.accuracy": "86.0 ± 0.6"}),
-    "quora": ("", {"test.accuracy": "89.2 ± 0.2"}),
-    "wikiqa": ("", {"test.map": "0.7452 ± 0.0044", "test.mrr": "0.7618 ± 0.0040"}),
-}
-# The single models it is compared with there: name, parameters, test scores in the order of the data set's.
-_COMPARED = {
-    "snli": (
-        ("DecAtt (Parikh et al., 2016)", "0.6M", "86.8"),
-        ("BiMPM (Wang et al., 2017)", "1.6M", "86.9"),
-        ("ESIM (Chen et al., 2017)", "4.3M", "88.0"),
-        ("DIIN (Gong et al., 2018)", "4.4M", "88.0"),
-        ("MwAN (Tan et al., 2018)", "14M", "88.3"),
-        ("CAFE (Tay et al., 2018)", "4.7M", "88.5"),
-        ("HIM (Chen et al., 2017)", "7.7M", "88.6"),
-        ("SAN (Liu et al., 2018)", "3.5M", "88.6"),
-        ("CSRAN (Tay et al., 2018)", "13.9M", "88.7"),
-        ("DRCN (Kim et al., 2018)", "6.7M", "88.9"),
-    ),
-    "scitail": (
-        ("ESIM (Chen et al., 2017)", "", "70.6"),
-        ("DecompAtt (Parikh et al., 2016)", "", "72.3"),
-        ("DGEM (Khot et al., 2018)", "", "77.3"),
-        ("HCRN (Tay et al., 2018)", "", "80.0"),
-        ("CAFE (Tay et al., 2018)", "", "83.3"),
-        ("CSRAN (Tay et al., 2018)", "", "86.7"),
-    ),
-    "quora": (
-        ("BiMPM (Wang et al., 2017)", "", "88.2"),
-        ("pt-DecAttn-word (Tomar et al., 2017)", "", "87.5"),
-        ("pt-DecAttn-char (Tomar et al., 2017)", "", "88.4"),
-        ("DIIN (Gong et al., 2018)", "", "89.1"),
-        ("MwAN (Tan et al., 2018)", "", "89.1"),
-        ("CSRAN (Tay et al., 2018)", "", "89.2"),
-        ("SAN (Liu et al., 2018)", "", "89.4"),
-    ),
-    "wikiqa": (
-        ("ABCNN (Yin et al., 2016)", "", "0.6921", "0.7108"),
-        ("KVMN (Miller et al., 2016)", "", "0.7069", "0.7265"),
-        ("BiMPM (Wang et al., 2017)", "", "0.718", "0.731"),
-        ("IWAN (Shen et al., 2017)", "", "0.733", "0.750"),
-        ("CA (Wang and Jiang, 2017)", "", "0.7433", "0.7545"),
-        ("HCRN (Tay et al., 2018)", "", "0.743", "0.756"),
-    ),
-}
-# The ensembles of Table 1: name, parameters, test accuracy. RE2's is of 8 models "by a voting strategy", section 3.3.
-ENSEMBLE_SEEDS = 8
-_ENSEMBLES = (
-    ("BiMPM (ensemble)", "6.4M", "88.8"),
-    ("DIIN (ensemble)", "17M", "88.9"),
-    ("CAFE (ensemble)", "17.5M", "89.3"),
-    ("MwAN (ensemble)", "58M", "89.4"),
-    ("DRCN (ensemble)", "53.3M", "90.1"),
-)
-# Table 6, dev sets, without deviations; the columns of the paper.
-_ABLATION_COLUMNS = ("snli", "quora", "scitail", "wikiqa")
-_ABLATION = {
-    ORIGINAL: ("88.9", "89.4", "88.9", "0.7740"),
-    "w/o enc-in": ("87.2", "85.7", "78.1", "0.7146"),
-    "residual conn.": ("88.9", "89.2", "87.4", "0.7640"),
-    "simple fusion": ("88.8", "88.3", "87.5", "0.7345"),
-    "alignment alt.": ("88.7", "89.3", "88.2", "0.7702"),
-    "prediction alt.": ("88.9", "89.2", "88.8", "0.7558"),
-    "parallel blocks": ("88.8", "88.6", "87.6", "0.7607"),
-}
-# Table 6 does not tell the depth of its originals, and Table 7 has two of its figures at another than the released one.
-_OTHER_DEPTH = {
-    "quora": "the original's 89.4 is that of 3 blocks in Table 7, where 2, which the released ablation trains, have 89.2 ± 0.2",
-    "scitail": (
-        "the original's 88.9 is that of 2 encoder layers in Table 7, where 3, which the released ablation trains, have 88.7 ± 0.6"
-    ),
-}
-# Table 7, dev sets.
-_ROBUSTNESS = {
-    "1 block": ("88.1 ± 0.1", "88.7 ± 0.1", "88.3 ± 0.8"),
-    "2 blocks": ("88.9 ± 0.2", "89.2 ± 0.2", "88.9 ± 0.3"),
-    "3 blocks": ("88.9 ± 0.1", "89.4 ± 0.1", "88.8 ± 0.5"),
-    "4 blocks": ("89.0 ± 0.1", "89.5 ± 0.1", "88.7 ± 0.5"),
-    "5 blocks": ("89.0 ± 0.2", "89.2 ± 0.2", "88.5 ± 0.5"),
-    "1 enc. layer": ("88.6 ± 0.2", "88.9 ± 0.2", "88.1 ± 0.4"),
-    "2 enc. layers": ("88.9 ± 0.2", "89.2 ± 0.2", "88.9 ± 0.3"),
-    "3 enc. layers": ("89.2 ± 0.1", "89.2 ± 0.1", "88.7 ± 0.6"),
-    "4 enc. layers": ("89.1 ± 0.0", "89.1 ± 0.1", "88.7 ± 0.5"),
-    "5 enc. layers": ("89.0 ± 0.1", "89.0 ± 0.2", "89.1 ± 0.3"),
-}
-# Table 5, on a MacBook Pro with Intel Core i7; in TensorFlow.
-_TIMES = {
-    "BiMPM (Wang et al., 2017)": "0.05 ± 0.00",
-    "CAFE (Tay et al., 2018b)": "0.07 ± 0.01",
-    "DIIN (Gong et al., 2018)": "0.85 ± 0.11",
-    "DIIN with EM feature": "1.79 ± 0.22",
-    "CSRAN (Tay et al., 2018a)": "0.28 ± 0.02",
-    "RE2 (1 block)": "0.03 ± 0.00",
-    "RE2 (2 blocks)": "0.04 ± 0.00",
-    "RE2 (3 blocks)": "0.05 ± 0.00",
-}
+ENSEMBLE_SEEDS = 8  # RE2's ensemble in Table 1, section 3.3
 
 
 def published_times() -> tuple[Published, ...]:
     """Table 5."""
-    source = f"{CITATION}, Table 5 (Intel Core i7)"
-    return tuple(Published(label, {"times.batch_seconds": seconds}, source) for label, seconds in _TIMES.items())
+    return PRINTED.rows("Table 5")
 
 
 def _stated(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,63 +196,34 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
       name: of the data set.
       config: its released setting, which is that of the paper's row.
     """
-    if name not in _RE2:
-        return ()
-    source = f"{CITATION}, Table {DATA_SETS[name].main_table}"
-    parameters, scores = _RE2[name]
-    known = {"parameters": parameters} if parameters else {}
     # configs/main.json5 of the released code: eval_file 'test', for all four.
-    rows = [Published(LABEL, scores, source, _stated(config, {}) | known, DATA_SETS[name].training_pairs, chosen_on_test=True)]
-    for label, parameters, *figures in _COMPARED[name]:
-        known = {"parameters": parameters} if parameters else {}
-        rows.append(Published(label, dict(zip(scores, figures, strict=True)), source, known))
-    return tuple(rows)
+    return PRINTED.main_rows(name, _stated(config, {}), chosen_on_test=True)
 
 
 def published_ensembles(name: str) -> tuple[Published, ...]:
     """The ensembles of Table 1; nothing for another set than SNLI."""
     if name != "snli":
         return ()
-    source = f"{CITATION}, Table 1"
     of = {"data.name": name}
-    rows = [Published(label, {"test.accuracy": figure}, source, {"parameters": size, **of}) for label, size, figure in _ENSEMBLES]
-    known = {"parameters": "22.4M", "seeds": ENSEMBLE_SEEDS, **of}
-    label = "RE2 (ensemble by voting, paper, GloVe 840B)"
-    own = Published(label, {"test.accuracy": "89.9"}, source, known, DATA_SETS[name].training_pairs, chosen_on_test=True)
-    return (own, *rows)
+    own, *others = PRINTED.rows("Table 1, ensembles")
+    own = dataclasses.replace(
+        own,
+        label="RE2 (ensemble by voting, paper, GloVe 840B)",
+        settings={**own.settings, "seeds": ENSEMBLE_SEEDS, **of},
+        training_pairs=DATA_SETS[name].training_pairs,
+        chosen_on_test=True,
+    )
+    return (own, *(dataclasses.replace(row, settings={**row.settings, **of}) for row in others))
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
     """Table 6; arguments as of `published_main`."""
-    return tuple(_published_dev("6", _ABLATION, _ABLATION_COLUMNS, name, config, ablations(config.model), by_name=True))
+    variants = ablations(config.model)
+    settings = {row: {"variant": row} | _stated(config, changes) for row, changes in variants.items()}
+    return PRINTED.variant_rows("Table 6", name, settings)
 
 
 def published_robustness(name: str, config: ConfigDict) -> tuple[Published, ...]:
     """Table 7; arguments as of `published_main`. Of its two rows for one model, whose figures are equal, the first."""
     variants = distinct(robustness(), config.model.to_dict())
-    return tuple(_published_dev("7", _ROBUSTNESS, ROBUSTNESS, name, config, variants, by_name=False))
-
-
-def _published_dev(
-    table: str,
-    figures: Mapping[str, tuple[str, ...]],
-    columns: tuple[str, ...],
-    name: str,
-    config: ConfigDict,
-    variants: Mapping[str, Mapping[str, Any]],
-    by_name: bool,
-) -> Iterable[Published]:
-    if name not in columns:
-        return
-    for row, changes in variants.items():
-        settings = {"variant": row} if by_name else {}
-        score, source = DATA_SETS[name].scores[0], f"{CITATION}, Table {table}"
-        unlike = {score: _OTHER_DEPTH[name]} if by_name and name in _OTHER_DEPTH else {}
-        yield Published(
-            LABEL,
-            {score: figures[row][columns.index(name)]},
-            source,
-            settings | _stated(config, changes),
-            DATA_SETS[name].training_pairs,
-            unlike=unlike,
-        )
+    return PRINTED.variant_rows("Table 7", name, {row: _stated(config, changes) for row, changes in variants.items()})

@@ -1,0 +1,118 @@
+"""Reads what the papers printed: one data file for each paper (re2.toml, esan.toml, csran.toml).
+
+A file has the paper's data sets and its tables, each under the name of the table or section that it was copied from:
+
+    [tables."Table 4"]
+    columns = ["row", "parameters", "wikiqa test.map", "wikiqa test.mrr"]
+    rows = [["KVMN (Miller et al., 2016)", "", "0.7069", "0.7265"]]
+
+A column of figures is named by data set and score, or by the score alone where the table has no data sets. An empty cell
+means that the paper prints nothing there. `unlike` says of a column why our score of that name must not be compared with it.
+"""
+
+import dataclasses
+import functools
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from jaxmatch.papers.data_sets import DataSet
+from jaxmatch.reporting.tables import Published
+
+
+@dataclasses.dataclass(frozen=True)
+class Printed:
+    """The data file of a paper.
+
+    Attributes:
+      name: of its model, as the rows of its tables have it.
+      citation: "Yang et al. (2019)".
+      label: of its model in our tables.
+      data_sets: name -> data set.
+      tables: name of a table or section -> its columns and rows.
+      notes: data set -> what a table of ours must say.
+    """
+
+    name: str
+    citation: str
+    label: str
+    data_sets: Mapping[str, DataSet]
+    tables: Mapping[str, Mapping[str, Any]]
+    notes: Mapping[str, tuple[str, ...]]
+
+    def rows(self, table: str, data_set: str = "") -> tuple[Published, ...]:
+        """The rows of a table, in its order.
+
+        Arguments:
+          table: its name in the file.
+          data_set: whose columns; "" for all columns. Rows without a figure for it are left out.
+        """
+        known = self.tables[table]
+        source = f"{self.citation}, {known.get('source', table)}"
+        found = []
+        for cells in known["rows"]:
+            row = {column: text for column, text in zip(known["columns"], cells, strict=True) if text}
+            label = row.pop("row")
+            scores = _of_data_set({column: text for column, text in row.items() if "." in column}, data_set)
+            if scores or not data_set:
+                settings = {column: text for column, text in row.items() if "." not in column}
+                found.append(Published(label, scores, source, settings))
+        return tuple(found)
+
+    def main_rows(self, name: str, settings: Mapping[str, Any], **more: Any) -> tuple[Published, ...]:
+        """The main table of a data set: the paper's own model first, then the models it is compared with.
+
+        Arguments:
+          name: of the data set; without a main table there are no rows.
+          settings: by which the paper's own row finds the same row of ours.
+          **more: further attributes of that row.
+        """
+        if name not in self.data_sets or not self.data_sets[name].main_table:
+            return ()
+        table = f"Table {self.data_sets[name].main_table}"
+        rows = self.rows(table, name)
+        (own,) = (row for row in rows if row.label == self.name)
+        others = (row for row in rows if row is not own)
+        return (self._own(own, table, name, {**settings, **own.settings}, **more), *others)
+
+    def variant_rows(self, table: str, name: str, settings: Mapping[str, Mapping[str, Any]]) -> tuple[Published, ...]:
+        """The rows of a table about variants of the paper's own model.
+
+        Arguments:
+          table: its name in the file.
+          name: of the data set; one that the table lacks has no rows.
+          settings: row of the table -> the settings by which it finds the same row of ours.
+        """
+        rows = {row.label: row for row in self.rows(table, name)}
+        return tuple(self._own(rows[label], table, name, asked) for label, asked in settings.items()) if rows else ()
+
+    def _own(self, row: Published, table: str, name: str, settings: Mapping[str, Any], **more: Any) -> Published:
+        return dataclasses.replace(
+            row,
+            label=self.label,
+            settings=settings,
+            training_pairs=self.data_sets[name].training_pairs,
+            unlike=_of_data_set(self.tables[table].get("unlike", {}), name),
+            **more,
+        )
+
+
+@functools.cache
+def printed(paper: str) -> Printed:
+    """Reads the data file of a paper: 're2', 'esan' or 'csran'."""
+    text = resources.files("jaxmatch.papers").joinpath(f"{paper}.toml").read_text(encoding="utf-8")
+    fields = tomllib.loads(text)
+    fields["notes"] = _tuples(fields.get("notes", {}))
+    data_sets = {name: DataSet(**_tuples(known)) for name, known in fields.pop("data_sets").items()}
+    return Printed(data_sets=data_sets, **fields)
+
+
+def _of_data_set(columns: Mapping[str, str], data_set: str) -> dict[str, str]:
+    """The columns of a data set under the names of their scores; "" for all columns under their own names."""
+    prefix = f"{data_set} " if data_set else ""
+    return {column.removeprefix(prefix): text for column, text in columns.items() if column.startswith(prefix)}
+
+
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
