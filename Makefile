@@ -60,7 +60,7 @@ lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
 
 docs: .cache/docs/.jaxmatch-installed
-	.cache/docs/bin/python docs/generate.py --check
+	.cache/docs/bin/python docs/generate.py
 	.cache/docs/bin/python -m sphinx -W --keep-going -q docs build/docs
 	@echo "the site begins at build/docs/index.html"
 

@@ -1,13 +1,13 @@
 """Write the pages of the reference that follow from the code: settings and the command line.
 
-    python docs/generate.py           writes them
-    python docs/generate.py --check   exit status 1 if they are not up to date
+    .venv/bin/python docs/generate.py
+
+`make docs` does it, too. tests/test_docs.py checks that the pages are up to date.
 """
 
 import argparse
 import dataclasses
 import inspect
-import sys
 import typing
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -121,17 +121,6 @@ def command_line_page() -> str:
 PAGES = {"settings.md": settings_page, "command_line.md": command_line_page}
 
 
-def run(check: bool) -> int:
-    """Writes the pages, or with `check` says which are not up to date; the exit status."""
-    pages = {FOLDER / name: page() for name, page in PAGES.items()}
-    changed = [file for file, text in pages.items() if not file.is_file() or file.read_text() != text]
-    for file in changed:
-        if check:
-            print(f"docs/reference/{file.name} is not up to date: run python docs/generate.py", file=sys.stderr)
-        else:
-            file.write_text(pages[file])
-    return int(check and bool(changed))
-
-
 if __name__ == "__main__":
-    sys.exit(run("--check" in sys.argv[1:]))
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page())
