@@ -11,7 +11,8 @@ measured.
 
 from ml_collections import ConfigDict
 
-from jaxmatch.settings import default_config, of_data_set, with_overrides
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
 
 DATA_SETS = {
     # 88.5 test accuracy in the paper; the authors' notes say 88.1 to 88.3 is easily reached.

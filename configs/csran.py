@@ -14,7 +14,8 @@ the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10: no exact mat
 
 from ml_collections import ConfigDict
 
-from jaxmatch.settings import default_config, of_data_set, with_overrides
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
 
 _PAPER = {
     "model.stacked_layers": 3,  # 2 to 5 in the paper

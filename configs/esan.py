@@ -10,7 +10,8 @@ its vector and its characters; on inference tasks also its part of speech and th
 
 from ml_collections import ConfigDict
 
-from jaxmatch.settings import default_config, of_data_set, with_overrides
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
 
 _PAPER = {
     "model.alignment_layers": 2,  # 2 or 3 in the paper

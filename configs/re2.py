@@ -11,7 +11,8 @@ accelerator are not measured.
 
 from ml_collections import ConfigDict
 
-from jaxmatch.settings import default_config, of_data_set, with_overrides
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
 
 # The released settings of SNLI; MultiNLI has them, too.
 _INFERENCE = {

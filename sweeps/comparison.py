@@ -14,13 +14,11 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError
+from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
 from jaxmatch.papers import csran, data_sets, esan, re2
-from jaxmatch.reporting.tables import Published, TableLayout
-from jaxmatch.settings import default_config, flatten, nearest, with_overrides
-from jaxmatch.sweep.grid import Sweep
+from jaxmatch.settings import flatten, nearest
 from jaxmatch.sweep.launch import SCORES
-from jaxmatch.sweep.launcher_files import load_config, load_module
+from jaxmatch.sweep.launcher_files import load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}

@@ -8,11 +8,8 @@ characters. `--smoke` tries it in seconds, without data files.
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import csran, data_sets
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

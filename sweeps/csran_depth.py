@@ -9,10 +9,8 @@ draws its curves and prints no numbers. `--features none` leaves out the words' 
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import csran, data_sets
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -8,10 +8,8 @@ words, and on the other sets part of speech and exact match. `--smoke` tries it 
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import data_sets, esan
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -8,10 +8,8 @@ characters, and for inference its part of speech, which needs NLTK's tagger, and
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import data_sets, esan
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -11,11 +11,11 @@ out what the papers give of each word besides its vector. `--split none` needs n
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch import InputError, load_config
 from jaxmatch.papers import csran, data_sets, esan
 from jaxmatch.settings import flatten, nearest
 from jaxmatch.sweep.inference_times import Timing
-from jaxmatch.sweep.launcher_files import load_config, load_module
+from jaxmatch.sweep.launcher_files import load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Asked for by -> name of the row.

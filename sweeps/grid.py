@@ -9,11 +9,9 @@ and more. Any other setting can be an axis too: --grid.NAME=VALUE,VALUE.
 
 from pathlib import Path
 
-from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch import InputError, Sweep, TableLayout, load_config
 from jaxmatch.settings import nearest
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config, load_module
+from jaxmatch.sweep.launcher_files import load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

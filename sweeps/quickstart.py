@@ -7,9 +7,7 @@ Two block counts x two learning rates x three seeds: twelve runs in two programs
 
 from pathlib import Path
 
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch import Sweep, TableLayout, load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -9,10 +9,8 @@ prediction layer is the one that the released setting of the data set does not u
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import data_sets, re2
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -10,12 +10,8 @@ the same for any run. `--smoke` tries it without data files.
 
 from pathlib import Path
 
-from jaxmatch.errors import InputError
+from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import re2
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -10,11 +10,8 @@ checkpoints were chosen on test; `--config.training.best_on_test=False` leaves i
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import re2
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

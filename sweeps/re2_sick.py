@@ -5,9 +5,7 @@
 
 from pathlib import Path
 
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch import Sweep, TableLayout, load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

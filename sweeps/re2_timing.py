@@ -9,10 +9,9 @@ model, `--smoke` tries it in seconds.
 
 from pathlib import Path
 
+from jaxmatch import load_config, with_overrides
 from jaxmatch.papers import data_sets, re2
-from jaxmatch.settings import with_overrides
 from jaxmatch.sweep.inference_times import Timing
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

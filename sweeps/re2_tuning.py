@@ -10,10 +10,8 @@ trail are dropped on the way, and a quarter of the steps are left.
 
 from pathlib import Path
 
+from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import re2
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -9,10 +9,7 @@ Nine epochs, so that the default rungs, after a ninth and a third of them, fall 
 
 from pathlib import Path
 
-from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch import Sweep, TableLayout, load_config, with_overrides
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
