@@ -11,7 +11,7 @@ from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.cli.pairs import read_pairs
+from jaxmatch.cli.pair_input import read_pairs
 from jaxmatch.errors import InputError
 
 

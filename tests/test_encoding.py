@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxmatch import files
-from jaxmatch.data import cache, catalog, encoding, report
+from jaxmatch.data import cache, catalog, data_check, encoding
 from jaxmatch.data.corpus import Corpus
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
@@ -360,7 +360,7 @@ def test_texts_of_which_nothing_is_left_are_refused_before_training(own, tmp_pat
     header, *rows = path.read_text().splitlines()
     rows = ["\t".join(["?!", "...", *row.split("\t")[2:]]) for row in rows]
     path.write_text("\n".join([header, *rows]))
-    for read in (lambda: prepare(own, tmp_path / "cache"), lambda: report.check(own)):
+    for read in (lambda: prepare(own, tmp_path / "cache"), lambda: data_check.check(own)):
         with pytest.raises(InputError, match=f"{split}.tsv: no text of the {split} split of data set 'own' has a word left") as caught:
             read()
         assert "tokenizer 'word' without punctuation; keep punctuation (remove_punctuation)" in str(caught.value)

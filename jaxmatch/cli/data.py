@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.encoding import DataSettings
-    from jaxmatch.data.report import check
+    from jaxmatch.data.data_check import check
     from jaxmatch.sweep.preparation import data_directory, vectors_file
 
     directory = data_directory(arguments.name, arguments.data_directory)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from jaxmatch.cli.answers import Answers
 from jaxmatch.cli.output import open_whole
-from jaxmatch.cli.pairs import FORMATS, read_pairs
+from jaxmatch.cli.pair_input import FORMATS, read_pairs
 from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError
 

@@ -1,7 +1,7 @@
-"""How many replicas fit, by an estimate for which nothing is compiled.
+"""Estimates how many replicas fit into memory. Nothing is compiled.
 
-A plan cuts the runs of a signature into cohorts by it, so that a cohort is the same whatever a compiler makes of it. How many of
-a cohort's replicas an accelerator computes side by side is settled by the compiled programs (training/room.py).
+A plan divides the runs of a signature into cohorts by this estimate. Cohorts therefore do not depend on the compiler. How many of
+a cohort's replicas an accelerator computes at the same time is decided later, from the compiled programs (training/room.py).
 """
 
 import contextlib
@@ -24,24 +24,24 @@ from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.room import SHARE_TO_USE
 from jaxmatch.training.step import flattening, initial_state, train_step
 
-# Parameters, Adam's two moments and the best so far, which stay from step to step.
+# State that lasts from step to step: the parameters, Adam's two moments, and the best parameters so far.
 COPIES_OF_PARAMETERS = 4
-# What a loop over replicas writes, where not all are computed side by side, beside what it reads: parameters and both moments.
+# Where not all replicas are computed at the same time, a loop over them writes new copies of the parameters and both moments.
 COPIES_OF_A_LOOP = 3
-# What a checkpoint takes to the host, whose memory a CPU's is; not part of a step.
+# A checkpoint copies the state to the host. On a CPU that is the same memory. It is not part of a step.
 COPIES_OF_A_CHECKPOINT = 4
 BYTES_OF_A_SMALL_DEVICE = 8 * 2**30
 
 
 class Calibration(NamedTuple):
-    """What the estimate takes for granted of a platform.
+    """Measured constants of a platform.
 
     Attributes:
-      held: what a compiled step holds beside its state, of what it must: copies in another layout and what is scheduled early
-        come on top, and what is computed again comes off.
-      least_item_bytes: what a number takes at least.
-      to_use: of a device's memory. Elsewhere than on a CPU it is the compiled program that tells in the end how many replicas are
-        computed side by side (training/room.py); a plan that is too careful would leave the device idle.
+      held: temporary memory of a compiled step, divided by the smallest amount that its trace allows. Copies in another layout and
+        early scheduling increase it, recomputation reduces it.
+      least_item_bytes: the smallest size of one number.
+      to_use: the share of a device's memory to use. On an accelerator the compiled program decides how many replicas are computed
+        at the same time (training/room.py), so a low share would only leave the device idle.
     """
 
     held: float
@@ -64,7 +64,7 @@ _CALIBRATIONS = {
 
 
 def calibration(platform: str) -> Calibration:
-    """Of a platform, as "cpu"; one that is not known is taken for a GPU."""
+    """The constants of a platform such as "cpu". An unknown platform gets those of a GPU."""
     return _CALIBRATIONS.get(platform, _CALIBRATIONS["gpu"])
 
 
@@ -73,13 +73,13 @@ def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 def parameter_count(module: Any, dimensions: int) -> int:
-    """How many numbers a model over `dimensions`-dimensional word vectors trains."""
+    """The number of trained parameters of a model whose word vectors have `dimensions` numbers."""
     return flattening(module, dimensions).count
 
 
 @functools.lru_cache(maxsize=256)
 def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
-    """The shapes of a run's state, settings and seed, and of the word vectors; of those as few as do."""
+    """The shapes of a run's state, settings, seed and word vectors. Two word vectors are enough here."""
     settings = Hyperparameters(*(_array((), np.float32) for _ in Hyperparameters._fields))
     seed, vectors = _array((), np.uint32), _array((2, dimensions), np.float32)
     initial = functools.partial(initial_state, flattening(module, dimensions))
@@ -87,7 +87,7 @@ def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.Shap
 
 
 def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int) -> tuple:
-    """What one training step of one run is given, behind what is static; as shapes (training/step.py).
+    """The shapes of the arguments of one training step of one run, without the static arguments (training/step.py).
 
     Arguments: as of `step_program`.
 
@@ -108,7 +108,7 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
 
 
 def step_program(module: Any, task: str, dimensions: int, batch: int, length: int) -> Any:
-    """The `jaxpr` of one training step of one run.
+    """Traces one training step of one run and returns its `jaxpr`.
 
     Arguments:
       module: the model.
@@ -123,7 +123,7 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
 
 @functools.lru_cache(maxsize=256)
 def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int, platform: str) -> int:
-    """An estimate of what a step of one replica holds beside its state on a platform; nothing is compiled or run.
+    """Estimates the temporary memory of one replica's training step, in bytes. Nothing is compiled or run.
 
     Arguments: as of `step_program`.
     """
@@ -133,7 +133,7 @@ def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int,
 
 @functools.lru_cache(maxsize=256)
 def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int, platform: str) -> int:
-    """The same of what scores a batch: a forward pass, of as many rows as an evaluation has."""
+    """Estimates the temporary memory of one replica's forward pass over a batch of `rows` pairs, in bytes."""
     flat = flattening(module, dimensions)
     state, *_, split, vectors = step_shapes(module, task, dimensions, rows, length)
 
@@ -147,12 +147,12 @@ def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """An estimate of the memory that replicas need on a device.
+    """The estimated memory of replicas on one device.
 
     Attributes:
-      step: bytes that a step of one replica, or its answer in an evaluation, holds beside its state, at the largest shape.
-      parameters: bytes of one replica's parameters, with the zeros behind them (training/step.py).
-      most: how many are computed side by side (training/replicas.py).
+      step: temporary bytes of one replica at the largest shape, of a training step or of an evaluation, whichever needs more.
+      parameters: bytes of one replica's parameters, padding included (training/step.py).
+      most: how many replicas are computed at the same time; None: all (training/replicas.py).
     """
 
     step: int
@@ -160,13 +160,13 @@ class Needs:
     most: int | None
 
     def of(self, replicas: int) -> int:
-        """Bytes of so many replicas on one device in training."""
+        """The bytes that training this number of replicas takes on one device."""
         side_by_side = at_once(replicas, self.most)
         copies = COPIES_OF_PARAMETERS + (COPIES_OF_A_LOOP if side_by_side < replicas else 0)
         return side_by_side * self.step + replicas * copies * self.parameters
 
     def within(self, room: float) -> int:
-        """How many replicas, or any number less, need at most `room` bytes on one device; at least one."""
+        """A number of replicas that fit into `room` bytes on one device, as any smaller number does. At least 1."""
         fit = max(1, int(room / self.of(1)))
         if self.most is None or fit <= self.most:
             return fit
@@ -174,7 +174,12 @@ class Needs:
         return max(self.most, int((room - self.most * self.step) / (copies * self.parameters)))
 
     def that_fit(self, devices: Sequence[jax.Device], shared: int = 0) -> int:
-        """How many replicas, or any number less, the devices hold together beside what all share on each; at least one on each."""
+        """A number of replicas that fit on all devices together, as any smaller number does. At least one for each device.
+
+        Arguments:
+          devices: all of one kind.
+          shared: bytes on each device that its replicas share (`shared_bytes`).
+        """
         to_use = calibration(devices[0].platform).to_use
         return len(devices) * self.within(max(0, to_use * (device_bytes(devices[0]) - shared)))
 
@@ -187,7 +192,16 @@ def needs(
     platform: str,
     answered: Iterable[tuple[int, int]] = (),
 ) -> Needs:
-    """What training a model with batches of some (pairs, tokens), and evaluating it with others, needs on devices of a platform."""
+    """Estimates the memory of training and evaluating a model.
+
+    Arguments:
+      module: the model.
+      task: which loss.
+      dimensions: of the word vectors.
+      shapes: (pairs, tokens) of the training batches.
+      platform: of the devices, as "cpu".
+      answered: (pairs, tokens) of the evaluation batches.
+    """
     shapes = list(shapes)
     step = max(step_bytes(module, task, dimensions, *shape, platform) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
@@ -197,9 +211,9 @@ def needs(
 
 
 def shared_bytes(data: EncodedData) -> int:
-    """What all replicas on a device share: the word vectors, and the training pairs, each padded to the longest.
+    """The bytes that all replicas on a device share: the word vectors, and the training pairs, padded to the longest.
 
-    (A step takes its batch out of these; `evaluation.device_split`. Dev and test are cut to a few lengths, and are far fewer.)
+    A step gathers its batch from these arrays (`evaluation.device_split`). Dev and test are left out because they are far smaller.
     """
     train = data.splits["train"]
     features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
@@ -209,7 +223,7 @@ def shared_bytes(data: EncodedData) -> int:
 
 
 def device_bytes(device: jax.Device) -> int:
-    """The memory that one device offers. An accelerator that does not tell is taken for a small one."""
+    """The memory of one device. An accelerator that does not report it is assumed to be small."""
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:
         return statistics["bytes_limit"]
@@ -220,7 +234,12 @@ def device_bytes(device: jax.Device) -> int:
 
 
 def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:
-    """What Linux's control groups, of a container or a batch system, grant this process; each is a limit."""
+    """The memory limits of this process, in bytes, from the control groups of Linux (containers, batch systems).
+
+    Arguments:
+      groups: the file that lists the process's groups.
+      root: where the control groups are mounted.
+    """
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
     except OSError:

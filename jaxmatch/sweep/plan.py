@@ -1,4 +1,4 @@
-"""What a sweep will do, settled before anything trains."""
+"""Plans a sweep before anything trains: runs are grouped into cohorts that fit into memory."""
 
 import dataclasses
 import functools
@@ -31,16 +31,16 @@ class PlannedCohort:
     """Runs that one program trains together.
 
     Attributes:
-      signature: what they share.
-      runs: the runs, at most as many as the memory holds.
+      signature: identifies the program that the runs share.
+      runs: the runs, at most as many as fit into memory.
       data: their encoded data.
-      buckets: shapes the program is compiled for.
+      buckets: the number of shapes that the program is compiled for.
       steps_per_epoch: steps that visit every pair once.
       steps: steps of a run that is not stopped early.
-      needs: estimated memory of its runs.
-      multiplications: estimated multiply-adds of one run, training and scoring, for an estimate of time.
-      there_are: devices; it takes those that it fills.
-      limit: replicas side by side that one of them has memory for by the estimate; None: all.
+      needs: estimated memory of the runs.
+      multiplications: estimated multiply-adds of one run, for training and scoring together.
+      there_are: the number of available devices. The cohort uses as many as it fills.
+      limit: the estimated number of replicas that fit on one device at the same time; None: no limit.
     """
 
     signature: str
@@ -56,17 +56,20 @@ class PlannedCohort:
 
     @property
     def devices(self) -> int:
-        """How many devices its runs are spread over."""
+        """The number of devices that the runs are distributed over."""
         return devices_filled(len(self.runs), self.there_are)
 
     @property
     def replica_bytes(self) -> int:
-        """Estimated memory of one run, its share of the cohort's."""
+        """The estimated memory of one run, in bytes: the memory on a device divided by its runs."""
         return self.needs.of(self._on_a_device) // self._on_a_device
 
     @property
     def device_work(self) -> float:
-        """Multiply-adds of each of its devices, on which every turn costs as much as all the replicas side by side."""
+        """Multiply-adds of each device.
+
+        Where a device's replicas are not all computed at the same time, they take turns. Every turn counts as a full one.
+        """
         side_by_side = at_once(self._on_a_device, self.needs.most, self.limit)
         return self.multiplications * turns(self._on_a_device, side_by_side) * side_by_side
 
@@ -99,7 +102,11 @@ class Plan:
         }
 
     def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
-        """The cohorts to train where some runs are on record: those that are not, packed together anew."""
+        """The cohorts that remain to be trained. Runs that have no record yet are packed anew, into few cohorts.
+
+        Arguments:
+          finished: names of the runs that have a record.
+        """
         runs = self.runs
         like = {cohort.signature: cohort for cohort in self.cohorts}
         packed = pack(((cohort.signature, cohort.names()) for cohort in self.cohorts), lambda run: run not in finished)
@@ -109,7 +116,11 @@ class Plan:
 
 
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
-    """Groups the runs of a sweep into cohorts that fit the memory.
+    """Groups the runs of a sweep into cohorts that fit into memory.
+
+    Arguments:
+      sweep: the runs.
+      devices: to train on; by default all of JAX's default backend.
 
     Raises:
       InputError: the data cannot be read, or two places of the grid are the same run.
@@ -175,17 +186,20 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
 
 
 def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
-    """Tokens that a run of so many steps answers for its scores: those of dev at each evaluation, of test once or as often."""
+    """The number of tokens in all the pairs that a run of `steps` steps is scored on.
+
+    Dev is scored at each evaluation. Test is scored once, or as often as dev with `best_on_test`.
+    """
     tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
     scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
     return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 
 def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
-    """Refuses what would fail only when the first epoch is over.
+    """Checks that a checkpoint can be chosen. Without this check a run would fail at its first evaluation.
 
     Raises:
-      InputError: there is no split to choose a checkpoint on, or no such score.
+      InputError: there is no split to choose a checkpoint on, or its selection score does not exist or is not defined.
     """
     for split in ("dev", *(["test"] if training["best_on_test"] else [])):
         if split not in data.splits or not data.splits[split].pairs:

@@ -1,7 +1,11 @@
-"""When a run is scored: counted in pairs, so that it does not depend on the batch size.
+"""Decides when a run is evaluated. Times are counted in training pairs, so they do not depend on the batch size.
 
-The settings, all of `config.training`: epochs; evaluate_every_samples (0: after every epoch only); evaluate_each_epoch (after every
-epoch, too); late_from_samples and evaluate_every_samples_late (once more pairs than the first are seen, every so many; 0: as before).
+These settings of `config.training` are used:
+
+- epochs: the last epoch always ends with an evaluation.
+- evaluate_every_samples: pairs between two evaluations; 0: only at the end of each epoch.
+- evaluate_each_epoch: whether each epoch also ends with an evaluation.
+- evaluate_every_samples_late: pairs between two evaluations after late_from_samples pairs; 0: no change.
 """
 
 import math
@@ -12,12 +16,12 @@ import numpy as np
 
 
 def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray) -> np.ndarray:
-    """Which steps of an epoch end with an evaluation.
+    """Tells which steps of an epoch end with an evaluation.
 
     Arguments:
-      training: settings, see above.
+      training: `config.training`; the module's docstring lists the settings.
       epoch: its number, from 0.
-      pairs: of an epoch.
+      pairs: the number of training pairs in an epoch.
       samples: pairs seen since training began after each step, `<int64>[steps]`.
 
     Returns:
@@ -34,12 +38,21 @@ def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray
 
 
 def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
-    """The epoch, from 1, by whose end dev has been scored."""
+    """The first epoch, counted from 1, at whose end there has been an evaluation.
+
+    Arguments: as of `due`.
+    """
     return 1 if training["evaluate_each_epoch"] else max(1, math.ceil(training["evaluate_every_samples"] / pairs))
 
 
 def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:
-    """About how often a run of so many steps is scored that nothing stops early; `pairs` of an epoch."""
+    """The approximate number of evaluations of a run that is not stopped early.
+
+    Arguments:
+      training: as of `due`.
+      pairs: as of `due`.
+      steps: of the run. There is at most one evaluation a step.
+    """
     every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
     early = late = training["epochs"] * pairs
     if late_every:

@@ -8,7 +8,7 @@ import difflib
 
 from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.synthetic import inference, paraphrase, ranking
-from jaxmatch.data.synthetic.vectors import DIMENSIONS, word_vectors
+from jaxmatch.data.synthetic.taxonomy_vectors import DIMENSIONS, word_vectors
 from jaxmatch.errors import InputError
 
 __all__ = ["DIMENSIONS", "KINDS", "VERSION", "generate", "word_vectors"]

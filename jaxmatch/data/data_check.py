@@ -1,4 +1,4 @@
-"""What `jaxmatch data check` says: what is in a data set, and what may be wrong with it."""
+"""The text of `jaxmatch data check`: the contents of a data set, and its likely problems."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,8 @@
 
 import pytest
 
+from jaxmatch.data.data_check import check
 from jaxmatch.data.encoding import DataSettings
-from jaxmatch.data.report import check
 from jaxmatch.errors import InputError
 
 

@@ -1,4 +1,4 @@
-"""Pairs to be answered, read from a stream: TSV with a header, or JSON lines."""
+"""Reads the pairs to predict from a stream: TSV with a header, or JSON lines."""
 
 import json
 from collections.abc import Iterable, Iterator
