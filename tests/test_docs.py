@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 import saved_model
+import small_sweep
 from test_house import MAY_IMPORT
 
 import jaxmatch
@@ -108,7 +109,7 @@ def test_python_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     for number, example in enumerate(fenced(page, "python")):
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), small_sweep.compiled_programs_kept(tmp_path / "programs"):
             exec(compile(example, f"{page.name}, example {number}", "exec"), names)
     if "get_sweep" in names:
         assert names["get_sweep"]().runs()
