@@ -1,7 +1,9 @@
 """Text that is safe to print: what a terminal would obey, or draw out of order, is shown as an escape."""
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
@@ -31,6 +33,19 @@ def shown(value: Any, limit: int = 60) -> str:
     """`value` as it may stand in an error message: quoted, on one line, not longer than about `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
+
+
+def without_nan(value: Any) -> Any:
+    """`value` with None for every NaN and infinity, which JSON cannot hold.
+
+    Arguments:
+      value: plain values, also nested: mappings become dicts with string keys, lists and tuples become lists.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def printable_json(value: Any, **options: Any) -> str:

@@ -10,10 +10,10 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
+from jaxmatch.printable import without_nan
 from jaxmatch.products import products_of
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.records import FORMAT, best_record, read_record
-from jaxmatch.sweep.execution import plain
 from jaxmatch.sweep.recording import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
 
@@ -21,8 +21,8 @@ from jaxmatch.training.progress import RunProgress
 def test_numbers_that_json_does_not_know_become_null():
     value = {"dev": {"auc": math.nan, "loss": math.inf}, "curve": [{"loss": -math.inf, "samples": 3}], "pair": (1.5, "x", None)}
     kept = {"dev": {"auc": None, "loss": None}, "curve": [{"loss": None, "samples": 3}], "pair": [1.5, "x", None]}
-    assert plain(value) == kept
-    json.dumps(plain(value), allow_nan=False)
+    assert without_nan(value) == kept
+    json.dumps(without_nan(value), allow_nan=False)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.analysis.ensemble import EnsembleScores
-from jaxmatch.printable import printable_json
+from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting.grouping import setting_name
 from jaxmatch.reporting.tables import captions, formats, numbers
 from jaxmatch.reporting.tables.contents import Published
@@ -119,9 +119,6 @@ def _notes(published: Sequence[Published]) -> tuple[str, ...]:
 
 
 def _as_json(one: Ensemble) -> dict[str, Any]:
-    def defined(scores: Mapping[str, float] | None) -> dict[str, float | None] | None:
-        return scores and {name: value if math.isfinite(value) else None for name, value in scores.items()}
-
     first = one.members[0]
     return {
         "variant": first["variant"],
@@ -134,18 +131,14 @@ def _as_json(one: Ensemble) -> dict[str, Any]:
         "device": sorted({record["device"] for record in one.members}),
         "data": f"{first['data']['name']} {one.split}",
         "pairs": one.pairs,
-        "single": [defined(scores) for scores in one.scores.single],
-        "vote": defined(one.scores.vote),
-        "average": defined(one.scores.average),
+        "single": without_nan(one.scores.single),
+        "vote": without_nan(one.scores.vote),
+        "average": without_nan(one.scores.average),
     }
 
 
 def _as_csv(found: Sequence[Ensemble]) -> str:
     """One line a setting and score, numbers unrounded; what is undefined is empty."""
-
-    def plain(value: float | None) -> float | None:
-        return value if value is not None and math.isfinite(value) else None
-
     rows: list[tuple[Any, ...]] = [
         ("setting", "parameters", "runs", "data", "pairs", "score", "alone.mean", "alone.std", "majority_vote", "averaged_probability")
     ]
@@ -153,7 +146,7 @@ def _as_csv(found: Sequence[Ensemble]) -> str:
         for name in one.scores.average:
             alone = [scores[name] for scores in one.scores.single]
             vote = None if one.scores.vote is None else one.scores.vote[name]
-            values = map(plain, (statistics.fmean(alone), statistics.stdev(alone), vote, one.scores.average[name]))
+            values = without_nan((statistics.fmean(alone), statistics.stdev(alone), vote, one.scores.average[name]))
             data = f"{one.members[0]['data']['name']} {one.split}"
             rows.append(
                 (setting_name(one.members[0]), one.parameters, len(one.members), data, one.pairs, f"{one.split}.{name}", *values)

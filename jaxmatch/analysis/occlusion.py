@@ -23,6 +23,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher, batches
 from jaxmatch.inference.padding import pad_batch
 from jaxmatch.models.re2 import RE2, Block
+from jaxmatch.printable import without_nan
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
 
@@ -84,7 +85,7 @@ class SeedOcclusion:
 
 
 def _plain(values: np.ndarray) -> Any:
-    return [_plain(value) for value in values] if values.ndim else None if np.isnan(values) else float(values)
+    return without_nan(values.tolist())
 
 
 def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:

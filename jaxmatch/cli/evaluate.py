@@ -8,12 +8,11 @@ lines with these keys.
 """
 
 import argparse
-import math
 from pathlib import Path
 
 from jaxmatch.cli import splits
 from jaxmatch.cli.output import show
-from jaxmatch.printable import printable, printable_json
+from jaxmatch.printable import printable, printable_json, without_nan
 
 HELP = "score a run on dev, test or a file"
 
@@ -39,8 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
         name = f"{matcher.config['data']['name']} {arguments.split}"
     scores = score_split(matcher, split)
     if arguments.format == "json":
-        defined = {key: value if math.isfinite(value) else None for key, value in scores.items()}
-        show(printable_json({"run": str(arguments.run), "data": name, "pairs": len(split), "scores": defined}))
+        show(printable_json({"run": str(arguments.run), "data": name, "pairs": len(split), "scores": without_nan(scores)}))
     else:
         show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
         width = max(map(len, scores))

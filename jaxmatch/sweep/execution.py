@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import math
 import threading
 import time
 from collections.abc import Container, Mapping, Sequence
@@ -18,6 +17,7 @@ from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
+from jaxmatch.printable import without_nan
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed, of_the_machine
@@ -246,7 +246,7 @@ def _train(
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":
                 _save_model(run_folder / "model", run, data, result, vectors)
-            write_json(run_folder / "record.json", plain(record))
+            write_json(run_folder / "record.json", without_nan(record))
     folder.mark_done()
     return True
 
@@ -257,7 +257,7 @@ def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
         name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
         for name, progress in zip(folder.runs, cohort.progress, strict=True)
     }
-    write_json(path, plain({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
+    write_json(path, without_nan({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
@@ -288,14 +288,3 @@ def _save_model(path, run, data: EncodedData, result: RunResult, vectors) -> Non
         preprocessing=dataclasses.asdict(data.preprocessing),
         config=run.config.to_dict(),
     )
-
-
-def plain(value: Any) -> Any:
-    """The same with None for every number that JSON does not know (a score that is not defined, a loss gone infinite)."""
-    if isinstance(value, dict):
-        return {name: plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

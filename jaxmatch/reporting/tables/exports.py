@@ -1,11 +1,10 @@
 """A table for machines: CSV and JSON, numbers unrounded."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from jaxmatch.printable import printable_json
+from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.tables import comparisons
 from jaxmatch.reporting.tables.contents import Cell, Content, Published
@@ -65,7 +64,7 @@ def as_json(table: Content) -> str:
         ],
         "published": [dataclasses.asdict(published) for published in table.layout.published],
     }
-    return printable_json(_without_nan(content), indent=1, allow_nan=False) + "\n"
+    return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
 
 
 def _score_as_json(
@@ -111,12 +110,3 @@ def _cell_as_json(
     counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)}
     counts |= {"dropped": len(cell.dropped)} if cell.dropped else {}
     return {**counts, "scores": scores, "runs": runs}
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has neither NaN nor infinity: null stands for them."""
-    if isinstance(value, Mapping):
-        return {str(key): _without_nan(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
