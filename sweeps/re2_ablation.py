@@ -3,22 +3,22 @@
     jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
 
 `--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of the
-prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py; with
-"released", "residual conn." is that code's, too (jaxmatch/layers/connection.py). `--smoke` tries it without data files.
+prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py;
+"residual conn." is that of the same source (jaxmatch/layers/connection.py). `--smoke` tries it without data files.
 """
 
 from pathlib import Path
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import data_sets, re2
+from jaxmatch.papers import data_sets, re2, re2_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
-    in_name, in_title = re2.called_after(setting)
+    config = re2_settings.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    in_name, in_title = re2_settings.called_after(setting)
     variants = re2.ablations(config.model)
     return Sweep(
         name=f"re2-ablation-{dataset}{in_name}",
@@ -33,6 +33,6 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
             published=re2.published_ablation(dataset, config),
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
-            notes=re2.ablation_notes(config),
+            notes=re2.ablation_notes(config, setting),
         ),
     )

@@ -11,7 +11,7 @@ the same for any run. `--smoke` tries it without data files.
 from pathlib import Path
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import re2
+from jaxmatch.papers import re2, re2_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -30,7 +30,7 @@ def get_sweep(dataset: str = "snli", first: str = "", second: str = "") -> Sweep
             title=f"RE2 on {data.title}, the runs of the case study",
             rows=(),
             scores=data.scores,
-            notes=re2.setting_notes(config),
+            notes=re2_settings.setting_notes(config),
         ),
         analyses={"inspect": {"pair": [first, second]} if first.strip() else {}},
     )

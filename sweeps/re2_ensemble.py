@@ -9,7 +9,7 @@
 from pathlib import Path
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import re2
+from jaxmatch.papers import re2, re2_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -27,7 +27,7 @@ def get_sweep(dataset: str = "snli") -> Sweep:
             rows=(),
             scores=data.scores,
             published=re2.published_main(dataset, config)[:1],
-            notes=re2.setting_notes(config),
+            notes=re2_settings.setting_notes(config),
             ensembles=re2.published_ensembles(dataset),
         ),
         analyses={"ensemble": {}},

@@ -3,23 +3,23 @@
     jaxmatch sweep sweeps/re2_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/scitail
 
 `--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. `--setting`: "configured" (the default) has the
-released model and optimizer, text as the paper treats it, and dev after every epoch; "paper" has its hidden size, lengths and places of
-dropout, too; "released" its punctuation, residual sums and times of scoring. The column "best on test" is there because the paper's
+released model and optimizer, text as the paper treats it, and dev after every epoch; "paper", "released_pytorch" and
+"released_tensorflow", which made the paper's numbers, follow one source each (jaxmatch/papers/re2_settings.py). The column "best on test" is there because the paper's
 checkpoints were chosen on test; `--config.training.best_on_test=False` leaves it out. `--smoke` tries it in seconds, without data files.
 """
 
 from pathlib import Path
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import re2
+from jaxmatch.papers import re2, re2_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
-    in_name, in_title = re2.called_after(setting)
+    config = re2_settings.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    in_name, in_title = re2_settings.called_after(setting)
     return Sweep(
         name=f"re2-main-{dataset}{in_name}",
         config=with_overrides(config, {"training.best_on_test": True}),
@@ -30,6 +30,6 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
             rows=(),
             scores=data.scores,
             published=re2.published_main(dataset, config),
-            notes=re2.setting_notes(config),
+            notes=re2_settings.setting_notes(config, setting),
         ),
     )

@@ -9,7 +9,7 @@ the paper, scitail, quora, wikiqa or sick. `jaxmatch occlusion` does the same fo
 from pathlib import Path
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import re2
+from jaxmatch.papers import re2, re2_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -26,7 +26,7 @@ def get_sweep(dataset: str = "snli") -> Sweep:
             title=f"RE2 on {data.title}, the runs of the occlusion",
             rows=(),
             scores=data.scores,
-            notes=re2.setting_notes(config),
+            notes=re2_settings.setting_notes(config),
         ),
         analyses={"occlusion": {}},
     )

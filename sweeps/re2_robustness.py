@@ -9,15 +9,15 @@ re2_main.py. `--smoke` tries it without data files.
 from pathlib import Path
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import data_sets, re2
+from jaxmatch.papers import data_sets, re2, re2_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
-    in_name, in_title = re2.called_after(setting)
+    config = re2_settings.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    in_name, in_title = re2_settings.called_after(setting)
     return Sweep(
         name=f"re2-robustness-{dataset}{in_name}",
         config=config,
@@ -29,6 +29,6 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
             rows=("model.blocks", "model.encoder_layers"),
             scores=data.scores[:1],
             published=re2.published_robustness(dataset, config),
-            notes=(*re2.setting_notes(config), "2 blocks with 2 encoder layers stand in both series of the paper and are trained once"),
+            notes=(*re2_settings.setting_notes(config, setting), "2 blocks with 2 encoder layers stand in both series of the paper and are trained once"),
         ),
     )

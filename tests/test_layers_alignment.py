@@ -73,3 +73,15 @@ def test_parts_are_as_if_concatenated():
         expected = module.apply(variables, whole, sentences, rates[0], rngs=rates[1])[0]
         aligned = module.apply(variables, parts, sentences, rates[0], rngs=rates[1])
         np.testing.assert_allclose(jnp.concatenate(aligned, axis=-1), expected, atol=1e-5)
+
+
+def test_without_a_temperature_scores_are_as_in_eq_2():
+    sequence, sentences = np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32), np.array([[1, 1, 2, 2]], np.int8)
+    plain = Alignment(RE2Config(alignment="identity", hidden_size=4, temperature="none"))
+    aligned, variables = plain.init_with_output(jax.random.key(0), (sequence,), sentences, None)
+    assert not variables
+    scaled = Alignment(RE2Config(alignment="identity", hidden_size=4))
+    by_one, _ = scaled.apply({"params": {"temperature": np.float32(1)}}, (sequence,), sentences, None), None
+    np.testing.assert_array_equal(aligned[0], by_one[0])
+    halved = scaled.apply({"params": {"temperature": np.float32(0.5)}}, (sequence,), sentences, None)
+    assert np.abs(np.asarray(halved[0]) - np.asarray(aligned[0])).max() > 1e-2

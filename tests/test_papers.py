@@ -326,14 +326,14 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     def asked(dataset, setting):
         return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "setting": setting})
 
-    paper, released, configured = (asked("quora", setting) for setting in ("paper", "released", "configured"))
+    paper, released, configured = (asked("quora", setting) for setting in ("paper", "released_pytorch", "configured"))
     sizes = [(one.config.model.hidden_size, one.config.data.maximum_length) for one in (paper, released, configured)]
     assert sizes == [(150, 0), (200, 100), (200, 100)]
     assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
-    assert asked("wikiqa", "released").config.training.evaluate_every_samples == 1280
+    assert asked("wikiqa", "released_pytorch").config.training.evaluate_every_samples == 1280
     assert len({one.name for one in (paper, released, configured)}) == 3  # a folder of one is not that of another
     for dataset, late, stops_after in (("snli", 5_120_000, 5_120_000), ("quora", 3_584_000, 5_120_000), ("scitail", 0, 0), ("wikiqa", 0, 0)):
-        config = asked(dataset, "released").config
+        config = asked(dataset, "released_tensorflow").config
         assert (config.training.late_from_samples, config.training.minimum_samples) == (late, stops_after)
         assert config.training.evaluate_each_epoch == (dataset != "wikiqa")
         assert config.model.connection == "augmented_running_sum"
@@ -346,7 +346,7 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
         connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
         assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]
         assert ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)] == [True, False, True]
-    for dataset, setting, message in (("snli", "papers", 'cannot be "papers"; did you mean "paper"'), ("sick", "released", "no released")):
+    for dataset, setting, message in (("snli", "papers", 'cannot be "papers"; did you mean "paper"'), ("sick", "released_pytorch", "no released_pytorch")):
         with pytest.raises(InputError, match=message):
             asked(dataset, setting)
 
@@ -363,3 +363,83 @@ def test_launchers_of_analyses():
     assert asked == {"inspect": {"pair": ["A man sleeps.", "Nobody is awake."]}}
     with pytest.raises(InputError, match="one text is no pair; give both --first and --second, or neither"):
         launch.resolve(SWEEPS / "re2_attention.py", options={"first": "A man sleeps."})
+
+
+# configs/default.json5 and configs/data/*.json5 of both codes, which have the same values: what a run is made of.
+RELEASED_DEFAULT = {
+    "hidden_size": 150, "dropout": 0.2, "blocks": 2, "enc_layers": 2, "kernel_size": 3, "alignment": "linear", "fusion": "full",
+    "connection": "aug", "prediction": "full", "epochs": 30, "batch_size": 128, "grad_clipping": 5, "lr": 1e-3, "lr_decay_rate": 0.95,
+    "lr_decay_samples": 128000, "min_lr": 6e-5, "lr_warmup_samples": 0, "metric": "acc", "eval_per_samples": 6400,
+    "eval_per_samples_warmup": 40000, "eval_warmup_samples": 0, "min_samples": 0, "tolerance_samples": 400000, "eval_epoch": True,
+    "min_df": 5, "max_len": 999, "lower_case": True,
+}  # fmt: skip
+LARGE = {"eval_per_samples": 12800, "eval_per_samples_warmup": 512000, "min_samples": 5120000, "tolerance_samples": 2560000}
+RELEASED_FILES = {
+    "snli": LARGE | {
+        "enc_layers": 2, "blocks": 3, "eval_warmup_samples": 5120000, "lr": 0.002, "min_lr": 1e-4, "lr_decay_samples": 256000,
+        "lr_decay_rate": 0.94, "batch_size": 512, "lr_warmup_samples": 2048000,
+    },
+    "quora": LARGE | {
+        "enc_layers": 2, "blocks": 2, "prediction": "symmetric", "hidden_size": 200, "max_len": 100, "eval_warmup_samples": 3584000,
+        "lr": 0.0012, "min_lr": 6e-5, "lr_decay_samples": 256000, "batch_size": 512, "lr_warmup_samples": 0,
+    },
+    "scitail": {
+        "alignment": "identity", "enc_layers": 3, "blocks": 2, "hidden_size": 200, "epochs": 80, "eval_per_samples": 6400, "lr": 0.001,
+        "lr_warmup_samples": 0, "lr_decay_rate": 1.0,
+    },
+    "wikiqa": {
+        "metric": "mrr", "enc_layers": 3, "blocks": 2, "hidden_size": 200, "prediction": "simple", "eval_per_samples": 1280,
+        "tolerance_samples": 256000, "eval_epoch": False, "lr": 0.001, "lr_decay_rate": 1.0, "batch_size": 128,
+    },
+}  # fmt: skip
+
+
+def in_their_words(config):
+    """A config of ours as the authors' files would say it."""
+    model, data, training, optimizer = config.model, config.data, config.training, config.optimizer
+    late = training.evaluate_every_samples_late
+    return {
+        "hidden_size": model.hidden_size, "dropout": optimizer.dropout_rate, "blocks": model.blocks, "enc_layers": model.encoder_layers,
+        "kernel_size": model.kernel_size, "alignment": model.alignment, "fusion": model.fusion, "prediction": model.prediction,
+        "connection": {"augmented_running_sum": "aug"}[model.connection], "epochs": training.epochs, "batch_size": training.batch_size,
+        "grad_clipping": optimizer.gradient_clip, "lr": optimizer.learning_rate, "lr_decay_rate": optimizer.decay_rate,
+        "lr_decay_samples": optimizer.decay_samples, "min_lr": optimizer.learning_rate_floor, "lr_warmup_samples": optimizer.warmup_samples,
+        "metric": {"accuracy": "acc"}.get(training.selection, training.selection), "eval_per_samples": late or training.evaluate_every_samples,
+        "eval_per_samples_warmup": training.evaluate_every_samples if late else 40000, "eval_warmup_samples": training.late_from_samples,
+        "min_samples": training.minimum_samples, "tolerance_samples": training.patience_samples,
+        "eval_epoch": training.evaluate_each_epoch, "min_df": data.minimum_count,
+        "max_len": data.maximum_length or 999, "lower_case": data.lowercase,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
+@pytest.mark.parametrize("setting", ["released_pytorch", "released_tensorflow"])
+def test_the_settings_of_the_codes_are_those_of_their_files(dataset, setting):
+    config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": setting}).config
+    assert in_their_words(config) == RELEASED_DEFAULT | RELEASED_FILES[dataset]
+    assert (config.model.encoder_activation, config.model.weight_normalization) == (
+        ("relu", "unit") if setting == "released_tensorflow" else ("gelu", "he")
+    )
+    assert config.model.temperature == "learned" and config.model.dropout_placement == "released"
+    assert config.data.remove_punctuation == (dataset == "snli")  # its preprocessed file had lost it
+
+
+@pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
+def test_the_setting_of_the_paper_is_what_it_says(dataset):
+    config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
+    assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (150, "none", "every_layer")
+    assert (config.model.encoder_activation, config.model.weight_normalization, config.model.kernel_size) == ("gelu", "he", 3)
+    assert config.data.remove_punctuation and config.data.lowercase and not config.data.maximum_length
+    assert config.optimizer.decay_rate < 1 and config.optimizer.warmup_samples > 0 and config.optimizer.gradient_clip == 5
+    assert 1e-4 <= config.optimizer.learning_rate <= 3e-3 and 64 <= config.training.batch_size <= 512
+    assert 1 <= config.model.blocks <= 3 and 1 <= config.model.encoder_layers <= 3 and config.optimizer.dropout_rate == 0.2
+
+
+def test_each_code_has_its_own_residual_connection_in_the_ablation():
+    kinds = {}
+    for setting in ("configured", "paper", "released_pytorch", "released_tensorflow"):
+        planned = launch.resolve(SWEEPS / "re2_ablation.py", options={"dataset": "wikiqa", "setting": setting})
+        kinds[setting] = planned.variants["residual conn."]["model.connection"]
+    assert kinds == {
+        "configured": "vanilla", "paper": "vanilla", "released_pytorch": "vanilla_running_sum", "released_tensorflow": "vanilla_projected",
+    }  # fmt: skip

@@ -21,8 +21,9 @@ class Alignment(nn.Module):
 
     def setup(self):
         # The paper does not mention the temperature; the released code has one learned scalar a block.
-        start = nn.initializers.constant(1 / math.sqrt(self.config.hidden_size))
-        self.temperature = self.param("temperature", start, (), jnp.float32)
+        if self.config.temperature == "learned":
+            start = nn.initializers.constant(1 / math.sqrt(self.config.hidden_size))
+            self.temperature = self.param("temperature", start, (), jnp.float32)
         if self.config.alignment == "linear":
             self.projection = Dense(self.config, self.config.hidden_size)
         self.dropout = Dropout()
@@ -48,7 +49,9 @@ class Alignment(nn.Module):
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
         precision = self.config.precision
         scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), precision) for part in projected)
-        weights = attention_weights(scores * self.temperature.astype(scores.dtype), of_other_sentence(sentences))
+        if self.config.temperature == "learned":
+            scores = scores * self.temperature.astype(scores.dtype)
+        weights = attention_weights(scores, of_other_sentence(sentences))
         # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise

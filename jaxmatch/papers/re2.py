@@ -1,7 +1,6 @@
 """RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-7. The figures printed there are in re2.toml.
 
-Settings are fields of `config.model` that differ from the setting of the data set (configs/re2.py). That file has the released
-model and optimizer, and treats text as the paper says; `with_setting` makes of it the paper's setting or the released one throughout.
+Settings are fields of `config.model` that differ from the setting of the data set (configs/re2.py, re2_settings.py).
 """
 
 import dataclasses
@@ -10,11 +9,10 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError
 from jaxmatch.papers.data_sets import VECTOR_ALONE, DataSet, find
 from jaxmatch.papers.printed import printed
+from jaxmatch.papers.re2_settings import CONFIGURED, residual_connection, setting_notes
 from jaxmatch.reporting.tables import Published
-from jaxmatch.settings import nearest, with_overrides
 
 PRINTED = printed("re2")
 DATA_SETS = PRINTED.data_sets
@@ -39,77 +37,10 @@ def data_set(name: str) -> DataSet:
 
 # What is trained
 
-CONFIGURED, PAPER_SETTING, RELEASED = "configured", "paper", "released"
-# Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is applied before
-# every fully-connected or convolutional layer".
-_PAPER_SETTING = {"model.hidden_size": 150, "model.dropout_placement": "every_layer", "data.maximum_length": 0}
-# configs/*.json5 of the released code, where configs/re2.py do otherwise: residual parts are summed over all blocks before; the
-# text keeps its punctuation (SNLI's file had lost it before); and dev is scored more often, on the large sets far more often late in a
-# run, which is then not stopped early.
-_RUNNING_SUM = {"model.connection": "augmented_running_sum"}
-_WITH_PUNCTUATION = {"data.remove_punctuation": False}
-_OFTEN_LATE = {
-    "training.evaluate_every_samples": 512_000,
-    "training.evaluate_each_epoch": True,
-    "training.evaluate_every_samples_late": 12_800,
-    "training.minimum_samples": 5_120_000,
-}
-_RELEASED = {
-    "snli": _RUNNING_SUM | _OFTEN_LATE | {"training.late_from_samples": 5_120_000},
-    "scitail": _RUNNING_SUM
-    | _WITH_PUNCTUATION
-    | {"training.evaluate_every_samples": 6_400, "training.evaluate_each_epoch": True},
-    "quora": _RUNNING_SUM | _WITH_PUNCTUATION | _OFTEN_LATE | {"training.late_from_samples": 3_584_000},
-    "wikiqa": _RUNNING_SUM | _WITH_PUNCTUATION | {"training.evaluate_every_samples": 1_280},
-}
-
-
-def with_setting(name: str, config: ConfigDict, asked: str) -> ConfigDict:
-    """A launcher's option --setting.
-
-    Arguments:
-      name: of the data set.
-      config: of its file.
-      asked: "configured" for what the file says, "paper", or "released".
-
-    Raises:
-      InputError: something else is asked, or the released setting of a set that has none.
-    """
-    if asked not in (CONFIGURED, PAPER_SETTING, RELEASED):
-        raise InputError(f'--setting cannot be "{asked}"', remedy=nearest(asked, [CONFIGURED, PAPER_SETTING, RELEASED]))
-    if asked == RELEASED and name not in _RELEASED:
-        raise InputError(f'there is no released setting for "{name}"', remedy=f"known: {', '.join(_RELEASED)}")
-    changes = {CONFIGURED: {}, PAPER_SETTING: _PAPER_SETTING, RELEASED: _RELEASED.get(name, {})}[asked]
-    return with_overrides(config, changes)
-
-
-def called_after(asked: str) -> tuple[str, str]:
-    """What a setting adds to the name and to the title of a sweep."""
-    return {CONFIGURED: ("", ""), PAPER_SETTING: ("-paper", ", the paper's setting"), RELEASED: ("-released", ", the released setting")}[asked]
-
-
-def setting_notes(config: ConfigDict) -> tuple[str, ...]:
-    """What a table has to say of a setting that is not the paper's."""
-    size, notes = config.model.hidden_size, []
-    if size != _PAPER_SETTING["model.hidden_size"]:
-        notes.append(f"The file's hidden size is {size}, as in the released settings; the paper's is 150")
-    if config.model.dropout_placement != _PAPER_SETTING["model.dropout_placement"]:
-        notes.append("Dropout stands where the released code has it; the paper's stands before every layer")
-    return tuple(notes)
-
-
-def ablation_notes(config: ConfigDict) -> tuple[str, ...]:
+def ablation_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...]:
     """`setting_notes` of Table 6, and which residual connection it has."""
-    kind = {
-        "vanilla": "the sum of the last two blocks' outputs, as the paper has it",
-        "vanilla_running_sum": "the released code's: a block's output plus its input, where the first has the embeddings, mapped to its size",
-    }[_vanilla(config.model)]
-    return (*setting_notes(config), f"residual conn. is {kind}")
-
-
-def _vanilla(model: Mapping[str, Any]) -> str:
-    """The connection of "residual conn." that goes with a model's own: both as in the paper, or both as released."""
-    return "vanilla_running_sum" if model["connection"] == "augmented_running_sum" else "vanilla"
+    _, kind = residual_connection(config.model)
+    return (*setting_notes(config, asked), f"residual conn. is {kind}")
 
 
 def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -121,7 +52,7 @@ def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         ORIGINAL: {},
         "w/o enc-in": {"encoder_input": False},
-        "residual conn.": {"connection": _vanilla(model)},
+        "residual conn.": {"connection": residual_connection(model)[0]},
         "simple fusion": {"fusion": "simple"},
         "alignment alt.": {"alignment": "linear" if model["alignment"] == "identity" else "identity"},
         "prediction alt.": {"prediction": "full" if model["prediction"] == "simple" else "simple"},

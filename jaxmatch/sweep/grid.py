@@ -24,6 +24,7 @@ NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 # Settings that came after runs had been recorded, at the value that these were trained with: it does not change a run's name.
 _SILENT = {
     "model.encoder_activation": "gelu",
+    "model.temperature": "learned",
     "model.dropout_placement": "released",
     "data.truncation_side": "right",
     "training.evaluate_each_epoch": False,

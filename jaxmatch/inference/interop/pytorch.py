@@ -180,7 +180,8 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
         )
     flat = flax.traverse_util.flatten_dict(trained.params)
     state_dict = {_EMBEDDING: np.asarray(trained.vectors)}
-    state_dict |= {name: np.asarray(flat[path]) for path, name in _temperatures(model)}
+    # A model without a temperature multiplies by nothing.
+    state_dict |= {name: np.asarray(flat.get(path, np.float32(1))) for path, name in _temperatures(model)}
     for path, name in _layers(model):
         if model.config.weight_normalization == "none":
             direction = flat[*path, "kernel"]

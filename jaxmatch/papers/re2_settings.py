@@ -1,0 +1,155 @@
+"""What a launcher's `--setting` trains: RE2 as the file of a data set says, as its paper says, or as either code of its authors has it.
+
+`configs/re2.py` has the model and optimizer of the authors' codes, treats text as the paper says, and scores dev after every epoch.
+The other settings follow one source each. The paper's numbers were made by the TensorFlow code (hitvoice/RE2). The PyTorch code
+came later (alibaba-edu/simple-effective-text-matching-pytorch) and reads the same settings (configs/*.json5).
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError
+from jaxmatch.settings import nearest, with_overrides
+
+CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = "configured", "paper", "released_pytorch", "released_tensorflow"
+
+# Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is applied before
+# every fully-connected or convolutional layer"; Eq. 2 has no temperature.
+_PAPER = {
+    "model.hidden_size": 150,
+    "model.dropout_placement": "every_layer",
+    "model.temperature": "none",
+    "data.maximum_length": 0,
+}
+# "An exponentially decaying learning rate with a linear warmup", without numbers. Where a file has none, the decay is the default of
+# the authors' codes, and the warmup is an epoch.
+_DECAY = {"optimizer.decay_rate": 0.95, "optimizer.decay_samples": 128_000}
+_WARMUP = {"scitail": 23_596, "quora": 384_348, "wikiqa": 20_360}
+
+_OFTEN_LATE = {
+    "training.evaluate_every_samples": 512_000,
+    "training.evaluate_each_epoch": True,
+    "training.evaluate_every_samples_late": 12_800,
+    "training.minimum_samples": 5_120_000,
+}
+# Where configs/re2.py does otherwise than both codes. Residual parts are summed over all blocks before. The text keeps its
+# punctuation, but for SNLI, whose file had lost it before. Dev is scored more often.
+_RELEASED = {
+    "snli": _OFTEN_LATE | {"training.late_from_samples": 5_120_000},
+    "scitail": {
+        "data.remove_punctuation": False,
+        "training.evaluate_every_samples": 6_400,
+        "training.evaluate_each_epoch": True,
+    },
+    "quora": _OFTEN_LATE | {"data.remove_punctuation": False, "training.late_from_samples": 3_584_000},
+    "wikiqa": {"data.remove_punctuation": False, "training.evaluate_every_samples": 1_280},
+}
+_PYTORCH = {"model.connection": "augmented_running_sum"}
+# Its `conv1d` has ReLU, where `dense` replaces it by GeLU; the gain of a weight starts at 1.
+_TENSORFLOW = _PYTORCH | {"model.encoder_activation": "relu", "model.weight_normalization": "unit"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One value of `--setting`.
+
+    Attributes:
+      called: what it adds to the title of a table.
+      residual: the connection of "residual conn." in Table 6, and what a caption says of it.
+      notes: what a caption says of the setting, besides what differs from the paper.
+    """
+
+    called: str
+    residual: tuple[str, str]
+    notes: tuple[str, ...] = ()
+
+
+_OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
+_MIXED = "Batches hold pairs of similar length; the authors' code mixes lengths (training.maximum_buckets=1 is nearest)"
+SETTINGS = {
+    CONFIGURED: Setting("", _OF_THE_PAPER),
+    PAPER: Setting(
+        ", the paper's setting",
+        _OF_THE_PAPER,
+        ("The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an epoch of warmup",),
+    ),
+    RELEASED_PYTORCH: Setting(
+        ", the setting of the PyTorch code",
+        (
+            "vanilla_running_sum",
+            "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its size",
+        ),
+        (_MIXED,),
+    ),
+    RELEASED_TENSORFLOW: Setting(
+        ", the setting of the TensorFlow code",
+        ("vanilla_projected", "the TensorFlow code's: a block's output, mapped to the size of its input, plus its input"),
+        ("The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper says GeLU", _MIXED),
+    ),
+}
+
+
+def setting(asked: str) -> Setting:
+    """What `--setting` asks for.
+
+    Raises:
+      InputError: there is no such setting.
+    """
+    if asked not in SETTINGS:
+        raise InputError(f'--setting cannot be "{asked}"', remedy=nearest(asked, SETTINGS))
+    return SETTINGS[asked]
+
+
+def with_setting(name: str, config: ConfigDict, asked: str) -> ConfigDict:
+    """The config of a data set in one of the settings.
+
+    Arguments:
+      name: of the data set.
+      config: of its file.
+      asked: a key of `SETTINGS`.
+
+    Raises:
+      InputError: something else is asked, or the setting of a code for a set that it has none for.
+    """
+    setting(asked)
+    if asked in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and name not in _RELEASED:
+        raise InputError(f'there is no {asked} setting for "{name}"', remedy=f"known: {', '.join(_RELEASED)}")
+    return with_overrides(config, _changes(name, config, asked))
+
+
+def _changes(name: str, config: ConfigDict, asked: str) -> Mapping[str, Any]:
+    if asked == PAPER:
+        schedule = _DECAY if config.optimizer.decay_rate == 1 else {}
+        if not config.optimizer.warmup_samples and name in _WARMUP:
+            schedule = schedule | {"optimizer.warmup_samples": _WARMUP[name]}
+        return _PAPER | schedule
+    if asked == RELEASED_PYTORCH:
+        return _PYTORCH | _RELEASED[name]
+    return _TENSORFLOW | _RELEASED[name] if asked == RELEASED_TENSORFLOW else {}
+
+
+def called_after(asked: str) -> tuple[str, str]:
+    """What a setting adds to the name and to the title of a sweep."""
+    return "" if asked == CONFIGURED else f"-{asked.replace('_', '-')}", setting(asked).called
+
+
+def setting_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...]:
+    """What a table has to say of a setting that is not the paper's."""
+    size, notes = config.model.hidden_size, []
+    if size != _PAPER["model.hidden_size"]:
+        notes.append(f"The file's hidden size is {size}, as in the released settings; the paper's is 150")
+    if config.model.dropout_placement != _PAPER["model.dropout_placement"]:
+        notes.append("Dropout stands where the released code has it; the paper's stands before every layer")
+    if asked in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and (longest := config.data.maximum_length):
+        notes.append(f"Training texts of {longest} tokens or more are cut; the authors' code leaves their pairs out")
+    return (*notes, *setting(asked).notes)
+
+
+def residual_connection(model: Mapping[str, Any]) -> tuple[str, str]:
+    """The connection of "residual conn." in Table 6 and what a caption says of it: that of the source that `config.model` follows."""
+    if model["connection"] != "augmented_running_sum":
+        return setting(PAPER).residual
+    return setting(RELEASED_TENSORFLOW if model["encoder_activation"] == "relu" else RELEASED_PYTORCH).residual
