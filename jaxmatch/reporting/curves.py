@@ -1,12 +1,12 @@
 """Learning curves: how the dev score of a setting rises with the samples seen, over its seeds."""
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.grouping import by_setting, setting_name
+from jaxmatch.reporting.significance import mean_and_deviation
 
 
 def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -50,12 +50,8 @@ def _points(members: Iterable[Mapping[str, Any]], score: str) -> list[dict[str, 
             value = entry["dev"].get(score)
             if value is not None and math.isfinite(value):
                 found.setdefault(entry["samples"], []).append(value)
-    return [
-        {
-            "samples": samples,
-            "mean": statistics.fmean(values),
-            "deviation": statistics.stdev(values) if len(values) > 1 else None,
-            "seeds": len(values),
-        }
-        for samples, values in sorted(found.items())
-    ]
+    points = []
+    for samples, values in sorted(found.items()):
+        mean, deviation = mean_and_deviation(values)
+        points.append({"samples": samples, "mean": mean, "deviation": deviation, "seeds": len(values)})
+    return points

@@ -1,11 +1,11 @@
 """A score against one setting of a sweep's grid, over the seeds: CSRAN's Figures 2 and 3 draw accuracy against stacked layers."""
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.grouping import by_setting, setting_name
+from jaxmatch.reporting.significance import mean_and_deviation
 
 PARTS = ("dev", "test")
 
@@ -83,8 +83,5 @@ def _point(members: Sequence[Mapping[str, Any]], score: str) -> dict[str, Any]:
             known = ", ".join(f"{one}.{each}" for one in PARTS for each in sorted(record.get(one) or {}))
             raise InputError(f"run {record['run']} has no score {score!r}", remedy=f"its scores are {known}")
         values.append(value)
-    return {
-        "mean": statistics.fmean(values),
-        "deviation": statistics.stdev(values) if len(values) > 1 else None,
-        "seeds": [record["seed"] for record in members],
-    }
+    mean, deviation = mean_and_deviation(values)
+    return {"mean": mean, "deviation": deviation, "seeds": [record["seed"] for record in members]}

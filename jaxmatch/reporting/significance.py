@@ -8,7 +8,7 @@ import dataclasses
 import math
 import statistics
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -57,6 +57,11 @@ class Difference:
     degrees_of_freedom: float
     p_value: float
     confidence: float
+
+
+def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
+    """The mean, and the sample standard deviation with n - 1 in its denominator; None for a single value."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:

@@ -14,16 +14,13 @@ MUTANTS = [
     ("jaxmatch/reporting/tables/spreadsheet.py", " and not _NUMBER.fullmatch(text)", "", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/tables/formats.py", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", printable(\" \".join(text.split())))", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", \" \".join(text.split()))", ["tests/test_printable.py"]),
     ("jaxmatch/reporting/record_schema.py", "        _check_fields(entry, {\"samples\": (int,), \"train_loss\": _NUMBER, \"dev\": (Mapping,)}, name, f\"curve.{place}.\")\n", "", ["tests/test_record_curves.py"]),
-    ("jaxmatch/reporting/tables/comparisons.py", None, None, []),
     ("jaxmatch/reporting/tables/layout.py", "max(found) if HIGHER_IS_BETTER[score.partition(\".\")[2]] else min(found)", "max(found)", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/tables/numbers.py", "100.0 * value if name in PERCENT else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
-    ("jaxmatch/reporting/tables/__init__.py", "deviation=statistics.stdev(values)" , "deviation=statistics.pstdev(values)", []),
-    ("jaxmatch/reporting/tables/__init__.py", "statistics.stdev(known.values())", "statistics.pstdev(known.values())", ["tests/test_tables.py", "tests/test_table_formats.py"]),
+    ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
     ("jaxmatch/reporting/html/markup.py", "    return html.escape(printable(text, keep=\"\\n\"))", "    return printable(text, keep=\"\\n\")", ["tests/test_html.py::test_a_sheet_is_escaped_and_its_best_is_bold"]),
     ("jaxmatch/reporting/html/charts.py", "for samples, value in curve.points if not curve.diverged else ():", "for samples, value in curve.points:", ["tests/test_html.py::test_the_band_is_over_runs_that_still_train_and_did_not_diverge"]),
     ("jaxmatch/analysis/ensemble.py", "probabilities.argmax(axis=2)", "probabilities.argmin(axis=2)", ["tests/test_ensemble.py"]),
     ("jaxmatch/analysis/ensemble.py", " / (2 * runs)", " / 1", ["tests/test_ensemble.py"]),
-    ("jaxmatch/reporting/curves.py", "statistics.stdev(values) if len(values) > 1 else None", "statistics.pstdev(values)", ["tests/test_curves.py"]),
+    ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
     ("jaxmatch/reporting/figures.py", "            _check_numbers(data)\n", "", ["tests/test_special_files.py::test_values_that_no_figure_can_show_are_refused_at_once"]),
 ]
-MUTANTS = [each for each in MUTANTS if each[3]]

@@ -18,7 +18,7 @@ MUTANTS = [
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
     (_RECORDS, "seconds[\"train\"] / replicas", "seconds[\"train\"]", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
     (_TIMES, "[split[\"pairs\"] / seconds", "[split[\"pairs\"] / 1e3 / seconds", ["tests/test_timing.py::test_the_table_by_hand"]),
-    (_TIMES, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing.py::test_the_table_by_hand"]),
+    (_SIGNIFICANCE, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing.py::test_the_table_by_hand"]),
     (_TIMING, "np.array(found[warm:])", "np.array(found)", ["tests/test_timing.py::test_the_first_answers_do_not_count"]),
     (_SIGNIFICANCE, "equal_var=False", "equal_var=True", ["tests/test_significance.py"]),
     (_SIGNIFICANCE, "ppf((1 + confidence) / 2", "ppf(confidence", ["tests/test_significance.py"]),

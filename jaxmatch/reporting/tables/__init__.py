@@ -1,11 +1,10 @@
 """A table of a sweep: a pure function of its records, in whatever order they come."""
 
-import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import record_schema
+from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, Published, Row, Summary, TableLayout
 from jaxmatch.settings import nearest
@@ -36,11 +35,8 @@ class Table(Content):
 def _summary(finished: Sequence[Mapping], score: str) -> Summary:
     values = {record["seed"]: record_schema.score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
-    return Summary(
-        values=known,
-        mean=statistics.fmean(known.values()) if known else None,
-        deviation=statistics.stdev(known.values()) if len(known) > 1 else None,
-    )
+    mean, deviation = significance.mean_and_deviation(known.values()) if known else (None, None)
+    return Summary(values=known, mean=mean, deviation=deviation)
 
 
 def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:

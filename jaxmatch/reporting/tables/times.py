@@ -1,6 +1,5 @@
 """The table of a timing: a pure function of its record (sweep/inference_times.py)."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import printable_json
+from jaxmatch.reporting.significance import mean_and_deviation
 from jaxmatch.reporting.tables.formats import Sheet, Text, latex, markdown
 from jaxmatch.reporting.tables.spreadsheet import csv_text
 
@@ -94,9 +94,9 @@ def as_csv(record: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     for row in record["rows"]:
         split, printed = row["split"], published.get(row["model"], {})
-        told = (split["data"], split["pairs"], *_spread(_rates(split))) if split else (None,) * 4
+        told = (split["data"], split["pairs"], *mean_and_deviation(_rates(split))) if split else (None,) * 4
         rows.append(
-            (row["model"], row["parameters"], *_spread(row["batch_seconds"]), len(row["batch_seconds"]), *told,
+            (row["model"], row["parameters"], *mean_and_deviation(row["batch_seconds"]), len(row["batch_seconds"]), *told,
              *(printed.get(key) for key in ("parameters", "seconds", "source")))
         )  # fmt: skip
     return csv_text(rows)
@@ -105,10 +105,10 @@ def as_csv(record: Mapping[str, Any]) -> str:
 def _line(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any] | None) -> tuple[Text, ...]:
     own = [_DASH] * 3
     if measured:
-        mean, deviation = _spread(measured["batch_seconds"])
+        mean, deviation = mean_and_deviation(measured["batch_seconds"])
         own = [f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", _DASH]
         if measured["split"]:
-            mean, deviation = _spread(_rates(measured["split"]))
+            mean, deviation = mean_and_deviation(_rates(measured["split"]))
             own[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
     theirs = [(printed or {}).get(key) or _DASH for key in ("parameters", "seconds")]
     return tuple(map(Text, (name, *own, *theirs)))
@@ -135,8 +135,3 @@ def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _rates(split: Mapping[str, Any]) -> list[float]:
     return [split["pairs"] / seconds for seconds in split["seconds"]]
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and sample standard deviation."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
