@@ -11,6 +11,7 @@
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make docs    the documentation as a site, in build/docs
+# make lint    what ruff says of the code, and of its format
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/sh
@@ -25,7 +26,7 @@ EXTRA_cuda := cuda12
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
 
-.PHONY: demo test bench papers accelerators device mutants lowest torture docs
+.PHONY: demo test bench papers accelerators device mutants lowest torture docs lint
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -59,6 +60,10 @@ mutants: $(INSTALLED)
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
 
+lint: .cache/lint/.jaxmatch-installed
+	.cache/lint/bin/ruff check
+	.cache/lint/bin/ruff format --check
+
 docs: .cache/docs/.jaxmatch-installed
 	.cache/docs/bin/python docs/generate.py
 	.cache/docs/bin/python -m sphinx -W --keep-going -q docs build/docs
@@ -82,6 +87,12 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@.ci/environment "$(PYTHON)" .cache/docs
 	@echo "installing what builds the documentation into .cache/docs (once)"
 	@.cache/docs/bin/python $(PIP) install -e '.[docs]'
+	@touch $@
+
+.cache/lint/.jaxmatch-installed: pyproject.toml
+	@.ci/environment "$(PYTHON)" .cache/lint
+	@echo "installing ruff into .cache/lint (once)"
+	@.cache/lint/bin/python $(PIP) install 'ruff>=0.14,<0.18'
 	@touch $@
 
 # JAX with the compiler for a device, and what the models need; the package itself is not installed there.

@@ -1,8 +1,8 @@
 """Measures speed and memory, and writes what it measured as JSON and as tables.
 
-    python -m benchmarks                          every item that can run with what was given
-    python -m benchmarks training inference       these alone
-    python -m benchmarks --tables                 measures nothing, makes the tables again
+python -m benchmarks                          every item that can run with what was given
+python -m benchmarks training inference       these alone
+python -m benchmarks --tables                 measures nothing, makes the tables again
 """
 
 import argparse
@@ -23,17 +23,23 @@ from jaxmatch.sweep.preparation import DATA_VARIABLE
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     listing = "\n".join(f"{name:12} {item.title}" for name, item in ITEMS.items())
     parser.add_argument("items", nargs="*", metavar="ITEM", help=f"default: all\n{listing}")
-    parser.add_argument("--data-directory", default=os.environ.get(DATA_VARIABLE, ""), help=f"default: ${DATA_VARIABLE}")
+    parser.add_argument(
+        "--data-directory", default=os.environ.get(DATA_VARIABLE, ""), help=f"default: ${DATA_VARIABLE}"
+    )
     parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
     parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: 9")
     longest = "replicas: seconds of a step beyond which a point is left out; default: %(default)g"
     parser.add_argument("--longest-step", type=float, default=Settings.longest_step, help=longest)
-    parser.add_argument("--quick", action="store_true", help="a size at which only running can be seen; keeps no results")
+    parser.add_argument(
+        "--quick", action="store_true", help="a size at which only running can be seen; keeps no results"
+    )
     parser.add_argument("--results", type=Path, default=reports.RESULTS, help="default: benchmarks/results")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
     return parser
@@ -69,7 +75,9 @@ def _not_measured() -> str:
     goals = {
         f"{count} runs at batch {batch}, of the time of one": f"at most {count * share:.0f} times",
         "pairs a second of many runs, of the peer's one after another": f"at least {peer}",
-        "of the ceiling measured in the same run, {} x {}, bfloat16 or TF32".format(*ceiling[0]): f"at least {ceiling[1]:.0%}",
+        "of the ceiling measured in the same run, {} x {}, bfloat16 or TF32".format(
+            *ceiling[0]
+        ): f"at least {ceiling[1]:.0%}",
         "hours for all that RE2's tables train": paper.GOAL,
     }
     rows = "\n".join(f"| {what} | not measured | {goal} |" for what, goal in goals.items())

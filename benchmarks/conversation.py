@@ -11,7 +11,8 @@ class Ended(RuntimeError):
 
 
 class Conversation:
-    """A running process. It sleeps while it is not asked anything, so that its work can be timed in turn with other work.
+    """A running process. It sleeps while it is not asked anything, so that its work can be timed in turn with other
+    work.
 
     Arguments:
       command: starts it; it answers once by itself.

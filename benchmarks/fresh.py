@@ -29,8 +29,8 @@ def run(
       seconds: after which it is killed.
 
     Returns:
-      What it answered, with "process_seconds", from before its start to after its end, and "cpu_seconds", which a machine that
-      does other things as well leaves as they are.
+      What it answered, with "process_seconds", from before its start to after its end, and "cpu_seconds", which a
+      machine that does other things as well leaves as they are.
 
     Raises:
       RuntimeError: the process failed; the message ends with what it said.
@@ -40,12 +40,20 @@ def run(
     began, busy = time.time(), _childrens_cpu()
     done = subprocess.run(
         [sys.executable, "-m", module, json.dumps({**asked, "asked_at": began})],
-        env=told, capture_output=True, text=True, check=False, timeout=seconds,
-    )  # fmt: skip
+        env=told,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
     seconds = time.time() - began
     if done.returncode:
         raise RuntimeError(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
-    return {**json.loads(done.stdout.splitlines()[-1]), "process_seconds": seconds, "cpu_seconds": _childrens_cpu() - busy}
+    return {
+        **json.loads(done.stdout.splitlines()[-1]),
+        "process_seconds": seconds,
+        "cpu_seconds": _childrens_cpu() - busy,
+    }
 
 
 def with_this_checkout() -> dict[str, str]:
@@ -55,7 +63,10 @@ def with_this_checkout() -> dict[str, str]:
 
 
 def end_with_parent() -> None:
-    """Has this process killed when the one that started it ends, however that ends; it would hold the device. Linux alone can."""
+    """Has this process killed when the one that started it ends, however that ends; it would hold the device.
+
+    Linux alone can.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SIGNAL_AT_THE_END_OF_ITS_PARENT, signal.SIGKILL)
 

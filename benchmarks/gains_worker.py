@@ -2,8 +2,9 @@
 
 It uses only what all the compared versions have. It reads a JSON object a line and answers with one.
 
-  train    {config, overrides, lengths}   an epoch ("all" lengths) or a step (of the "commonest") -> seconds, of what, profile of a step
-  match    {config, overrides, pairs}     texts of the test split to labels -> seconds, of what, profile
+  train    {config, overrides, lengths}   an epoch ("all" lengths) or a step (of the "commonest") -> seconds, of what,
+  profile of a step match    {config, overrides, pairs}     texts of the test split to labels -> seconds, of what,
+  profile
 """
 
 import collections
@@ -42,7 +43,10 @@ KINDS = {
 
 
 def kind_of(instruction: str) -> str:
-    """The kind of an instruction: "copy_bitcast_fusion.6" is a move. "" for what is none, like a thread's own events."""
+    """The kind of an instruction: "copy_bitcast_fusion.6" is a move.
+
+    "" for what is none, like a thread's own events.
+    """
     name = re.sub(r"[.\d]+$", "", instruction)
     if not re.fullmatch(r"[a-z][a-z0-9_\-]*", name):
         return ""
@@ -92,7 +96,11 @@ class Worker:
             start = time.perf_counter()
             step(bucket)
             seconds += (time.perf_counter() - start) * (int(counts[bucket]) if lengths == "all" else 1)
-        of = "an epoch, each of its lengths timed once" if lengths == "all" else f"a step at {lockstep.buckets[counts.argmax()]} tokens a pair"
+        of = (
+            "an epoch, each of its lengths timed once"
+            if lengths == "all"
+            else f"a step at {lockstep.buckets[counts.argmax()]} tokens a pair"
+        )
         return {"seconds": seconds, "of": of, "profile": made["profile"]}
 
     def match(self, config, overrides, pairs):
@@ -102,7 +110,13 @@ class Worker:
             module = models.build(settings.model.to_dict(), outputs=len(data.labels))
             side = {"ids": np.ones((1, 1), np.int32)}
             parameters = jax.jit(module.init)(jax.random.key(0), side, side, data.vectors)["params"]
-            about = dict(vocabulary=data.vocabulary, preprocessing=data.preprocessing, labels=data.labels, task=data.task, config={})
+            about = dict(
+                vocabulary=data.vocabulary,
+                preprocessing=data.preprocessing,
+                labels=data.labels,
+                task=data.task,
+                config={},
+            )
             split = catalog.load(data.name, settings.data.directory).splits["test"]
             texts = list(zip(split.text_a, split.text_b))[:pairs]
             matcher = Matcher(InferenceModel(module, parameters, data.vectors), **about)

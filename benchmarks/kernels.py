@@ -2,9 +2,9 @@
 
     python -m benchmarks.kernels csran_snli [--batch 128] [--length 24] [--steps 4] [--rows 20] [--config.model.hidden_size=160 ...]
 
-The config is one of `configs/`; its model trains on random pairs. A kernel is a loop that the compiler made of operations it has
-fused; with nothing in it that works on several numbers at once it takes a multiple of what it could. Times are those of all cores
-together, as the profiler counts them, which itself takes some.
+The config is one of `configs/`; its model trains on random pairs. A kernel is a loop that the compiler made of
+operations it has fused; with nothing in it that works on several numbers at once it takes a multiple of what it could.
+Times are those of all cores together, as the profiler counts them, which itself takes some.
 """
 
 import argparse
@@ -71,7 +71,9 @@ def kernels(known: Mapping[str, bool], events: Iterable[Mapping], steps: int) ->
             microseconds[event["name"]] += event["dur"]
             calls[event["name"]] += 1
     found = [
-        Kernel(name, time / steps / 1e3, calls[name] / steps, known[name]) for name, time in microseconds.most_common() if name in known
+        Kernel(name, time / steps / 1e3, calls[name] / steps, known[name])
+        for name, time in microseconds.most_common()
+        if name in known
     ]
     products = sum(time for name, time in microseconds.items() if name.startswith(PRODUCTS) and name not in known)
     return found, products / steps / 1e3
@@ -117,7 +119,9 @@ def main() -> None:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={scratch}"
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_enable_compilation_cache", False)
-        events = _traced(Steps(config, data, replicas=1, length=arguments.length), arguments.steps, Path(scratch) / "trace")
+        events = _traced(
+            Steps(config, data, replicas=1, length=arguments.length), arguments.steps, Path(scratch) / "trace"
+        )
         texts = [path.read_text() for path in Path(scratch).glob(f"*{PROGRAM}*.ir-with-opt.ll")]
     found, products = kernels(vectorised(texts), events, arguments.steps)
     print(f"{arguments.config}, batch {config.training.batch_size}, {arguments.length} tokens, jax {jax.__version__}")

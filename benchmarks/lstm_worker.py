@@ -25,7 +25,9 @@ class Worker:
         if torch is None:
             return {"torch": ""}
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        device = torch.cuda.get_device_name() if self.device.type == "cuda" else f"cpu, {torch.get_num_threads()} threads"
+        device = (
+            torch.cuda.get_device_name() if self.device.type == "cuda" else f"cpu, {torch.get_num_threads()} threads"
+        )
         return {"torch": torch.__version__, "device": device}
 
     def build(self, arrays):

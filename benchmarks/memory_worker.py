@@ -30,7 +30,9 @@ from jaxmatch.training.room import bytes_beside_arguments
 
 
 def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
-    """Random pairs that are all `length` tokens long, half of them in each sentence; with all features of words, or none."""
+    """Random pairs that are all `length` tokens long, half of them in each sentence; with all features of words, or
+    none.
+    """
     random = np.random.default_rng(0)
     first = length // 2
     sides = [
@@ -60,7 +62,9 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
 
 
 def resident(field: str) -> int | None:
-    """Bytes of this process: "VmRSS" now, "VmHWM" the most since it began or was told to forget; None where nobody tells."""
+    """Bytes of this process: "VmRSS" now, "VmHWM" the most since it began or was told to forget; None where nobody
+    tells.
+    """
     try:
         with open("/proc/self/status") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
@@ -86,19 +90,28 @@ def size(tree: Any) -> int:
 
 
 def compiled_bytes(executable: Any) -> int | None:
-    """The most that a compiled program holds, by its own account: arguments, results and what lies between; None without one."""
+    """The most that a compiled program holds, by its own account: arguments, results and what lies between; None
+    without one.
+    """
     beside = bytes_beside_arguments(executable)
     return None if beside is None else executable.memory_analysis().argument_size_in_bytes + beside
 
 
-def measure(model: dict, optimizer: dict, replicas: int, batch: int, length: int, words: int, dimensions: int, classes: int) -> dict:
+def measure(
+    model: dict, optimizer: dict, replicas: int, batch: int, length: int, words: int, dimensions: int, classes: int
+) -> dict:
     """What the head of this file says; the arguments are those it is asked."""
     device = jax.devices()[0]
     data = pairs_of(length, 2 * batch, words, dimensions, classes)
     lockstep = Lockstep(
-        model=model, data=data, batch_size=batch, maximum_buckets=1, seeds=range(replicas), optimizer=[optimizer] * replicas,
+        model=model,
+        data=data,
+        batch_size=batch,
+        maximum_buckets=1,
+        seeds=range(replicas),
+        optimizer=[optimizer] * replicas,
         devices=(device,),
-    )  # fmt: skip
+    )
     state, epoch = lockstep.initial(), lockstep.epoch(0)
     best = jax.block_until_ready(jnp.zeros_like(state.parameters))  # a cohort keeps it
     live = size((state, best))

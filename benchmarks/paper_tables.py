@@ -1,4 +1,6 @@
-"""What RE2's Tables 1-4, 6 and 7 train: the settings behind every row, each trained once however many rows it stands in."""
+"""What RE2's Tables 1-4, 6 and 7 train: the settings behind every row, each trained once however many rows it stands
+in.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -10,7 +12,9 @@ from jaxmatch.papers.re2 import SEEDS, UP_TO
 __all__ = ["DATA_SETS", "SEEDS", "UP_TO", "Row", "rows"]
 
 # Data set -> (config, training pairs of the full set).
-DATA_SETS = {re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.PAPER}
+DATA_SETS = {
+    re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.PAPER
+}
 _MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.PAPER}
 _ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in re2.ROBUSTNESS)
 

@@ -28,10 +28,11 @@ class Peer(Conversation):
         super().__init__([python, "-P", str(WORKER)], environment)
 
     def pair_seconds(self, steps: int) -> float:
-        """Of training, for a pair in the mean over an epoch, from some steps. A step before them does not count, as in steps.py.
+        """Of training, for a pair in the mean over an epoch, from some steps. A step before them does not count, as in
+        steps.py.
 
-        A batch is as long as its longest sentences, which some batches have much longer than others: what is timed is a token,
-        padding included, and an epoch's tokens are counted.
+        A batch is as long as its longest sentences, which some batches have much longer than others: what is timed is a
+        token, padding included, and an epoch's tokens are counted.
         """
         self.ask("train", steps=1)
         answer = self.ask("train", steps=steps)

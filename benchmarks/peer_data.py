@@ -15,7 +15,9 @@ def write_peer_data(data: EncodedData, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     words = data.vocabulary.words
     for name, split in data.splits.items():
-        ends = zip(split.offsets_a, split.offsets_a[1:], split.offsets_b, split.offsets_b[1:], split.labels, strict=False)
+        ends = zip(
+            split.offsets_a, split.offsets_a[1:], split.offsets_b, split.offsets_b[1:], split.labels, strict=False
+        )
         with open(folder / f"{name}.txt", "w", encoding="utf-8") as file:
             for start_a, end_a, start_b, end_b, label in ends:
                 text_a = " ".join(words[token] for token in split.tokens_a[start_a:end_a])

@@ -1,9 +1,11 @@
-"""Runs the public PyTorch RE2 from its checkout; started by `peer.py`, with the checkout on the path and a Python that has torch.
+"""Runs the public PyTorch RE2 from its checkout; started by `peer.py`, with the checkout on the path and a Python that
+has torch.
 
 It reads a JSON object a line and answers with one. Whatever the checkout prints goes to standard error.
 
-  build   {settings, folder}     a model of its own settings; with a folder of train.txt, its own reading and batching of it
-  train   {steps}                updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included), and
+  build   {settings, folder}     a model of its own settings; with a folder of train.txt, its own reading and batching
+  of it train   {steps}                updates on the next of its shuffled batches -> seconds, pairs, tokens (padding
+  included), and
                                  epoch_tokens, those of a pair in the mean over its epoch
   ids     {text1, text2, times}  lists of ids to probabilities, several times -> seconds of each
   texts   {file}                 a file of tokenised pairs to labels, all its steps -> seconds, pairs
@@ -19,12 +21,42 @@ import torch
 
 # Settings of its default.json5 that its code reads outside of its command line.
 DEFAULTS = dict(
-    alignment="linear", fusion="full", connection="aug", prediction="full", blocks=2, enc_layers=2, hidden_size=150,
-    embedding_dim=300, kernel_sizes=[3], dropout=0.2, fix_embeddings=True, multi_gpu=False, lr=1e-3, beta1=0.9, beta2=0.999,
-    weight_decay=0, grad_clipping=5, min_lr=6e-5, lr_decay_rate=0.95, lr_decay_steps=1000, lr_warmup_steps=0, batch_size=128,
-    max_len=999, min_len=1, min_df=5, max_vocab=999999, lower_case=True, sort_by_len=False, pretrained_embeddings="",
-    padding=0, num_classes=3, num_vocab=10000, eval_subset=None, watch_metrics=[], metric="acc",
-)  # fmt: skip
+    alignment="linear",
+    fusion="full",
+    connection="aug",
+    prediction="full",
+    blocks=2,
+    enc_layers=2,
+    hidden_size=150,
+    embedding_dim=300,
+    kernel_sizes=[3],
+    dropout=0.2,
+    fix_embeddings=True,
+    multi_gpu=False,
+    lr=1e-3,
+    beta1=0.9,
+    beta2=0.999,
+    weight_decay=0,
+    grad_clipping=5,
+    min_lr=6e-5,
+    lr_decay_rate=0.95,
+    lr_decay_steps=1000,
+    lr_warmup_steps=0,
+    batch_size=128,
+    max_len=999,
+    min_len=1,
+    min_df=5,
+    max_vocab=999999,
+    lower_case=True,
+    sort_by_len=False,
+    pretrained_embeddings="",
+    padding=0,
+    num_classes=3,
+    num_vocab=10000,
+    eval_subset=None,
+    watch_metrics=[],
+    metric="acc",
+)
 
 
 def tokens_of(batch):

@@ -53,7 +53,13 @@ def read(path: str, words_file: str) -> dict:
     seconds = time.perf_counter() - start
     peak = _memory("VmHWM")
     beyond = None if peak is None or before is None else peak - before - found.matrix.nbytes
-    return {"seconds": seconds, "lines": report.lines, "kept": report.kept, "kept_bytes": found.matrix.nbytes, "beyond_bytes": beyond}
+    return {
+        "seconds": seconds,
+        "lines": report.lines,
+        "kept": report.kept,
+        "kept_bytes": found.matrix.nbytes,
+        "beyond_bytes": beyond,
+    }
 
 
 def main() -> None:

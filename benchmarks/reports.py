@@ -53,7 +53,9 @@ def _cell(value: Any, column: Column) -> str:
 
 def markdown(result: Mapping[str, Any], item: Item) -> str:
     """The table of one result: medians, quartiles in brackets."""
-    about = f"{result['device']}; jax {result['versions']['jax']}" + (f"; commit {result['commit'][:7]}" if result["commit"] else "")
+    about = f"{result['device']}; jax {result['versions']['jax']}" + (
+        f"; commit {result['commit'][:7]}" if result["commit"] else ""
+    )
     lines = [f"**{result['title']}** {about}.", ""]
     lines.append("| " + " | ".join(column.heading for column in item.columns) + " |")
     lines.append("|" + "|".join(" ---: " if column.style else " --- " for column in item.columns) + "|")

@@ -39,7 +39,9 @@ class Settings:
     longest_step: float = 6.0
 
     def config(self, name: str, **overrides: Any) -> ConfigDict:
-        """A config of `configs/` on the data and vectors that were named; `model__blocks=2` overrides `model.blocks`."""
+        """A config of `configs/` on the data and vectors that were named; `model__blocks=2` overrides
+        `model.blocks`.
+        """
         said = {"data.directory": self.data_directory, "data.vectors": self.vectors}
         said |= {key.replace("__", "."): value for key, value in overrides.items()}
         return with_overrides(load_config(CONFIGS / f"{name}.py"), said)

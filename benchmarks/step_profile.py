@@ -58,7 +58,9 @@ def main() -> None:
         seeds=range(arguments.replicas),
         optimizer=[config.optimizer.to_dict()] * arguments.replicas,
     )
-    print(f"{device_name(jax.devices())}, jax {versions()['jax']}, {data.name}: {train.pairs:,} pairs, batch {config.training.batch_size}")
+    print(
+        f"{device_name(jax.devices())}, jax {versions()['jax']}, {data.name}: {train.pairs:,} pairs, batch {config.training.batch_size}"
+    )
     replicas = cohort.lockstep
     buckets = replicas.batches.padding_share(train.lengths)
     print(f"padding: {buckets:.1%} of tokens in {len(replicas.buckets)} length buckets {replicas.buckets}")
@@ -80,7 +82,9 @@ def main() -> None:
             host.append(used)
         if len(seconds) == arguments.steps:
             break
-    print(f"step: median {statistics.median(seconds) * 1e3:.1f} ms over {len(seconds)} steps, {arguments.replicas} replicas")
+    print(
+        f"step: median {statistics.median(seconds) * 1e3:.1f} ms over {len(seconds)} steps, {arguments.replicas} replicas"
+    )
     print(f"host: {sum(host) / sum(seconds):.2%} of the time of a step")
 
 

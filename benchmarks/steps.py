@@ -68,8 +68,8 @@ class Steps:
     def seconds(self) -> float:
         """Of a step: a row of them is started, and the end of the last waited for.
 
-        A step before the row does not count. In training there is always one: without it, gigabytes of memory that other work
-        or nothing used for some seconds cost a step on a virtual machine up to twice its time (NOTES.md).
+        A step before the row does not count. In training there is always one: without it, gigabytes of memory that
+        other work or nothing used for some seconds cost a step on a virtual machine up to twice its time (NOTES.md).
         """
         return self.taking(max(1, math.ceil(SECONDS_OF_A_ROW / self.taking(1))))
 

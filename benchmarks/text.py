@@ -1,8 +1,9 @@
-"""Much text made from little: given pairs with words exchanged for others of the same text, until no two sentences are equal.
+"""Much text made from little: given pairs with words exchanged for others of the same text, until no two sentences are
+equal.
 
-A word is only exchanged for one of its kind (the same ending, capital letter or none), drawn as often as it occurs; the commonest
-words, which hold a sentence together, stay where they can. So the vocabulary is the given one, and each word about as frequent as
-it was.
+A word is only exchanged for one of its kind (the same ending, capital letter or none), drawn as often as it occurs; the
+commonest words, which hold a sentence together, stay where they can. So the vocabulary is the given one, and each word
+about as frequent as it was.
 """
 
 import itertools
@@ -20,7 +21,8 @@ Pair = tuple[str, str, str]
 
 _WORD = re.compile(r"([^\W\d_]+(?:['’-][^\W\d_]+)*)")
 _ENDINGS = ("ing", "ed", "er", "ly", "s")
-# How many words of a text count as its commonest; they are exchanged, for each other, only where a sentence is there already.
+# How many words of a text count as its commonest; they are exchanged, for each other, only where a sentence is there
+# already.
 _COMMONEST = 60
 # The share of words that are exchanged, at first and where a sentence is there already.
 _EXCHANGED = (0.4, 0.8)

@@ -7,11 +7,12 @@ import numpy as np
 
 
 def in_turn(candidates: Mapping[str, Callable[[], float | None]], rounds: int, warm: int = 1) -> dict[str, list[float]]:
-    """Times each candidate once a round, the order reversed every other round, so that a drift of the machine meets all alike.
+    """Times each candidate once a round, the order reversed every other round, so that a drift of the machine meets all
+    alike.
 
     Arguments:
-      candidates: name -> does the work once and waits for its end. It may time itself and give the seconds, where part of what
-        it does must not count.
+      candidates: name -> does the work once and waits for its end. It may time itself and give the seconds, where part
+        of what it does must not count.
       rounds: how often.
       warm: rounds before those that count.
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 DIMENSIONS = 300
-# Lines are put together from pieces of this many numbers, far too many of them for an archiver to notice: writing every number
-# anew would take minutes.
+# Lines are put together from pieces of this many numbers, far too many of them for an archiver to notice: writing every
+# number anew would take minutes.
 _PIECE, _PIECES = 50, 4000
 _BLOCK_LINES = 2000
 
@@ -17,7 +17,8 @@ _BLOCK_LINES = 2000
 def write(folder: Path, words: Sequence[str], size: int, seed: int = 0) -> tuple[Path, Path]:
     """Writes `vectors.300d.txt` and the same in `vectors.300d.zip`.
 
-    The words lie spread over the file, as those of a text do in a large one; the lines between have words nobody looks for.
+    The words lie spread over the file, as those of a text do in a large one; the lines between have words nobody looks
+    for.
 
     Arguments:
       folder: where.

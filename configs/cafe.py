@@ -3,10 +3,10 @@
     jaxmatch train configs/cafe.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/cafe_snli.py ...        # the same
 
-Sizes of the LSTM, of the hidden layers and of the factorisation machines are the released code's defaults. Those of characters and
-parts of speech, the layers of the head, batch size, learning rate, decay, L2 penalty and clipped gradient are those of its CSRAN
-run (configs/csran.py). A word has its vector, its characters and its part of speech, as by the authors. Run time and score: not
-measured.
+Sizes of the LSTM, of the hidden layers and of the factorisation machines are the released code's defaults. Those of
+characters and parts of speech, the layers of the head, batch size, learning rate, decay, L2 penalty and clipped
+gradient are those of its CSRAN run (configs/csran.py). A word has its vector, its characters and its part of speech, as
+by the authors. Run time and score: not measured.
 """
 
 from ml_collections import ConfigDict

@@ -3,13 +3,14 @@
     jaxmatch train configs/csran.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/csran_snli.py ...        # the same
 
-What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. A word has its vector and its
-characters. Run times and scores: not measured.
+What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. A word has its vector
+and its characters. Run times and scores: not measured.
 
-For SNLI, layers, batch size, learning rate, decay (0.96 every 1,280 steps, which it calls ten epochs), L2 penalty and clipped
-gradient are those of the authors' saved log. It differs in: the gradient of each parameter is clipped by itself; one highway layer;
-product and difference for the prediction layers (model.prediction=full), which are highway layers (model.head=highway); 32 factors;
-the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10: no exact match, which the authors' notes name.
+For SNLI, layers, batch size, learning rate, decay (0.96 every 1,280 steps, which it calls ten epochs), L2 penalty and
+clipped gradient are those of the authors' saved log. It differs in: the gradient of each parameter is clipped by
+itself; one highway layer; product and difference for the prediction layers (model.prediction=full), which are highway
+layers (model.head=highway); 32 factors; the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10: no exact
+match, which the authors' notes name.
 """
 
 from ml_collections import ConfigDict
@@ -65,11 +66,17 @@ DATA_SETS = {
     # F1 0.840 (Table 5).
     "twitter_url": _PAPER
     | {"data.tokenizer": "word", "training.batch_size": 64, "training.selection": "f1", "training.patience_samples": 0},
-    # MAP 0.854 and MRR 0.935 (Table 6). Its 56,000 pairs are TRAIN-ALL; that it is the clean version is read off the results it is
-    # compared with.
+    # MAP 0.854 and MRR 0.935 (Table 6). Its 56,000 pairs are TRAIN-ALL; that it is the clean version is read off the
+    # results it is compared with.
     "trecqa_all_clean": _PAPER
-    | {"data.tokenizer": "whitespace", "training.batch_size": 64, "training.selection": "map", "training.patience_samples": 0},
-    # R10@1 0.556 (Table 7). The last 200 tokens of a text are kept, with the turn that is to be answered; the released code keeps 40.
+    | {
+        "data.tokenizer": "whitespace",
+        "training.batch_size": 64,
+        "training.selection": "map",
+        "training.patience_samples": 0,
+    },
+    # R10@1 0.556 (Table 7). The last 200 tokens of a text are kept, with the turn that is to be answered; the released
+    # code keeps 40.
     "ubuntu": _PAPER
     | {
         "data.tokenizer": "whitespace",

@@ -3,9 +3,10 @@
     jaxmatch train configs/esan.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/esan_snli.py ...        # the same
 
-The paper gives ranges, not the settings of each table, and no decay of the learning rate. The sizes here come to its 3.9M parameters
-on Quora; the decay is RE2's default (0.95 per 128,000 pairs); a run stops after five epochs without a better dev score. A word has
-its vector and its characters; on inference tasks also its part of speech and the exact match. Run times and scores: not measured.
+The paper gives ranges, not the settings of each table, and no decay of the learning rate. The sizes here come to its
+3.9M parameters on Quora; the decay is RE2's default (0.95 per 128,000 pairs); a run stops after five epochs without a
+better dev score. A word has its vector and its characters; on inference tasks also its part of speech and the exact
+match. Run times and scores: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -27,8 +28,8 @@ _INFERENCE = _PAPER | {"model.tags": True, "model.exact_match": True}
 DATA_SETS = {
     # 89.0 test accuracy in the paper (Table 1).
     "snli": _INFERENCE | {"training.patience_samples": 2_740_000},
-    # 79.3 test accuracy on matched and 78.4 on mismatched pairs (Table 3). A checkpoint is chosen on the matched development pairs;
-    # the mismatched ones stand as test.
+    # 79.3 test accuracy on matched and 78.4 on mismatched pairs (Table 3). A checkpoint is chosen on the matched
+    # development pairs; the mismatched ones stand as test.
     "multinli": _INFERENCE | {"data.maximum_length": 100, "training.patience_samples": 1_960_000},
     # 89.3 test accuracy (Table 2). With characters there are 3,856,712 parameters, without them 2.3M.
     "quora": _PAPER | {"data.maximum_length": 100, "training.patience_samples": 1_920_000},

@@ -3,10 +3,10 @@
     jaxmatch train configs/re2.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/re2_snli.py ...        # the same
 
-SNLI, SciTail, Quora and WikiQA have the settings of the released code, as far as they are the paper's: punctuation is removed,
-as the paper says, where that code keeps it, and dev is scored after every epoch, where that code scores more often
-(`--setting` of sweeps/re2_main.py). The paper has none of the others. What was scored here is in results/. Run times on an
-accelerator are not measured.
+SNLI, SciTail, Quora and WikiQA have the settings of the released code, as far as they are the paper's: punctuation is
+removed, as the paper says, where that code keeps it, and dev is scored after every epoch, where that code scores more
+often (`--setting` of sweeps/re2_main.py). The paper has none of the others. What was scored here is in results/. Run
+times on an accelerator are not measured.
 """
 
 from ml_collections import ConfigDict
@@ -53,8 +53,8 @@ _GENERATED = {
 }
 
 DATA_SETS = {
-    # 88.9 ± 0.1 test accuracy over 10 seeds in the paper (Table 1). The released code reads a preprocessed file that is no longer
-    # distributed; here NLTK's word tokenizer splits the official text.
+    # 88.9 ± 0.1 test accuracy over 10 seeds in the paper (Table 1). The released code reads a preprocessed file that is
+    # no longer distributed; here NLTK's word tokenizer splits the official text.
     "snli": _INFERENCE,
     # The mismatched pairs stand as test, whose labels are not public; without that file there is no test score.
     "multinli": _INFERENCE | {"data.maximum_length": 100},
@@ -67,8 +67,8 @@ DATA_SETS = {
         "training.epochs": 80,
         "optimizer.decay_rate": 1.0,
     },
-    # 89.2 ± 0.2 test accuracy over 10 seeds (Table 3). The split of Wang et al. (2017) comes tokenized; NLTK's word tokenizer leaves
-    # it as it is, and also reads raw questions.
+    # 89.2 ± 0.2 test accuracy over 10 seeds (Table 3). The split of Wang et al. (2017) comes tokenized; NLTK's word
+    # tokenizer leaves it as it is, and also reads raw questions.
     "quora": {
         "model.hidden_size": 200,
         "model.prediction": "symmetric",
@@ -79,15 +79,18 @@ DATA_SETS = {
         "optimizer.learning_rate": 0.0012,
         "optimizer.decay_samples": 256_000,
     },
-    # MAP 0.7452 ± 0.0044 and MRR 0.7618 ± 0.0040 over 10 seeds (Table 4), of the questions with right and wrong answers.
+    # MAP 0.7452 ± 0.0044 and MRR 0.7618 ± 0.0040 over 10 seeds (Table 4), of the questions with right and wrong
+    # answers.
     "wikiqa": _ANSWERS | {"training.patience_samples": 256_000, "training.selection": "mrr"},
-    # Raw: MAP and MRR count all questions with a right answer, also those that have no wrong one and cannot be ranked badly.
+    # Raw: MAP and MRR count all questions with a right answer, also those that have no wrong one and cannot be ranked
+    # badly.
     "trecqa": _ANSWERS | {"training.selection": "map"},
     "trecqa_all": _ANSWERS | {"training.selection": "map"},
     # Clean: dev and test questions with right and wrong answers, as in Rao et al. (2016).
     "trecqa_clean": _ANSWERS | {"training.selection": "map"},
     "trecqa_all_clean": _ANSWERS | {"training.selection": "map"},
-    # The released model settings of Quora. Pairs with 3 of 6 votes are left out; a fixed tenth of the training headlines is dev.
+    # The released model settings of Quora. Pairs with 3 of 6 votes are left out; a fixed tenth of the training
+    # headlines is dev.
     "twitter_url": {
         "model.hidden_size": 200,
         "model.prediction": "symmetric",
@@ -95,7 +98,8 @@ DATA_SETS = {
         "training.selection": "f1",
         "optimizer.decay_rate": 1.0,
     },
-    # v1, ten candidate responses for a context. The last 200 tokens of a text are kept, with the turn that is to be answered.
+    # v1, ten candidate responses for a context. The last 200 tokens of a text are kept, with the turn that is to be
+    # answered.
     "ubuntu": {
         "model.hidden_size": 200,
         "data.tokenizer": "whitespace",
@@ -109,16 +113,18 @@ DATA_SETS = {
     },
     # Three classes.
     "sick": _SMALL | {"training.patience_samples": 45_000},
-    # Relatedness from 1 to 5, and similarity from 0 to 5: regressions by squared error, chosen by Pearson's correlation.
+    # Relatedness from 1 to 5, and similarity from 0 to 5: regressions by squared error, chosen by Pearson's
+    # correlation.
     "sick_relatedness": _SMALL
     | {"model.prediction": "symmetric", "training.patience_samples": 45_000, "training.selection": "pearson"},
-    "stsb": _SMALL | {"model.prediction": "symmetric", "training.patience_samples": 57_000, "training.selection": "pearson"},
+    "stsb": _SMALL
+    | {"model.prediction": "symmetric", "training.patience_samples": 57_000, "training.selection": "pearson"},
     # There is no official dev file: a fixed tenth of the training file is dev.
     "mrpc": _SMALL | {"model.prediction": "symmetric", "training.patience_samples": 37_000},
     # GLUE does not publish the labels of the test pairs: there is a dev score alone.
     "rte": _SMALL | {"training.patience_samples": 25_000},
-    # A folder with train.tsv, dev.tsv and test.tsv, or .jsonl: docs/how_to/own_data.md. A regression or a ranking says so
-    # (--config.data.task).
+    # A folder with train.tsv, dev.tsv and test.tsv, or .jsonl: docs/how_to/own_data.md. A regression or a ranking says
+    # so (--config.data.task).
     "own": {"data.task": "classification", "training.batch_size": 64, "training.epochs": 20},
     "embedded_inference": _GENERATED,
     "embedded_paraphrase": _GENERATED | {"model.prediction": "symmetric"},

@@ -1,7 +1,7 @@
 """All settings: one dataclass for each model, and one each for data, training, optimizer and execution.
 
-They are the only place of a setting's default, bounds, choices and meaning. A config file's `ConfigDict` is made from them
-(`default_config`), values are held to them (`check`), and a model's modules are given the dataclass itself.
+They are the only place of a setting's default, bounds, choices and meaning. A config file's `ConfigDict` is made from
+them (`default_config`), values are held to them (`check`), and a model's modules are given the dataclass itself.
 """
 
 import dataclasses
@@ -15,7 +15,9 @@ Precision = Literal["float32", "highest", "tensorfloat32", "bfloat16"]
 Seen = Literal["full", "symmetric", "simple"]
 
 
-def setting(default: Any, help: str, *, least: float | None = None, most: float | None = None, below: float | None = None) -> Any:
+def setting(
+    default: Any, help: str, *, least: float | None = None, most: float | None = None, below: float | None = None
+) -> Any:
     """A field of the dataclasses below: `least <= value <= most`, and `value < below`."""
     return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most, "below": below})
 
@@ -77,9 +79,9 @@ class RE2Config(ModelConfig):
     fusion: Literal["full", "simple"] = setting(
         "full", "fusion of a block; full: Eq. 4; simple: an ablation of Table 6"
     )
-    connection: Literal["augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"] = setting(
-        "augmented", "connection of the blocks; augmented: Eq. 1; layers/connection.py describes the others"
-    )
+    connection: Literal[
+        "augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"
+    ] = setting("augmented", "connection of the blocks; augmented: Eq. 1; layers/connection.py describes the others")
     prediction: Seen = setting("full", "inputs of H; full: Eq. 5; symmetric: Eq. 6; simple: Eq. 7")
     encoder_input: bool = setting(
         True, "give the encoder's input to alignment and fusion; False: the ablation w/o enc-in"
@@ -87,8 +89,9 @@ class RE2Config(ModelConfig):
     parallel_blocks: bool = setting(
         False, "the ablation in which every block gets the embeddings and the outputs are summed"
     )
-    # Released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution and the first
-    # networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional layer".
+    # Released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution and
+    # the first networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional
+    # layer".
     dropout_placement: Literal["released", "every_layer"] = setting(
         "released", "places of dropout; every_layer: before every dense or convolution layer, as in the paper"
     )
@@ -215,7 +218,19 @@ class TrainingConfig:
     )
     minimum_samples: int = setting(0, "number of pairs before which patience stops no run", least=0)
     selection: Literal[
-        "accuracy", "f1", "macro_f1", "auc", "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", "pearson", "spearman", "mse", "loss"
+        "accuracy",
+        "f1",
+        "macro_f1",
+        "auc",
+        "map",
+        "mrr",
+        "recall_at_1",
+        "recall_at_2",
+        "recall_at_5",
+        "pearson",
+        "spearman",
+        "mse",
+        "loss",
     ] = setting("accuracy", "dev score that chooses the checkpoint")
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
     maximum_buckets: int = setting(10, "most lengths that pairs are padded to; a program is compiled for each", least=1)
@@ -251,11 +266,12 @@ class ExecutionConfig:
     )
 
 
-MODELS: dict[str, type[ModelConfig]] = {config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig)}
+MODELS: dict[str, type[ModelConfig]] = {
+    config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig)
+}
 SECTIONS: dict[str, type] = {
     "data": DataConfig,
     "training": TrainingConfig,
     "optimizer": OptimizerConfig,
     "execution": ExecutionConfig,
 }
-

@@ -15,8 +15,15 @@ def devices_there_are(platform: str | None = None) -> list[jax.Device]:
     """
     try:
         return jax.devices(platform)
-    except (RuntimeError, AssertionError) as error:  # the latter, without a word, for a platform that jaxlib was built without
+    except (
+        RuntimeError,
+        AssertionError,
+    ) as error:  # the latter, without a word, for a platform that jaxlib was built without
         reason = str(error) or f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
         wanted = "no device" if platform is None else f"no {platform}"
-        remedy = "set JAX_PLATFORMS=cpu, or mend what hinders the accelerator" if platform is None else "leave JAX_PLATFORMS unset"
+        remedy = (
+            "set JAX_PLATFORMS=cpu, or mend what hinders the accelerator"
+            if platform is None
+            else "leave JAX_PLATFORMS unset"
+        )
         raise InputError(f"JAX finds {wanted} ({reason})", remedy=remedy) from None

@@ -1,7 +1,7 @@
 """Writes that either happen whole or not at all.
 
-What is being written has a scratch name, `.NAME.PID.HEX.partial`, and its writer holds a lock on it (flock(2), which the system
-frees when a process ends, however it ends). `remove_abandoned` removes those that nobody holds.
+What is being written has a scratch name, `.NAME.PID.HEX.partial`, and its writer holds a lock on it (flock(2), which
+the system frees when a process ends, however it ends). `remove_abandoned` removes those that nobody holds.
 """
 
 import contextlib
@@ -78,7 +78,8 @@ def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any])
 def remove_abandoned(folder: str | os.PathLike) -> None:
     """Removes the scratch files and folders in a folder whose writers are gone, on this machine or on another.
 
-    Those of a live process stay, and so does everything where the file system has no locks. A folder that is missing has none.
+    Those of a live process stay, and so does everything where the file system has no locks. A folder that is missing
+    has none.
     """
     if fcntl is None:
         return
@@ -162,7 +163,8 @@ def _keep_owner_and_mode(descriptor: int, path: Path) -> None:
 def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
     """Yields a binary file to write; it becomes `target` when the block ends well, and vanishes when it does not.
 
-    The mode of a file that is replaced is kept. What is there and is no plain file (a pipe, a terminal) is written at once.
+    The mode of a file that is replaced is kept. What is there and is no plain file (a pipe, a terminal) is written at
+    once.
 
     Raises:
       OSError: it cannot be written; the error names `target`.
@@ -219,8 +221,8 @@ def read_json(path: str | os.PathLike) -> Any:
 def _replace_folder(new: Path, old: Path) -> None:
     """Puts a folder in the place of another, which a rename alone cannot do unless that is empty.
 
-    Linux exchanges the two names in one step (renameat2(2)); elsewhere the old one steps aside first, and a kill in between
-    leaves neither.
+    Linux exchanges the two names in one step (renameat2(2)); elsewhere the old one steps aside first, and a kill in
+    between leaves neither.
     """
     with contextlib.suppress(AttributeError, OSError):  # no such function
         renameat2 = ctypes.CDLL(None).renameat2

@@ -31,7 +31,9 @@ def kind(path: str | os.PathLike) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
-def require_plain_file(path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str | None = None) -> None:
+def require_plain_file(
+    path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str | None = None
+) -> None:
     """Refuses what is no plain file, and a file that is not there.
 
     Arguments:
@@ -59,7 +61,8 @@ def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool
 
 
 def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
-    """Refuses what is no plain file, or too long a one, before it is opened; whoever opens it says so if it is not there.
+    """Refuses what is no plain file, or too long a one, before it is opened; whoever opens it says so if it is not
+    there.
 
     Arguments:
       path: the file, or a link to it.

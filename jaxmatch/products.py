@@ -1,4 +1,6 @@
-"""What matrix products really use: a device rounds their float32 factors, as it does by default or as far as it is allowed to."""
+"""What matrix products really use: a device rounds their float32 factors, as it does by default or as far as it is
+allowed to.
+"""
 
 import os
 
@@ -9,8 +11,9 @@ from jax.lax import Precision
 from jaxmatch.layers.matmul import ASKED, PRECISIONS
 
 _PRECISE = dict.fromkeys(Precision, "float32")
-# Device -> to what it rounds float32 factors, by what JAX asks for (https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision).
-# "bfloat16 x 3": each factor as the sum of two of bfloat16, three of whose four products are added; of six such is HIGHEST.
+# Device -> to what it rounds float32 factors, by what JAX asks for
+# (https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). "bfloat16 x 3": each factor as the sum of two of
+# bfloat16, three of whose four products are added; of six such is HIGHEST.
 _ROUNDED = {
     "cpu": _PRECISE,
     "tpu": _PRECISE | {Precision.DEFAULT: "bfloat16", Precision.HIGH: "bfloat16 x 3"},
@@ -27,11 +30,12 @@ def products_of(precision: str, device: jax.Device) -> str:
 
     Arguments:
       precision: the model's, a key of `matmul.PRECISIONS`.
-      device: that computes them. With `float32`, JAX's default precision counts as it is set now (`jax_default_matmul_precision`).
+      device: that computes them. With `float32`, JAX's default precision counts as it is set now
+        (`jax_default_matmul_precision`).
 
     Returns:
-      "float32", "TF32", "bfloat16", "bfloat16 x 3", "device-dependent", or the name of the `jax.lax.DotAlgorithmPreset` that is set;
-      "... or ..." where both may be.
+      "float32", "TF32", "bfloat16", "bfloat16 x 3", "device-dependent", or the name of the `jax.lax.DotAlgorithmPreset`
+      that is set; "... or ..." where both may be.
     """
     if PRECISIONS[precision] == jnp.bfloat16:
         return "bfloat16"
@@ -39,7 +43,9 @@ def products_of(precision: str, device: jax.Device) -> str:
 
 
 def rounded(asked: Precision | str, device: jax.Device) -> str:
-    """As `products_of`, of a product of float32 factors that JAX asks for in this way; a string names a `DotAlgorithmPreset`."""
+    """As `products_of`, of a product of float32 factors that JAX asks for in this way; a string names a
+    `DotAlgorithmPreset`.
+    """
     if isinstance(asked, Precision):
         found = _ROUNDED[_family(device)][asked]
         # The variable keeps NVIDIA's libraries from using TF32, but not XLA's own kernels.

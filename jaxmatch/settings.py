@@ -97,8 +97,8 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
 
     Arguments:
       config: the base.
-      overrides: dotted name -> value, or the text of a value. Another `model.name` puts that model in place of the config's, with
-        its own settings at their defaults; the other overrides change these.
+      overrides: dotted name -> value, or the text of a value. Another `model.name` puts that model in place of the
+        config's, with its own settings at their defaults; the other overrides change these.
 
     Raises:
       InputError: an unknown name (with the nearest known one) or a value of the wrong type.
@@ -164,7 +164,9 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
         _check_value(f"{section}.{name}", value, _types(config)[name], known[name].metadata)
     checked = config(**values)
     if isinstance(checked, ModelConfig) and checked.least_layers > MOST_LAYERS:
-        raise InputError(f"the model has more than {MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes")
+        raise InputError(
+            f"the model has more than {MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes"
+        )
     if isinstance(checked, RE2Config) and checked.hidden_size % len(checked.kernel_sizes):
         raise InputError(
             f"model.hidden_size {checked.hidden_size} cannot be shared by {len(checked.kernel_sizes)} kernel sizes",

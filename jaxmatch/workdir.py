@@ -1,12 +1,12 @@
 """The folder of a sweep: cohorts in the making, finished runs, and who is working on what.
 
-    WORKDIR/
-      sweep.json              name, layout of the table and run names of the sweep started last
-      runs/RUN/record.json    what a run left; the folder appears whole or not at all
-      runs/RUN/model/         the trained model with all it needs to answer
-      cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
-                              error.json (why it failed)
-      vectors/                embedding tables that the models of this folder share by hard links
+WORKDIR/
+  sweep.json              name, layout of the table and run names of the sweep started last
+  runs/RUN/record.json    what a run left; the folder appears whole or not at all
+  runs/RUN/model/         the trained model with all it needs to answer
+  cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
+                          error.json (why it failed)
+  vectors/                embedding tables that the models of this folder share by hard links
 """
 
 import dataclasses
@@ -31,7 +31,9 @@ _FOLDERS = ("runs", "cohorts", "vectors")
 _FILES = ("*.json", "cohorts/*/*.json", "cohorts/*/DONE", "runs/*/record.json", "vectors/*.npy")
 
 
-def pack(cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]) -> list[tuple[str, tuple[str, ...]]]:
+def pack(
+    cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]
+) -> list[tuple[str, tuple[str, ...]]]:
     """The wanted runs of some cohorts in as few cohorts as their sizes allow.
 
     Arguments:
@@ -94,7 +96,9 @@ class CohortFolder:
             return None
 
     def clean(self) -> None:
-        """Removes what killed launchers left half written or had no time to remove, unless somebody is at the cohort."""
+        """Removes what killed launchers left half written or had no time to remove, unless somebody is at the
+        cohort.
+        """
         remove_abandoned(self.path)
         if half_written(self.checkpoints) or (self.done and self.checkpoints.exists()):
             try:
@@ -130,14 +134,18 @@ def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> No
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
-        raise InputError(f"the folder cannot be used ({error.strerror})", path=folder, remedy="give another --workdir") from None
+        raise InputError(
+            f"the folder cannot be used ({error.strerror})", path=folder, remedy="give another --workdir"
+        ) from None
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
     if not there.exists():
         raise InputError("this link leads nowhere", path=there, remedy="remove it, or make what it names")
     if not there.is_dir():
         raise InputError("this is a file, not a folder", path=there, remedy="remove it, or give another --workdir")
     if not os.access(there, access):
-        raise InputError("nothing can be written here", path=there, remedy="change its permissions, or give another --workdir")
+        raise InputError(
+            "nothing can be written here", path=there, remedy="change its permissions, or give another --workdir"
+        )
 
 
 class Workdir:
@@ -152,7 +160,8 @@ class Workdir:
         """Refuses, before anything is trained, a folder in which that could not be kept; writes nothing.
 
         Raises:
-          InputError: it cannot be written, or a pipe, a folder or a link that leads nowhere stands in the place of a file.
+          InputError: it cannot be written, or a pipe, a folder or a link that leads nowhere stands in the place of a
+            file.
         """
         for folder in (self.path, *(self.path / name for name in _FOLDERS)):
             _check_folder(folder)
@@ -166,7 +175,9 @@ class Workdir:
             for file in self._there(pattern):
                 # Another launcher may have removed it since.
                 if not file.is_file() and os.path.lexists(file):
-                    raise InputError("this is no plain file", path=file, remedy="remove it, and give the same command again")
+                    raise InputError(
+                        "this is no plain file", path=file, remedy="remove it, and give the same command again"
+                    )
 
     def _there(self, pattern: str) -> Iterator[Path]:
         """What a pattern finds, links that lead nowhere as well; not what is hidden, or has just been removed."""
@@ -199,13 +210,17 @@ class Workdir:
             try:
                 notes = read_json(file)
                 runs = tuple(notes["runs"])
-                if not all(isinstance(text, str) for text in (notes["signature"], *runs)) or isinstance(notes["runs"], str):
+                if not all(isinstance(text, str) for text in (notes["signature"], *runs)) or isinstance(
+                    notes["runs"], str
+                ):
                     raise TypeError("signature or runs are no texts")
                 found.append(CohortFolder(file.parent, notes["signature"], runs))
             except FileNotFoundError:  # another launcher has just abandoned it
                 continue
             except (ValueError, KeyError, TypeError) as error:
-                raise InputError(f"the file is damaged ({error})", path=file, remedy="remove its folder and start again") from None
+                raise InputError(
+                    f"the file is damaged ({error})", path=file, remedy="remove its folder and start again"
+                ) from None
         return found
 
     def finished(self, settled: Callable[[str, Mapping[str, Any]], bool] = trained_to_its_end) -> set[str]:
@@ -221,7 +236,9 @@ class Workdir:
         return {run for run, record in records if record is not None and settled(run, record)}
 
     def _record(self, run: str) -> Mapping[str, Any] | None:
-        """A run's record, or None without one; what is damaged is there, and whoever uses it says what is wrong with it."""
+        """A run's record, or None without one; what is damaged is there, and whoever uses it says what is wrong with
+        it.
+        """
         try:
             record = read_json(self.run_folder(run) / "record.json")
         except FileNotFoundError:
@@ -237,18 +254,20 @@ class Workdir:
     ) -> list[CohortFolder]:
         """Settles which cohorts train the runs that are missing.
 
-        A cohort that was begun goes on as it is; only what no cohort holds yet makes new ones. Settled under a lock, so two
-        launchers that start at once agree.
+        A cohort that was begun goes on as it is; only what no cohort holds yet makes new ones. Settled under a lock, so
+        two launchers that start at once agree.
 
         Arguments:
           planned: (signature, run names) for each cohort, as planned if nothing were there.
           settled: as for `finished`; a run that is on record but not settled is trained anew.
 
         Returns:
-          The unfinished cohorts that hold planned runs: those that were begun or claimed before, in the order of the plan, then new ones.
+          The unfinished cohorts that hold planned runs: those that were begun or claimed before, in the order of the
+          plan, then new ones.
 
         Raises:
-          InputError: a cohort that was begun holds runs which are not planned any more; to go on without them it would start anew.
+          InputError: a cohort that was begun holds runs which are not planned any more; to go on without them it would
+            start anew.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):

@@ -4,8 +4,8 @@
     python -m notebooks.build first_sweep
     python -m notebooks.build first_sweep --small   # tries it in seconds, and keeps nothing
 
-A notebook runs in an empty folder beside the configs and sweeps, in a new process. Nothing is kept that differs from one
-run to the next for no reason: times, and metadata of the program that ran it. So a diff shows what has changed.
+A notebook runs in an empty folder beside the configs and sweeps, in a new process. Nothing is kept that differs from
+one run to the next for no reason: times, and metadata of the program that ran it. So a diff shows what has changed.
 """
 
 import argparse
@@ -66,9 +66,13 @@ def executed(notebook: NotebookNode) -> NotebookNode:
     notebook = nbformat.from_dict(notebook)
     with _empty_folder() as folder:
         client = NotebookClient(
-            notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}},
-            record_timing=False, coalesce_streams=True,
-        )  # fmt: skip
+            notebook,
+            timeout=900,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(folder)}},
+            record_timing=False,
+            coalesce_streams=True,
+        )
         # The tree's own package, and none of the user's settings of IPython.
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         client.execute(env={**os.environ, "PYTHONPATH": path, "IPYTHONDIR": str(folder / ".ipython")})

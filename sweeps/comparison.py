@@ -1,11 +1,12 @@
-"""Models side by side on one data set: the same pairs, vectors and seeds, with parameters, training time and inference time.
+"""Models side by side on one data set: the same pairs, vectors and seeds, with parameters, training time and inference
+time.
 
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran
 and cafe, separated by commas. A model whose file in configs/ has the data set has its structure, its optimizer and
-its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides its vector;
-by default all see the same. `--smoke` tries it in seconds, without data files.
+its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides
+its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
@@ -56,19 +57,33 @@ def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Publishe
 
 
 def published_of_cafe(dataset: str, config: ConfigDict) -> tuple[Published, ...]:
-    """What the papers of CSRAN and ESAN, which compare theirs with it, print of CAFE: the first that has the data set."""
-    settings = {"model.name": "cafe", "data.name": config.data.name, **{f"model.{key}": value for key, value in CAFE_FEATURES.items()}}
+    """What the papers of CSRAN and ESAN, which compare theirs with it, print of CAFE: the first that has the data
+    set.
+    """
+    settings = {
+        "model.name": "cafe",
+        "data.name": config.data.name,
+        **{f"model.{key}": value for key, value in CAFE_FEATURES.items()},
+    }
     for model in ("csran", "esan"):
         for name, data in PAPERS[model].DATA_SETS.items():
-            rows = PAPERS[model].published_main(name, default_config(model)) if data.config == f"{model}_{dataset}" else ()
+            rows = (
+                PAPERS[model].published_main(name, default_config(model)) if data.config == f"{model}_{dataset}" else ()
+            )
             for row in rows:
                 if row.label.startswith("CAFE"):
                     # What hinders a comparison with that paper's own model hinders one with this, too.
-                    return (dataclasses.replace(row, settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike),)
+                    return (
+                        dataclasses.replace(
+                            row, settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike
+                        ),
+                    )
     return ()
 
 
-def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = data_sets.NONE) -> Sweep:
+def get_sweep(
+    dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = data_sets.NONE
+) -> Sweep:
     known = sorted(load_module(CONFIGS / "re2.py").DATA_SETS)
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
@@ -80,10 +95,14 @@ def get_sweep(dataset: str = "embedded_inference", models: str = "re2,esan,csran
     # What a model needs of the data, all have: they are to see the same words.
     shared = {key: value for settings in told.values() for key, value in settings.items() if key.startswith("data.")}
     config = with_overrides(load_config(CONFIGS / f"re2_{dataset}.py"), shared)
-    told = {name: {key: value for key, value in settings.items() if key not in shared} for name, settings in told.items()}
+    told = {
+        name: {key: value for key, value in settings.items() if key not in shared} for name, settings in told.items()
+    }
     variants = {TITLES[name]: settings_of(name, dataset) | told[name] for name in names}
     selection = config.training.selection
-    published = [row for name in names for row in published_of(name, dataset, with_overrides(config, variants[TITLES[name]]))]
+    published = [
+        row for name in names for row in published_of(name, dataset, with_overrides(config, variants[TITLES[name]]))
+    ]
     return Sweep(
         name=f"comparison-{dataset}",
         config=config,

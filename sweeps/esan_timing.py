@@ -1,11 +1,12 @@
-"""ESAN's size and inference time, the paper's Table 5 and Figure 2, beside RE2, CAFE and CSRAN: 1000 batches of 8 pairs.
+"""ESAN's size and inference time, the paper's Table 5 and Figure 2, beside RE2, CAFE and CSRAN: 1000 batches of 8
+pairs.
 
     jaxmatch timing sweeps/esan_timing.py --dataset quora --data-directory DATA --workdir runs/timing
 
-Sentences have 20 tokens. Beside it, how many pairs of the data set's real test split are answered in a second. `--dataset`: quora
-as in the paper, snli or multinli. `--models`: any of esan, esan3, re2, cafe and csran, separated by commas. `--features none` leaves
-out what the papers give of each word besides its vector. `--split none` needs no data files, `--run RUN` adds a trained model,
-`--smoke` tries it in seconds.
+Sentences have 20 tokens. Beside it, how many pairs of the data set's real test split are answered in a second.
+`--dataset`: quora as in the paper, snli or multinli. `--models`: any of esan, esan3, re2, cafe and csran, separated by
+commas. `--features none` leaves out what the papers give of each word besides its vector. `--split none` needs no data
+files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
 from pathlib import Path

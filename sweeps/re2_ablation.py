@@ -2,8 +2,8 @@
 
     jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
 
-`--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of the
-prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py;
+`--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of
+the prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py;
 "residual conn." is that of the same source (jaxmatch/layers/connection.py). `--smoke` tries it without data files.
 """
 

@@ -1,9 +1,11 @@
-"""Occlusion sensitivity, RE2's Figure 2: a model of three blocks, each alignment feature of each block masked in turn, on dev.
+"""Occlusion sensitivity, RE2's Figure 2: a model of three blocks, each alignment feature of each block masked in turn,
+on dev.
 
     jaxmatch sweep sweeps/re2_occlusion.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/occlusion
 
-The figure lies in `runs/occlusion/figures`: the change of accuracy of each class, as mean over the seeds. `--dataset`: snli, as in
-the paper, scitail, quora, wikiqa or sick. `jaxmatch occlusion` does the same for any run. `--smoke` tries it without data files.
+The figure lies in `runs/occlusion/figures`: the change of accuracy of each class, as mean over the seeds. `--dataset`:
+snli, as in the paper, scitail, quora, wikiqa or sick. `jaxmatch occlusion` does the same for any run. `--smoke` tries
+it without data files.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """RE2 on SICK, which is not in the paper: one to three blocks, two learning rates, five seeds.
 
-    jaxmatch sweep sweeps/re2_sick.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/sick
+jaxmatch sweep sweeps/re2_sick.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/sick
 """
 
 from pathlib import Path

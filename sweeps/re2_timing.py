@@ -1,10 +1,11 @@
-"""RE2's inference time, the paper's Table 5: one to three blocks with three encoder layers, 100 batches of 8 pairs of 20 tokens.
+"""RE2's inference time, the paper's Table 5: one to three blocks with three encoder layers, 100 batches of 8 pairs of
+20 tokens.
 
     jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory DATA --workdir runs/timing
 
-Beside it, how many pairs of the data set's real test split are answered in a second. `--dataset`: snli, scitail, quora, wikiqa
-or sick; the rest of the structure is that of its released setting. `--split none` needs no data files, `--run RUN` adds a trained
-model, `--smoke` tries it in seconds.
+Beside it, how many pairs of the data set's real test split are answered in a second. `--dataset`: snli, scitail, quora,
+wikiqa or sick; the rest of the structure is that of its released setting. `--split none` needs no data files,
+`--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
 from pathlib import Path

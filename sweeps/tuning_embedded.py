@@ -1,10 +1,11 @@
-"""A small grid on the embedded inference set: does successive halving choose what the whole grid chooses, and what does it save?
+"""A small grid on the embedded inference set: does successive halving choose what the whole grid chooses, and what does
+it save?
 
     jaxmatch sweep sweeps/tuning_embedded.py --workdir runs/whole
     jaxmatch tune sweeps/tuning_embedded.py --workdir runs/halved --halving
 
-Two hidden sizes x three learning rates x two dropout rates x three seeds: 36 runs in two programs, a few minutes on two cores.
-Nine epochs, so that the default rungs, after a ninth and a third of them, fall on whole ones.
+Two hidden sizes x three learning rates x two dropout rates x three seeds: 36 runs in two programs, a few minutes on two
+cores. Nine epochs, so that the default rungs, after a ninth and a third of them, fall on whole ones.
 """
 
 from pathlib import Path
@@ -15,10 +16,16 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep() -> Sweep:
-    grid = {"model.hidden_size": (16, 32), "optimizer.learning_rate": (1e-3, 3e-3, 1e-2), "optimizer.dropout_rate": (0.0, 0.2)}
+    grid = {
+        "model.hidden_size": (16, 32),
+        "optimizer.learning_rate": (1e-3, 3e-3, 1e-2),
+        "optimizer.dropout_rate": (0.0, 0.2),
+    }
     return Sweep(
         name="tuning-embedded",
-        config=with_overrides(load_config(CONFIGS / "re2_embedded_inference.py"), {"model.blocks": 1, "training.epochs": 9}),
+        config=with_overrides(
+            load_config(CONFIGS / "re2_embedded_inference.py"), {"model.blocks": 1, "training.epochs": 9}
+        ),
         grid=grid,
         seeds=(0, 1, 2),
         table=TableLayout(

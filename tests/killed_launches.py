@@ -3,8 +3,8 @@
     python killed_launches.py WORKDIR N,N,... words of the jaxmatch command
 
 A launch dies by SIGKILL just before the N-th time that it makes, opens for writing, renames or removes a file or folder
-below WORKDIR. Every launch is a fork of this process, which has imported everything and started nothing. Prints the exit
-statuses as JSON.
+below WORKDIR. Every launch is a fork of this process, which has imported everything and started nothing. Prints the
+exit statuses as JSON.
 """
 
 import json

@@ -6,7 +6,9 @@ import numpy as np
 
 
 def random_parameters(module, *inputs, seed=0):
-    """Parameters of the module's shapes, none at its start: no bias at zero, so that what is done with padding would show."""
+    """Parameters of the module's shapes, none at its start: no bias at zero, so that what is done with padding would
+    show.
+    """
     shapes = jax.eval_shape(module.init, jax.random.key(0), *inputs)["params"]
     generator = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(0.1 + 0.3 * generator.normal(size=leaf.shape), jnp.float32), shapes)

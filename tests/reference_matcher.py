@@ -10,9 +10,18 @@ from jaxmatch.inference.interop import re2_from_pytorch
 from jaxmatch.inference.matcher import Matcher
 
 SETTINGS = {
-    "alignment": "linear", "fusion": "full", "connection": "aug", "prediction": "full", "blocks": 3, "enc_layers": 1,
-    "hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": len(saved_model.WORDS), "kernel_sizes": [3],
-}  # fmt: skip
+    "alignment": "linear",
+    "fusion": "full",
+    "connection": "aug",
+    "prediction": "full",
+    "blocks": 3,
+    "enc_layers": 1,
+    "hidden_size": 4,
+    "embedding_dim": 5,
+    "num_classes": 3,
+    "num_vocab": len(saved_model.WORDS),
+    "kernel_sizes": [3],
+}
 
 
 def network() -> tuple[dict[str, np.ndarray], Matcher]:

@@ -1,7 +1,7 @@
 """RE2 in NumPy float64, written from the paper's equations and the parameter names of the released state dicts.
 
-It is deliberately naive: one sentence pair at a time, without padding, a loop over the positions of a convolution. So nothing in
-it can share a mistake about masks, shapes or batching with the model it judges.
+It is deliberately naive: one sentence pair at a time, without padding, a loop over the positions of a convolution. So
+nothing in it can share a mistake about masks, shapes or batching with the model it judges.
 """
 
 import math

@@ -69,7 +69,9 @@ def _pair(variables, settings, ids_a, ids_b):
             compared = [gelu(_dense(variables, f"{scope}/alignment/proj/dense", x)) for x in sides]
         scores = compared[0] @ compared[1].T * float(variables[f"{scope}/alignment/temperature"])
         aligned = [softmax(scores, axis=1) @ sides[1], softmax(scores, axis=0).T @ sides[0]]
-        sides = [_fused(variables, settings, f"{scope}/align", x, other) for x, other in zip(sides, aligned, strict=True)]
+        sides = [
+            _fused(variables, settings, f"{scope}/align", x, other) for x, other in zip(sides, aligned, strict=True)
+        ]
     a, b = (x.max(axis=0) for x in sides)
     extra = {"full": [a * b, a - b], "symmetric": [a * b, abs(a - b)], "simple": []}[settings["prediction"]]
     hidden = gelu(_dense(variables, "prediction/dense_1", np.concatenate([a, b, *extra])))

@@ -13,9 +13,16 @@ from jaxmatch.inference import model_description, model_folder
 
 WORDS = ("<padding>", "<unknown>", "a", "b", "c", "d", "e", "no", "new york", '"', "\u2028", "é")
 SETTINGS = {
-    "name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": 8, "kernel_size": 3, "alignment": "linear",
-    "fusion": "full", "connection": "augmented", "prediction": "full",
-}  # fmt: skip
+    "name": "re2",
+    "blocks": 1,
+    "encoder_layers": 1,
+    "hidden_size": 8,
+    "kernel_size": 3,
+    "alignment": "linear",
+    "fusion": "full",
+    "connection": "augmented",
+    "prediction": "full",
+}
 LABELS = ("entailment", "neutral", "contradiction")
 TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", 'new "york"'), ("unseen é", "c"), ("b", "b c")]
 PREPROCESSING = {"tokenizer": "whitespace", "lowercase": True, "remove_punctuation": True, "maximum_length": 0}
@@ -63,7 +70,9 @@ def save(run: Path, **changed) -> Path:
 
 
 def edit(model: Path, /, **changed) -> None:
-    """Rewrites parts of a model folder's model.json, and all checksums, as somebody would who wants it to be believed."""
+    """Rewrites parts of a model folder's model.json, and all checksums, as somebody would who wants it to be
+    believed.
+    """
     path = model / "model.json"
     description = {**json.loads(path.read_text()), **changed}
     if isinstance(description.get("sha256"), dict):

@@ -101,13 +101,23 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
     for name, seed, model in (("x", 0, "re2"), ("x", 1, "re2"), ("y", 0, "esan")):
         folder = tmp_path / "sweep" / "runs" / f"{name}-seed{seed}"
         saved_model.save(folder, config=config, params=saved_model.parameters(3, seed=seed))
-        record = small_records.record(seed=seed, run=folder.name, overrides={"blocks": 1}, config={"model": {"name": model}})
+        record = small_records.record(
+            seed=seed, run=folder.name, overrides={"blocks": 1}, config={"model": {"name": model}}
+        )
         (folder / "record.json").write_text(json.dumps(record))
         single.append(occlusion.occlusion(jaxmatch.load(folder), split))
     assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "Setting: blocks=1. Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
-    assert "Data: sick (4,500 training" in out and "Word vectors: minilm" in out and "Device: cpu" in out and drawn == ["occlusion"]
+    assert (
+        "Setting: blocks=1. Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy."
+        in out
+    )
+    assert (
+        "Data: sick (4,500 training" in out
+        and "Word vectors: minilm" in out
+        and "Device: cpu" in out
+        and drawn == ["occlusion"]
+    )
     kept = json.loads((tmp_path / "occlusion.json").read_text())  # of RE2 alone: ESAN has no such features
     assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
     values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
@@ -119,7 +129,10 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
     assert json.loads(capsys.readouterr().out) == [kept]
     assert main(["occlusion", str(tmp_path / "sweep"), "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "setting,runs,data,block,masked,class,pairs,accuracy,accuracy.std,change,change.std" and len(lines) == 10
+    assert (
+        lines[0] == "setting,runs,data,block,masked,class,pairs,accuracy,accuracy.std,change,change.std"
+        and len(lines) == 10
+    )
     start, change, deviation = lines[7].rsplit(",", 2)
     assert start.startswith("blocks=1,2,own dev,1,contextual,entailment,2,")
     assert (float(change), float(deviation)) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
@@ -157,8 +170,13 @@ def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
     for seed, scores in enumerate([(0.5, 0.7), (0.3, 0.7)]):
         run = tmp_path / "sweep" / "runs" / f"x-seed{seed}"
         run.mkdir(parents=True)
-        curve = [{"samples": 10 * step, "train_loss": 1.0, "dev": {"mrr": score}} for step, score in enumerate(scores, start=1)]
-        record = small_records.record(run=run.name, seed=seed, overrides={"blocks": 2}, selected_on="dev.mrr", curve=curve)
+        curve = [
+            {"samples": 10 * step, "train_loss": 1.0, "dev": {"mrr": score}}
+            for step, score in enumerate(scores, start=1)
+        ]
+        record = small_records.record(
+            run=run.name, seed=seed, overrides={"blocks": 2}, selected_on="dev.mrr", curve=curve
+        )
         (run / "record.json").write_text(json.dumps(record))
     assert main(["figure", str(tmp_path / "sweep"), "--output", str(tmp_path / "drawn")]) == 0
     assert capsys.readouterr().out.split() == [f"{tmp_path}/drawn/curves.{ending}" for ending in ("json", "svg", "png")]
@@ -172,17 +190,24 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
         run = tmp_path / "depth" / "runs" / f"{variant[0]}{depth}-seed0"
         run.mkdir(parents=True)
         record = small_records.record(
-            run=run.name, seed=0, variant=variant, overrides={"model.stacked_layers": depth},
-            dev={"accuracy": accuracy}, test={"accuracy": 0.5},
-        )  # fmt: skip
+            run=run.name,
+            seed=0,
+            variant=variant,
+            overrides={"model.stacked_layers": depth},
+            dev={"accuracy": accuracy},
+            test={"accuracy": 0.5},
+        )
         (run / "record.json").write_text(json.dumps(record))
     words = ["figure", str(tmp_path / "depth"), "--output", str(tmp_path)]
     assert main([*words, "--against", "stacked_layers"]) == 0
-    assert capsys.readouterr().out.split() == [f"{tmp_path}/stacked_layers.{ending}" for ending in ("json", "svg", "png")]
+    assert capsys.readouterr().out.split() == [
+        f"{tmp_path}/stacked_layers.{ending}" for ending in ("json", "svg", "png")
+    ]
     curves = json.loads((tmp_path / "stacked_layers.json").read_text())["curves"]
     assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in curves] == [
-        ("CSRAN", [0.8, 0.9]), ("stacked model", [0.7]),
-    ]  # fmt: skip
+        ("CSRAN", [0.8, 0.9]),
+        ("stacked model", [0.7]),
+    ]
     assert main([*words, "--score", "test.accuracy"]) == 2
     assert "add --against" in capsys.readouterr().err
     assert main([*words[:2], *words[1:]]) == 2

@@ -95,7 +95,8 @@ def test_block_10_comes_after_block_2_and_the_stack_last():
 
 
 TINY = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 7}
-# Model -> what its layers are called, and which of their calls of the softmax each is: refinement also looks within a sentence.
+# Model -> what its layers are called, and which of their calls of the softmax each is: refinement also looks within a
+# sentence.
 OTHERS = {
     "esan": ({"hidden_size": 7, "alignment_layers": 2}, {"alignment layer 1": 1, "alignment layer 2": 2}),
     "csran": ({"stacked_layers": 2, **TINY}, {"refinement 1": 1, "refinement 2": 3, "stack": 5}),

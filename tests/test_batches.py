@@ -15,7 +15,9 @@ seeds, epochs, sizes = st.integers(0, 2**40), st.integers(0, 500), st.integers(1
 
 
 def check_batches(assignment, batches, batch_size):
-    """`batches`: (bucket, rows, weights). Every pair stands in one batch of its bucket; a filler repeats its batch's first."""
+    """`batches`: (bucket, rows, weights). Every pair stands in one batch of its bucket; a filler repeats its batch's
+    first.
+    """
     seen = []
     for bucket, rows, weights in batches:
         assert rows.dtype == np.int32 and weights.dtype == np.float32
@@ -68,7 +70,9 @@ def test_a_draw_depends_on_nothing_before_it(assignment, batch_size, seed, epoch
 
 def test_seeds_and_epochs_and_buckets_draw_differently():
     plan = BatchPlan(np.repeat([0, 1], 64), BUCKETS, 64)
-    orders = [plan.rows(seed, epoch)[bucket][0].ravel() % 64 for seed in (0, 1) for epoch in (0, 1) for bucket in (0, 1)]
+    orders = [
+        plan.rows(seed, epoch)[bucket][0].ravel() % 64 for seed in (0, 1) for epoch in (0, 1) for bucket in (0, 1)
+    ]
     for index, order in enumerate(orders):
         assert not any(np.array_equal(order, other) for other in orders[:index])
         assert not np.array_equal(order, np.arange(64))

@@ -1,4 +1,6 @@
-"""The measurements on a device: their budget, that they go on after a kill, and the whole at a size for nothing but that."""
+"""The measurements on a device: their budget, that they go on after a kill, and the whole at a size for nothing but
+that.
+"""
 
 import json
 import os
@@ -18,9 +20,13 @@ from benchmarks.device import case, pieces, stages, sweeps, tables
 from benchmarks.device.budget import Budget, Stage
 
 ABOUT = {
-    "device": "1 x NVIDIA H200", "driver": "NVIDIA driver 1", "versions": {"jax": "0"}, "commit": "a" * 40, "command": "c",
+    "device": "1 x NVIDIA H200",
+    "driver": "NVIDIA driver 1",
+    "versions": {"jax": "0"},
+    "commit": "a" * 40,
+    "command": "c",
     "quick": False,
-}  # fmt: skip
+}
 # Notes that it was asked, answers with its number, and waits where it is to be killed.
 PIECE = """
 import time
@@ -87,7 +93,9 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     numbers = {str(number): {"number": number} for number in range(3)}
     pieces.measure(stage, Budget(20), "m", numbers, 30.0)
     assert not asked and "compiled: not begun, it takes about 30 s" in capsys.readouterr().out
-    pieces.measure(stage, Budget(40), "m", numbers, 30.0)  # the first; after that a piece is known to last longer than is left
+    pieces.measure(
+        stage, Budget(40), "m", numbers, 30.0
+    )  # the first; after that a piece is known to last longer than is left
     assert asked == [0] and list(stage.found()) == ["0"]
     pieces.measure(stage, Budget(70), "m", numbers, 30.0)
     assert asked == [0, 1, 2]
@@ -98,7 +106,9 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
 def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, monkeypatch, capsys):
     def run(module, piece, environment, seconds):
         if piece["number"] == 0:
-            raise RuntimeError("m ended with 1:\nTraceback\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: no memory\n more")
+            raise RuntimeError(
+                "m ended with 1:\nTraceback\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: no memory\n more"
+            )
         if piece["number"] == 2:
             raise subprocess.TimeoutExpired("m", seconds)
         return {"process_seconds": 1.0}
@@ -122,7 +132,11 @@ def test_a_kill_loses_the_piece_at_hand_alone(tmp_path):
     process.wait()
     assert list(json.loads((tmp_path / "stage.json").read_text())["found"]) == ["1"]
     # What it had started would hold the device.
-    _until(lambda: not any("a_piece" in (Path(each) / "cmdline").read_text() for each in _children_of_nobody(str(tmp_path))))
+    _until(
+        lambda: (
+            not any("a_piece" in (Path(each) / "cmdline").read_text() for each in _children_of_nobody(str(tmp_path)))
+        )
+    )
     (tmp_path / "go").touch()
     subprocess.run(words, env=environment, check=True)
     assert asked.read_text() == "1223"
@@ -166,15 +180,33 @@ def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_
 
 def test_tables_show_the_device_beside_what_was_compiled_without_it():
     row = {
-        "model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "temporaries": 9e9, "in_use": 10e9, "moved": 48e9,
-        "kernels": 250, "seconds": 0.022, "seconds_in_a_row": 0.021, "least_seconds": 0.011, "compile_seconds": 30.0,
-        "kind": "NVIDIA H200", "process_seconds": 60.0, "products": ["tensorfloat32"],
-    }  # fmt: skip
+        "model": "re2",
+        "replicas": 10,
+        "batch": 512,
+        "precision": "float32",
+        "temporaries": 9e9,
+        "in_use": 10e9,
+        "moved": 48e9,
+        "kernels": 250,
+        "seconds": 0.022,
+        "seconds_in_a_row": 0.021,
+        "least_seconds": 0.011,
+        "compile_seconds": 30.0,
+        "kind": "NVIDIA H200",
+        "process_seconds": 60.0,
+        "products": ["tensorfloat32"],
+    }
     compiled = {"temporaries": 8e9, "moved": 47e9, "kernels": 240, "least_seconds": 0.015, "compile_seconds": 99.0}
     without = {"h100 re2 train 512 10 float32": compiled}
-    text = tables.markdown({"h200": {"compiled": {**ABOUT, "found": {"a": row, "b": {"problem": "no memory"}}}}}, without)
+    text = tables.markdown(
+        {"h200": {"compiled": {**ABOUT, "found": {"a": row, "b": {"problem": "no memory"}}}}}, without
+    )
     line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 30 (99) |"
-    assert f"| re2 | 10 x 512 | float32 | tensorfloat32 {line}" in text and "- b: no memory" in text and tables.NOT_RUN not in text
+    assert (
+        f"| re2 | 10 x 512 | float32 | tensorfloat32 {line}" in text
+        and "- b: no memory" in text
+        and tables.NOT_RUN not in text
+    )
     # Without published figures there is no bound, and nothing that was compiled for it.
     unknown = {**row, "kind": "NVIDIA T4", "least_seconds": None}
     text = tables.markdown({"t4": {"compiled": {**ABOUT, "found": {"a": unknown}}}}, without)
@@ -184,16 +216,39 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
     small = {**row, "overrides": {}}
     text = tables.markdown({"cpu": {"compiled": {**ABOUT, "quick": True, "found": {"a": small}}}}, without)
     assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 30 |" in text
-    assert "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  | (99) |" in text
+    assert (
+        "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  | (99) |"
+        in text
+    )
     assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |" in text
 
 
 def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
     """As where XLA has changed how it writes programs."""
-    text = tables.markdown({"t4": {"compiled": {**ABOUT, "found": {"a": {
-        "model": "re2", "replicas": 10, "batch": 64, "precision": "float32", "seconds": 0.022, "seconds_in_a_row": 0.021,
-        "compile_seconds": 30.0, "in_use": None, "kind": "NVIDIA H200", "unread": "KeyError: 'x'",
-    }}}}}, {})  # fmt: skip
+    text = tables.markdown(
+        {
+            "t4": {
+                "compiled": {
+                    **ABOUT,
+                    "found": {
+                        "a": {
+                            "model": "re2",
+                            "replicas": 10,
+                            "batch": 64,
+                            "precision": "float32",
+                            "seconds": 0.022,
+                            "seconds_in_a_row": 0.021,
+                            "compile_seconds": 30.0,
+                            "in_use": None,
+                            "kind": "NVIDIA H200",
+                            "unread": "KeyError: 'x'",
+                        }
+                    },
+                }
+            }
+        },
+        {},
+    )
     assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 | 30 |" in text and "KeyError" in text
 
 
@@ -221,7 +276,11 @@ def test_the_command_names_no_folder_of_the_user():
 
 @pytest.mark.parametrize(
     ("words", "what"),
-    [(["all"], 'no stage "all"'), (["--minutes", "0"], "--minutes must be"), (["--minutes", "nan"], "--minutes must be")],
+    [
+        (["all"], 'no stage "all"'),
+        (["--minutes", "0"], "--minutes must be"),
+        (["--minutes", "nan"], "--minutes must be"),
+    ],
 )
 def test_what_cannot_be_asked_is_one_line(words, what, capsys):
     assert device.main(words) == 2

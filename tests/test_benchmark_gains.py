@@ -43,7 +43,9 @@ def test_the_item_runs(tmp_path, monkeypatch):
         gains._export("HEAD", tmp_path / "version")
     except InputError:
         pytest.skip("not in a checkout")
-    here = [dataclasses.replace(gains.GAINS[-1], commit="HEAD", before="HEAD", asked={**gains.GAINS[-1].asked, "pairs": 20})]
+    here = [
+        dataclasses.replace(gains.GAINS[-1], commit="HEAD", before="HEAD", asked={**gains.GAINS[-1].asked, "pairs": 20})
+    ]
     monkeypatch.setattr(gains, "GAINS", here)
     rows, _ = gains.run(
         Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)

@@ -41,7 +41,10 @@ def test_times_are_those_of_a_step():
     found, products = kernels({"add.1": True, "scale_fusion": False}, events, steps=2)
     assert found == [Kernel("add.1", 4.0, 0.5, True), Kernel("scale_fusion", 2.0, 1.0, False)] and products == 3.0
     lines = report(found, products, rows=20)
-    assert lines[0] == "a step, all cores together: products 3 ms, kernels 6 ms, of which 2 ms in 1 that are not vectorised"
+    assert (
+        lines[0]
+        == "a step, all cores together: products 3 ms, kernels 6 ms, of which 2 ms in 1 that are not vectorised"
+    )
     assert lines[1].split() == ["2.00", "ms", "1.0", "x", "scale_fusion"] and len(lines) == 2
 
 
@@ -50,8 +53,11 @@ def test_the_command_runs():
     arguments = "--batch 16 --length 8 --steps 1 --config.model.hidden_size=8 --config.model.stacked_layers=1 --config.model.head_size=8"
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.kernels", "csran_embedded_inference", *arguments.split()],
-        cwd=ROOT, env={**os.environ, "JAX_PLATFORMS": "cpu"}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     first, second, *_ = done.stdout.splitlines()
     assert first.startswith("csran_embedded_inference, batch 16, 8 tokens") and "that are not vectorised" in second

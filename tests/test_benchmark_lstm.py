@@ -30,7 +30,11 @@ def test_one_false_value_is_a_difference():
     of_inputs, states = random.normal(size=(2, lstm.ROW, 3)), random.normal(size=(2, lstm.ROW, 4))
     of_kernel = random.normal(size=(2, 2, 4, 2))
     ours = ({"recurrent_kernel": of_kernel}, of_inputs), states
-    theirs = {"states": given.by_sentence(states), "inputs": given.by_sentence(of_inputs), "recurrent_kernel": of_kernel.reshape(2, 2, 8)}
+    theirs = {
+        "states": given.by_sentence(states),
+        "inputs": given.by_sentence(of_inputs),
+        "recurrent_kernel": of_kernel.reshape(2, 2, 8),
+    }
     assert lstm.difference(given, ours, theirs) == 0
     for name, values in theirs.items():
         wrong = values.copy()

@@ -8,9 +8,14 @@ from benchmarks.items import memory
 from benchmarks.settings import Settings
 
 ANSWER = {
-    "needs": {"step": 60 * 2**20, "parameters": 10 * 2**20, "most": None}, "live": 0, "shared": 2**30, "compiled": 180 * 2**20, "measured": 220 * 2**20, "limit": 8 * 2**30,
+    "needs": {"step": 60 * 2**20, "parameters": 10 * 2**20, "most": None},
+    "live": 0,
+    "shared": 2**30,
+    "compiled": 180 * 2**20,
+    "measured": 220 * 2**20,
+    "limit": 8 * 2**30,
     "device": "cpu",
-}  # fmt: skip
+}
 
 
 def test_a_row_follows_from_what_was_measured():

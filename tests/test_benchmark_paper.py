@@ -26,7 +26,14 @@ def throughput():
     config = small(training__epochs=3)
     data = preparation.prepare(config)
     return paper.Throughput(
-        config=config, data=data, replicas=10, length=12, pair_seconds=0.01, peer_pair_seconds=0.05, ratio=None, compile_seconds=36.0
+        config=config,
+        data=data,
+        replicas=10,
+        length=12,
+        pair_seconds=0.01,
+        peer_pair_seconds=0.05,
+        ratio=None,
+        compile_seconds=36.0,
     )
 
 
@@ -41,7 +48,8 @@ def test_the_tables_have_the_papers_rows():
     rows = list(paper_tables.rows(released()))
     count = {table: sum(row.table == table for row in rows) for table in "123467"}
     assert count == {"1": 1, "2": 1, "3": 1, "4": 1, "6": 4 * 7, "7": 3 * 10}
-    # The original stands in Tables 1-4 and 6; 2 blocks are 2 layers; and once more it is a row of Table 7 for each of its sets.
+    # The original stands in Tables 1-4 and 6; 2 blocks are 2 layers; and once more it is a row of Table 7 for each of
+    # its sets.
     assert sum(row.new for row in rows) == 4 + 4 * 6 + 3 * 8
     changed = {(row.data_set, row.name): dict(row.changes) for row in rows}
     assert changed["SciTail", "alignment alt."] == {"alignment": "linear"}
@@ -100,8 +108,13 @@ def test_sums_and_what_they_lack(throughput):
     rows = paper.table_rows({"SNLI": throughput, "WikiQA": throughput}, up_to=1)
     *parts, total = rows
     assert [(row["table"], row["data_set"]) for row in rows] == [
-        ("1", "SNLI"), ("4", "WikiQA"), ("6", "SNLI"), ("6", "WikiQA"), ("7", "SNLI"), ("all", "all"),
-    ]  # fmt: skip
+        ("1", "SNLI"),
+        ("4", "WikiQA"),
+        ("6", "SNLI"),
+        ("6", "WikiQA"),
+        ("7", "SNLI"),
+        ("all", "all"),
+    ]
     for key in ("rows", "runs", "train", "compile", "total", "peer"):
         assert total[key] == pytest.approx(sum(part[key] for part in parts))
     assert total["total"] == pytest.approx(total["train"] + total["compile"])

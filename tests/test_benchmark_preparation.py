@@ -1,4 +1,6 @@
-"""The text and the vector file that preparation is measured on, how time is divided, and a run at a size for nothing but that."""
+"""The text and the vector file that preparation is measured on, how time is divided, and a run at a size for nothing
+but that.
+"""
 
 import json
 import time
@@ -17,9 +19,17 @@ from jaxmatch.data.vectors import read_vectors
 from jaxmatch.errors import InputError
 
 OFFICIAL_FIELDS = {
-    "annotator_labels", "captionID", "gold_label", "pairID", "sentence1", "sentence1_binary_parse", "sentence1_parse",
-    "sentence2", "sentence2_binary_parse", "sentence2_parse",
-}  # fmt: skip
+    "annotator_labels",
+    "captionID",
+    "gold_label",
+    "pairID",
+    "sentence1",
+    "sentence1_binary_parse",
+    "sentence1_parse",
+    "sentence2",
+    "sentence2_binary_parse",
+    "sentence2_parse",
+}
 # Short sentences, of which there are few to make, equal ones, and words that are no words.
 PAIRS = [
     ("A man sings.", "A woman dances!", "neutral"),
@@ -42,7 +52,9 @@ def written(tmp_path_factory):
 
 def test_no_two_sentences_are_equal_and_the_official_reader_takes_them(written):
     data = catalog.load("snli", written[0])
-    sentences = [sentence for split in data.splits.values() for side in (split.text_a, split.text_b) for sentence in side]
+    sentences = [
+        sentence for split in data.splits.values() for side in (split.text_a, split.text_b) for sentence in side
+    ]
     assert len(set(sentences)) == len(sentences) == 900
     assert list(data.splits["train"].labels) == [label for *_, label in PAIRS] * 100
 

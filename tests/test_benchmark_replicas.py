@@ -58,7 +58,8 @@ def test_a_training_step_is_counted_about_as_by_hand(quick):
     fusion = tokens * 2 * size * hidden
     hidden_layer, output = batch * 2 * hidden * hidden, batch * hidden * classes
     forward = convolution + 2 * attention + fusion + hidden_layer + output
-    # Backward, a product for the parameters each, and one for what lies below; but nothing flows back into the embeddings.
+    # Backward, a product for the parameters each, and one for what lies below; but nothing flows back into the
+    # embeddings.
     counted = steps.work(config, data, length).multiply_adds
     assert 2 * forward - 2 * attention <= counted <= 3 * forward - convolution
     # Twice the batch, twice the work, exactly.
@@ -136,7 +137,9 @@ def test_the_item_runs(quick, often, monkeypatch):
     assert one["ratio"]["median"] == 1.0
     assert two["ratio"]["median"] == pytest.approx(two["milliseconds"]["median"] / 2 / one["milliseconds"]["median"])
     in_turn = pytest.approx(three["milliseconds"]["median"] / 3 / one["milliseconds"]["median"])
-    assert three["ratio"]["median"] == in_turn if often else three["ratio"]["median"] != in_turn  # beside steps of their own
+    assert (
+        three["ratio"]["median"] == in_turn if often else three["ratio"]["median"] != in_turn
+    )  # beside steps of their own
     for row in rows:
         assert row["pairs"]["median"] == pytest.approx(row["replicas"] * 16 * 1e3 / row["milliseconds"]["median"])
     assert any("TFLOP/s" in note for note in notes)

@@ -7,9 +7,27 @@ from benchmarks.settings import Settings
 
 
 def done(**changed):
-    parts = {"data": 1.0, "plan": 0.5, "compile": 5.0, "train": 10.0, "evaluate": 0.7, "checkpoint": 0.2, "models": 0.1, "tables": 0.1, "other": 0.4}
+    parts = {
+        "data": 1.0,
+        "plan": 0.5,
+        "compile": 5.0,
+        "train": 10.0,
+        "evaluate": 0.7,
+        "checkpoint": 0.2,
+        "models": 0.1,
+        "tables": 0.1,
+        "other": 0.4,
+    }
     plain = dict(
-        parts=parts, import_seconds=2.0, process_seconds=20.0, cpu_seconds=30.0, runs=2, signatures=1, executables=3, shapes=3, compiled=9
+        parts=parts,
+        import_seconds=2.0,
+        process_seconds=20.0,
+        cpu_seconds=30.0,
+        runs=2,
+        signatures=1,
+        executables=3,
+        shapes=3,
+        compiled=9,
     )
     return {**plain, **changed}
 
@@ -29,7 +47,12 @@ def test_a_launch_that_trains_nothing_has_no_share():
 @pytest.mark.parametrize(("evaluate_every", "evaluations"), [(0, 1), (5_000, 20)])
 def test_an_epoch_follows_from_some_steps(evaluate_every, evaluations):
     measured = dict(
-        pairs=1_000, step_seconds=3.0, evaluate_seconds=2.0, checkpoint_seconds=0.5, checkpoint_every=60.0, evaluate_every=evaluate_every
+        pairs=1_000,
+        step_seconds=3.0,
+        evaluate_seconds=2.0,
+        checkpoint_seconds=0.5,
+        checkpoint_every=60.0,
+        evaluate_every=evaluate_every,
     )
     assert sweep.epoch_share(measured, 100_000) == {"train": 300.0, "evaluate": 2.0 * evaluations, "checkpoint": 2.5}
 

@@ -101,7 +101,9 @@ def test_no_byte_of_a_note_is_believed_unchecked(file, tmp_path, settled):
     assert cache.file_digest(file, tmp_path / "cache") == digest
 
 
-@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(path)])
+@pytest.mark.parametrize(
+    "make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(path)]
+)
 def test_what_is_no_file_is_no_note(file, tmp_path, settled, make):
     cache.file_digest(file, tmp_path / "cache")
     note = note_of(tmp_path / "cache")
@@ -112,7 +114,8 @@ def test_what_is_no_file_is_no_note(file, tmp_path, settled, make):
 
 
 @pytest.mark.parametrize(
-    "kind, make", [("a pipe", os.mkfifo), ("a folder", os.mkdir), ("a device", lambda path: path.symlink_to("/dev/zero"))]
+    "kind, make",
+    [("a pipe", os.mkfifo), ("a folder", os.mkdir), ("a device", lambda path: path.symlink_to("/dev/zero"))],
 )
 def test_only_regular_files_are_hashed(tmp_path, kind, make):
     make(tmp_path / "odd")

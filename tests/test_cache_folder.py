@@ -25,7 +25,9 @@ def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch):
 
     monkeypatch.setattr(Path, "home", home)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    with pytest.raises(InputError, match="no home folder.*config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME"):
+    with pytest.raises(
+        InputError, match="no home folder.*config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME"
+    ):
         cache_folder()
     assert cache_folder("/fast") == Path("/fast")
     monkeypatch.setenv("XDG_CACHE_HOME", "/scratch")

@@ -144,9 +144,13 @@ def test_missing_split_can_be_said_by_who_needs_it(tmp_path):
 
 def test_a_split_without_an_official_file_says_why(tmp_path):
     rows = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n"
-    fill(tmp_path / "RTE", train_tsv=rows, dev_tsv=rows, test_tsv=rows.replace("\tlabel", "").replace("\tentailment", ""))
+    fill(
+        tmp_path / "RTE", train_tsv=rows, dev_tsv=rows, test_tsv=rows.replace("\tlabel", "").replace("\tentailment", "")
+    )
     assert list(catalog.find_files("rte", tmp_path)) == list(catalog.load("rte", tmp_path).splits) == ["train", "dev"]
-    assert "'rte' has no test split: the official test file has no labels" in str(catalog.missing_split("rte", tmp_path, "test"))
+    assert "'rte' has no test split: the official test file has no labels" in str(
+        catalog.missing_split("rte", tmp_path, "test")
+    )
 
 
 def test_multinli_is_chosen_on_matched_pairs_and_scored_on_mismatched_ones(tmp_path):
@@ -158,20 +162,28 @@ def test_multinli_is_chosen_on_matched_pairs_and_scored_on_mismatched_ones(tmp_p
     assert list(catalog.load("multinli", tmp_path).splits) == ["train", "dev"]
     text = str(catalog.missing_split("multinli", tmp_path, "test"))
     assert "looked for multinli_1.0_dev_mismatched.jsonl or multinli_1.0_dev_mismatched.txt in" in text
-    fill(folder, **{"multinli_1.0_dev_mismatched_txt": "gold_label\tsentence1\tsentence2\n-\tx\ty\nneutral\tmismatched\tb\n"})
+    fill(
+        folder,
+        **{"multinli_1.0_dev_mismatched_txt": "gold_label\tsentence1\tsentence2\n-\tx\ty\nneutral\tmismatched\tb\n"},
+    )
     splits = catalog.load("multinli", tmp_path).splits
     assert [splits[name].text_a for name in catalog.SPLITS] == [["train"], ["matched"], ["mismatched"]]
     assert splits["test"].dropped == {'label "-"': 1} and "mismatched" in catalog.about("multinli")["test"]
 
 
-@pytest.mark.parametrize("name, train, test", [
-    ("mrpc", "msr_paraphrase_train_txt", "msr_paraphrase_test_txt"),
-    ("twitter_url", "Twitter_URL_Corpus_train_txt", "Twitter_URL_Corpus_test_sample_txt"),
-])
+@pytest.mark.parametrize(
+    "name, train, test",
+    [
+        ("mrpc", "msr_paraphrase_train_txt", "msr_paraphrase_test_txt"),
+        ("twitter_url", "Twitter_URL_Corpus_train_txt", "Twitter_URL_Corpus_test_sample_txt"),
+    ],
+)
 def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name, train, test):
     def rows(first):
         if name == "mrpc":
-            return "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(f"1\t0\t0\t{first} {n}\tb\n" for n in range(20))
+            return "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(
+                f"1\t0\t0\t{first} {n}\tb\n" for n in range(20)
+            )
         return "".join(f"{first} {n}\tb\t(6,6)\thttps://t.co/x\n" for n in range(20)) + "x\ty\t(3,6)\tz\n"
 
     fill(tmp_path, **{test: rows("test")})
@@ -187,7 +199,10 @@ def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name,
 
 
 def test_raw_trecqa_scores_more_questions_than_the_clean_one():
-    named = {name: catalog.filtered(name) for name in ("trecqa", "trecqa_all", "trecqa_clean", "trecqa_all_clean", "wikiqa", "own")}
+    named = {
+        name: catalog.filtered(name)
+        for name in ("trecqa", "trecqa_all", "trecqa_clean", "trecqa_all_clean", "wikiqa", "own")
+    }
     assert named == {name: name not in ("trecqa", "trecqa_all") for name in named}
 
 

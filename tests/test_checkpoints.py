@@ -49,13 +49,19 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(checkpoints, tmp_path, 
     big = {"a": random.normal(size=(200, 50)).astype(np.float32)}  # random numbers do not compress away
     checkpoints.save(1, big, {"epoch": 1})
     checkpoints.save(2, {"a": big["a"] + 1}, {"epoch": 2})
-    largest = max((path for path in newest(tmp_path).rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    largest = max(
+        (path for path in newest(tmp_path).rglob("*") if path.is_file()), key=lambda path: path.stat().st_size
+    )
     content = bytearray(largest.read_bytes())
     if damage == "remove":
         largest.unlink()
     else:
         half = len(content) // 2
-        largest.write_bytes(content[:half] if damage == "truncate" else content[:half] + bytes([content[half] ^ 255]) + content[half + 1 :])
+        largest.write_bytes(
+            content[:half]
+            if damage == "truncate"
+            else content[:half] + bytes([content[half] ^ 255]) + content[half + 1 :]
+        )
     arrays, notes = checkpoints.restore(big)
     assert notes == {"epoch": 1}
     np.testing.assert_array_equal(arrays["a"], big["a"])
@@ -85,7 +91,9 @@ def test_what_could_not_be_read_is_there_until_another_is_written(checkpoints, t
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), OSError(errno.EMFILE, "Too many open files"), ValueError("RESOURCE_EXHAUSTED: ...")], ids=type
+    "error",
+    [MemoryError(), OSError(errno.EMFILE, "Too many open files"), ValueError("RESOURCE_EXHAUSTED: ...")],
+    ids=type,
 )
 def test_what_only_hinders_reading_is_no_damage(checkpoints, tmp_path, monkeypatch, caplog, error):
     checkpoints.save(1, tree(1), {})

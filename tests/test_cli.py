@@ -98,7 +98,10 @@ def test_sweep_hands_everything_on(launch, capsys):
 def test_options_that_only_the_sweep_file_knows_are_handed_on(launch, capsys):
     assert main("sweep a.py --data sick --short-run=yes --workdir out --vectors v.txt".split()) == 0
     assert launch.calls[0][2]["options"] == {"data": "sick", "short_run": "yes", "vectors": "v.txt"}
-    for words, message in (("--dry", "--dry is not an option of the command, or has no value"), ("b.py", "'b.py' is not")):
+    for words, message in (
+        ("--dry", "--dry is not an option of the command, or has no value"),
+        ("b.py", "'b.py' is not"),
+    ):
         assert main(["sweep", "a.py", *words.split()]) == 2
         assert f"jaxmatch: {message}" in capsys.readouterr().err
     assert len(launch.calls) == 1
@@ -126,7 +129,10 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
 
 def test_a_config_takes_options_which_name_its_folder(launch):
     assert main("train configs/re2.py --dataset sick".split()) == 0
-    assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["options"]) == (Path("runs/re2_sick"), {"dataset": "sick"})
+    assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["options"]) == (
+        Path("runs/re2_sick"),
+        {"dataset": "sick"},
+    )
 
 
 def test_a_smoke_run_has_a_folder_of_its_own(launch):
@@ -172,30 +178,46 @@ def _raising(error):
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (InputError("bad\nlabel", path="a.tsv", line=3, remedy="mend it"), 2, "jaxmatch: a.tsv:3: bad label; mend it\n"),
+        (
+            InputError("bad\nlabel", path="a.tsv", line=3, remedy="mend it"),
+            2,
+            "jaxmatch: a.tsv:3: bad label; mend it\n",
+        ),
         (KeyboardInterrupt(), 130, "jaxmatch: interrupted; the same command goes on where it stopped\n"),
         (PermissionError(13, "Permission denied", "out"), 2, "jaxmatch: out: Permission denied\n"),
         (BrokenPipeError(), 141, ""),
-        (OSError(28, "No space left", "a.json"), 2, "jaxmatch: a.json: No space left; make room, and give the same command again\n"),
+        (
+            OSError(28, "No space left", "a.json"),
+            2,
+            "jaxmatch: a.json: No space left; make room, and give the same command again\n",
+        ),
         (OSError(28, "No space left"), 2, "jaxmatch: No space left; make room, and give the same command again\n"),
         (
-            OSError(122, "Disk quota exceeded", "a.json"), 2,
+            OSError(122, "Disk quota exceeded", "a.json"),
+            2,
             "jaxmatch: a.json: Disk quota exceeded; make room, or have the quota raised, and give the same command again\n",
         ),
         (
-            OSError(27, "File too large", b"a\x1b.json"), 2,
+            OSError(27, "File too large", b"a\x1b.json"),
+            2,
             "jaxmatch: a\\x1b.json: File too large; raise the limit of a file's size (ulimit -f), and give the same command again\n",
         ),
-        (MemoryError(), 2, "jaxmatch: the memory of this machine does not suffice; free some, or give it less at once\n"),
         (
-            RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 2,
+            MemoryError(),
+            2,
+            "jaxmatch: the memory of this machine does not suffice; free some, or give it less at once\n",
+        ),
+        (
+            RuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
+            2,
             "jaxmatch: the memory of the device does not suffice; free some, or give it less at once\n",
         ),
         (
-            RuntimeError("Unable to initialize backend 'cuda': no"), 2,
+            RuntimeError("Unable to initialize backend 'cuda': no"),
+            2,
             "jaxmatch: JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend what hinders it\n",
         ),
-    ],  # fmt: skip
+    ],
 )
 def test_errors_are_one_line(launch, capsys, error, status, message):
     launch.sweep = _raising(error)
@@ -214,7 +236,10 @@ def _command(*words, variables=(), before=(), **named):
     package = str(Path(jaxmatch.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": package, **dict(variables)}
     return subprocess.run(
-        [*before, sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)], env=environment, capture_output=True, **named
+        [*before, sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)],
+        env=environment,
+        capture_output=True,
+        **named,
     )
 
 
@@ -267,7 +292,8 @@ def test_data_check_knows_a_misspelt_name(capsys):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 @pytest.mark.parametrize(
-    "words", [["table", RESULTS / "quickstart"], ["report", RESULTS / "quickstart", "--output", "-"], ["--help"], ["--version"]]
+    "words",
+    [["table", RESULTS / "quickstart"], ["report", RESULTS / "quickstart", "--output", "-"], ["--help"], ["--version"]],
 )
 def test_output_that_cannot_be_written_is_one_line(words):
     with open("/dev/full", "wb") as full:
@@ -292,7 +318,9 @@ def test_a_failing_command_does_not_complain_of_its_output_too():
     package = str(Path(jaxmatch.__file__).parent.parent)
     with open("/dev/full", "wb") as full:
         buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        ended = subprocess.run([sys.executable, "-c", code], cwd=package, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True)
+        ended = subprocess.run(
+            [sys.executable, "-c", code], cwd=package, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert (ended.returncode, ended.stderr) == (2, "jaxmatch: it fails\n")
 
 
@@ -300,17 +328,26 @@ def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys)
     with monkeypatch.context() as closed:
         closed.setattr(sys, "stdout", None)
         assert main(["sweep", "a.py"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: standard output is closed; give it a file or a pipe; /dev/null will do\n"
+    assert (
+        capsys.readouterr().err == "jaxmatch: standard output is closed; give it a file or a pipe; /dev/null will do\n"
+    )
     assert not launch.calls
 
 
 def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
     done = _command(
-        "report", RESULTS / "quickstart", "--output", tmp_path / "page.html", text=True,
+        "report",
+        RESULTS / "quickstart",
+        "--output",
+        tmp_path / "page.html",
+        text=True,
         before=("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh"),
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ") and "raise the limit of a file's size" in done.stderr
+    assert (
+        done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ")
+        and "raise the limit of a file's size" in done.stderr
+    )
     assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 

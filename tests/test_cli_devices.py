@@ -48,8 +48,13 @@ def test_devices_are_listed_and_each_kind_of_products_is_tried(small, capsys):
     lines = capsys.readouterr().out.splitlines()
     there = jax.devices()
     assert lines[0].startswith(f"JAX {jax.__version__} computes on {len(there)} x ")
-    assert [line.split(":")[0] for line in lines[1 : 1 + len(there)]] == [f"  {device.platform} {device.id}" for device in there]
-    tried = [re.fullmatch(r"  model\.precision=(.*) \((.*) products\): [0-9.]+ ms, compiled in [0-9.]+ s", line) for line in lines]
+    assert [line.split(":")[0] for line in lines[1 : 1 + len(there)]] == [
+        f"  {device.platform} {device.id}" for device in there
+    ]
+    tried = [
+        re.fullmatch(r"  model\.precision=(.*) \((.*) products\): [0-9.]+ ms, compiled in [0-9.]+ s", line)
+        for line in lines
+    ]
     said = {precision: one[2] for one in tried if one for precision in one[1].split(" or ")}
     assert said == {precision: products_of(precision, there[0]) for precision in PRECISIONS}
     kinds = [one[2] for one in tried if one]
@@ -82,7 +87,9 @@ def test_memory_is_what_the_platform_tells():
     def text(platform, told):
         return devices.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: told))
 
-    assert text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"
+    assert (
+        text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"
+    )
     assert text("tpu", None) == "it does not tell its memory"
     assert re.fullmatch(r"[0-9.]+ GiB, its share of this machine's memory", text("cpu", None))
 
@@ -90,7 +97,9 @@ def test_memory_is_what_the_platform_tells():
 def _command(*words, **variables):
     """The command in a process whose devices are those that the variables say."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", **variables}
-    return subprocess.run([sys.executable, "-m", "jaxmatch", "devices", *words], env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "jaxmatch", "devices", *words], env=environment, capture_output=True, text=True
+    )
 
 
 def test_simulated_devices_are_counted_and_a_hidden_gpu_is_named(nvidia_smi):
@@ -100,7 +109,10 @@ def test_simulated_devices_are_counted_and_a_hidden_gpu_is_named(nvidia_smi):
     first, *others, last = done.stdout.splitlines()
     assert "computes on 3 x cpu (" in first
     assert [line.split(":")[0] for line in others] == ["  cpu 0", "  cpu 1", "  cpu 2"]
-    assert last == "2 x NVIDIA H100 80GB HBM3 is here, and JAX does not see it: JAX_PLATFORMS=cpu leaves it out; unset that"
+    assert (
+        last
+        == "2 x NVIDIA H100 80GB HBM3 is here, and JAX does not see it: JAX_PLATFORMS=cpu leaves it out; unset that"
+    )
 
 
 @pytest.mark.parametrize("platforms", ["nonsense", "cuda"])
@@ -125,15 +137,17 @@ GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JA
         (NOTHING, {"JAX_PLATFORMS": "tpu"}, "JAX_PLATFORMS=tpu leaves it out; unset that"),
         (NOTHING, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides it; unset that"),
         (
-            NOTHING | {"jax-cuda12-plugin": "0.9.0"}, {},
+            NOTHING | {"jax-cuda12-plugin": "0.9.0"},
+            {},
             'jax-cuda12-plugin 0.9.0 does not fit jaxlib 0.10.2; pip install --upgrade "jaxmatch[cuda12]"',
         ),
         (
-            NOTHING | {"jax-cuda13-plugin": "0.10.2"}, {"CUDA_VISIBLE_DEVICES": "0"},
+            NOTHING | {"jax-cuda13-plugin": "0.10.2"},
+            {"CUDA_VISIBLE_DEVICES": "0"},
             "jax-cuda13-plugin 0.10.2 is installed and fails; JAX_PLATFORMS=cuda python -c 'import jax; jax.devices()' says why",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_helps_a_gpu_that_is_not_seen(nvidia_smi, monkeypatch, tmp_path, installed, environment, said):
     nvidia_smi("echo A100")
     monkeypatch.setattr(unseen_devices, "installed_version", installed.get)
@@ -165,8 +179,12 @@ def test_a_tpu_is_known_by_its_file_or_the_variables_of_its_machine(monkeypatch,
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(unseen_devices, "installed_version", NOTHING.get)
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jaxmatch[tpu]"']
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [
+        TPU + 'pip install "jaxmatch[tpu]"'
+    ]
     assert unseen_devices.unseen_devices({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "accel0").touch()
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [TPU + "JAX_PLATFORMS=cpu leaves it out; unset that"]
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [
+        TPU + "JAX_PLATFORMS=cpu leaves it out; unset that"
+    ]

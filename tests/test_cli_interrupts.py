@@ -25,7 +25,9 @@ except KeyboardInterrupt:
 
 
 def said(install: str) -> tuple[str, str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM.replace("INSTALL", install)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("INSTALL", install)], capture_output=True, text=True, timeout=60
+    )
     return done.stdout.strip(), done.stderr
 
 

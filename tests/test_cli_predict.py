@@ -87,7 +87,11 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: text_b is 3, not a text"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "b", "x": NaN}\n', ":1: not valid JSON"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "\\ud800"}\n', ":1: an escape \\uD800 to \\uDFFF without"),
-        ("in.jsonl", b'{"text_a": "a", "text_b": "b", "text_a": "c"}\n', ":1: not valid JSON (the key 'text_a' stands in it twice)"),
+        (
+            "in.jsonl",
+            b'{"text_a": "a", "text_b": "b", "text_a": "c"}\n',
+            ":1: not valid JSON (the key 'text_a' stands in it twice)",
+        ),
         ("in.jsonl", b"[" * 200_000 + b"\n", ":1: the JSON is nested too deeply"),
     ],
 )
@@ -116,7 +120,9 @@ def test_a_bad_line_late_in_a_pipe_leaves_no_half_file(run, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-@pytest.mark.parametrize(("stream", "problem"), [("stdin", "standard input is closed"), ("stdout", "standard output is closed")])
+@pytest.mark.parametrize(
+    ("stream", "problem"), [("stdin", "standard input is closed"), ("stdout", "standard output is closed")]
+)
 def test_a_closed_stream_is_one_line(run, tmp_path, monkeypatch, capsys, stream, problem):
     source = write_tsv(tmp_path / "in.tsv", TEXTS)
     with monkeypatch.context() as closed:
@@ -142,7 +148,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.fixed_dictionaries({"text_a": TEXT, "text_b": TEXT}, optional={"id": st.integers() | TEXT}), min_size=1))
+@given(
+    st.lists(st.fixed_dictionaries({"text_a": TEXT, "text_b": TEXT}, optional={"id": st.integers() | TEXT}), min_size=1)
+)
 def test_any_json_lines_are_read_back(rows):
     raw = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows]
     assert list(read_pairs(raw, "in")) == list(enumerate(rows, start=1))

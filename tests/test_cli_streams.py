@@ -1,4 +1,6 @@
-"""`jaxmatch predict` between pipes: what is there is answered soon, all at once when it comes fast, and a bad line is named."""
+"""`jaxmatch predict` between pipes: what is there is answered soon, all at once when it comes fast, and a bad line is
+named.
+"""
 
 import io
 import json
@@ -143,7 +145,9 @@ def test_a_pair_that_the_memory_does_not_hold_is_named(matcher, capfd, tmp_path,
             raise error
 
     matcher._fails = fails
-    status, answers, err = _answer(matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch)
+    status, answers, err = _answer(
+        matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
+    )
     assert (status, answers) == (2, ["a", "b"])
     problem = "the memory of the device does not suffice to answer this pair; shorten its texts, or free memory"
     assert err == f"jaxmatch: standard input:4: {problem}\n"
@@ -203,7 +207,10 @@ def test_lines_are_those_of_the_file_whatever_the_blocks(tmp_path, monkeypatch, 
 
 def test_a_line_without_end_is_named(monkeypatch):
     monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10_000_000)
-    with open("/dev/zero", "rb") as endless, pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"):
+    with (
+        open("/dev/zero", "rb") as endless,
+        pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"),
+    ):
         list(lines_of(endless.fileno(), Path("/dev/zero")))
 
 

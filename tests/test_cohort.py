@@ -63,9 +63,15 @@ def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
     train = make_cohort().lockstep.programs.train
     before = dict(train.executables)
     changed = dict(
-        learning_rate=0.01, learning_rate_floor=0.001, warmup_samples=50, decay_rate=0.5, decay_samples=20, dropout_rate=0.4,
-        weight_decay=0.01, gradient_clip=0.1,
-    )  # fmt: skip
+        learning_rate=0.01,
+        learning_rate_floor=0.001,
+        warmup_samples=50,
+        decay_rate=0.5,
+        decay_samples=20,
+        dropout_rate=0.4,
+        weight_decay=0.01,
+        gradient_clip=0.1,
+    )
     cohort = make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[:3]])
     assert cohort.lockstep.programs.train is train
     cohort.train()
@@ -80,7 +86,9 @@ def test_every_traced_number_has_an_effect(results):
     values = (200, 0.1, 0.01, 0.3, 2.9e-3, 10)
     plain, _ = lockstep(make_cohort(seeds=(1, 1, 1)), 20)
     for start in (0, 3):
-        changes = [{name: value} for name, value in zip(names[start : start + 3], values[start : start + 3], strict=True)]
+        changes = [
+            {name: value} for name, value in zip(names[start : start + 3], values[start : start + 3], strict=True)
+        ]
         changed, _ = lockstep(make_cohort(seeds=(1, 1, 1), optimizer=changes), 20)
         for replica, name in enumerate(names[start : start + 3]):
             assert np.any(changed[:, replica] != plain[:, replica]), name
@@ -97,11 +105,16 @@ def test_the_step_is_free_of_convolutions_and_host_transfers():
 
 
 def test_updates_are_those_of_optax():
-    """Two epochs against optax on the tree of parameters: Adam, clipping, L2 penalty, and a rate that differs in every batch."""
+    """Two epochs against optax on the tree of parameters: Adam, clipping, L2 penalty, and a rate that differs in every
+    batch.
+    """
     changes = dict(dropout_rate=0.0, weight_decay=0.02, gradient_clip=0.3, learning_rate=1e-2, learning_rate_floor=1e-3)
     changes |= dict(warmup_samples=40, decay_rate=0.7, decay_samples=12)
     # Of a batch's first pair.
-    rising, falling = optax.linear_schedule(1e-3, 1e-2, 40), optax.exponential_decay(1e-2, 12, 0.7, staircase=True, end_value=1e-3)
+    rising, falling = (
+        optax.linear_schedule(1e-3, 1e-2, 40),
+        optax.exponential_decay(1e-2, 12, 0.7, staircase=True, end_value=1e-3),
+    )
     cohort = make_cohort(seeds=(1, 2, 3), optimizer=[changes] * 3)
     flat = cohort.lockstep.programs.flat
     parameters = jax.tree.map(np.asarray, flat.to_tree(cohort.lockstep.initial().parameters[0]))
@@ -140,8 +153,13 @@ def test_buckets_do_not_change_a_score(results):
     """Dev and test are scored in other lengths; the same parameters give the same outputs."""
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
     parameters = one.lockstep.initial().parameters
-    np.testing.assert_allclose(one.scorer.evaluator("dev").outputs(parameters), three.scorer.evaluator("dev").outputs(parameters), atol=1e-5)
-    widths = [{tokens["ids"].shape[1] for _, (tokens, _) in cohort.scorer.evaluator("dev")._batches} for cohort in (one, three)]
+    np.testing.assert_allclose(
+        one.scorer.evaluator("dev").outputs(parameters), three.scorer.evaluator("dev").outputs(parameters), atol=1e-5
+    )
+    widths = [
+        {tokens["ids"].shape[1] for _, (tokens, _) in cohort.scorer.evaluator("dev")._batches}
+        for cohort in (one, three)
+    ]
     assert [len(each) for each in widths] == [1, 3]
 
 
@@ -204,9 +222,13 @@ def test_best_on_test_is_noted_apart():
         assert noted["at_samples"] in [entry["samples"] for entry in result.progress.curve]
 
 
-@pytest.mark.parametrize(("task", "selection", "scores"), [
-    ("regression", "pearson", {"pearson", "spearman", "mse"}), ("ranking", "map", {"map", "mrr", "accuracy"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("task", "selection", "scores"),
+    [
+        ("regression", "pearson", {"pearson", "spearman", "mse"}),
+        ("ranking", "map", {"map", "mrr", "accuracy"}),
+    ],
+)
 def test_other_tasks(task, selection, scores):
     training = {"selection": selection, "epochs": 8, "maximum_buckets": 1}
     result = make_cohort(seeds=(1,), training=training, data=make_data(task)).train()[0]
@@ -244,7 +266,9 @@ def test_a_dropped_run_stops_there_and_leaves_its_neighbours_alone(results, tmp_
     # Paused in between, it is the same: also when nothing is left of the pause but the decision.
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert make_cohort(**arguments).train(checkpoints, until=2) is None
-    for resumed, known in zip(make_cohort(**arguments).train(checkpoints, dropped={2: [1]}), (one, dropped, other), strict=True):
+    for resumed, known in zip(
+        make_cohort(**arguments).train(checkpoints, dropped={2: [1]}), (one, dropped, other), strict=True
+    ):
         same(resumed, known)
     checkpoints.close()
 

@@ -39,7 +39,11 @@ def test_alone_is_as_in_a_cohort(model):
 @BOTH
 def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
     # Without dropout: four epochs of some steps fall with any seed.
-    changes = [{"learning_rate": 1e-2, "dropout_rate": 0.0}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"learning_rate": 1e-2, "dropout_rate": 0.0}]
+    changes = [
+        {"learning_rate": 1e-2, "dropout_rate": 0.0},
+        {"learning_rate": 1e30, "gradient_clip": 0.0},
+        {"learning_rate": 1e-2, "dropout_rate": 0.0},
+    ]
     results = make_cohort(optimizer=changes, model=model, training=ONE_LENGTH).train()
     assert results[1].progress.diverged_at is not None
     assert all(np.isfinite(leaf).all() for result in results for leaf in leaves(result))
@@ -52,7 +56,9 @@ def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
 @BOTH
 def test_the_memory_of_a_step_can_be_told(model):
     module = build(model, outputs=2)
-    small, large = (memory.needs(module, "classification", DIMENSIONS, [(16, length)], "cpu").of(1) for length in (8, 32))
+    small, large = (
+        memory.needs(module, "classification", DIMENSIONS, [(16, length)], "cpu").of(1) for length in (8, 32)
+    )
     assert 4 * 4 * memory.parameter_count(module, DIMENSIONS) < small < large
 
 

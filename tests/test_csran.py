@@ -15,9 +15,18 @@ from jaxmatch.models import build, count_parameters
 from jaxmatch.models.pair_model import side_by_side
 
 RELEASED = {
-    "name": "csran", "characters": "bilstm", "known_characters": 86, "tags": True, "known_tags": 48, "highway_layers": 1,
-    "aggregation_layers": 2, "factors": 32, "prediction": "full", "head": "highway", "head_layers": 3,
-}  # fmt: skip
+    "name": "csran",
+    "characters": "bilstm",
+    "known_characters": 86,
+    "tags": True,
+    "known_tags": 48,
+    "highway_layers": 1,
+    "aggregation_layers": 2,
+    "factors": 32,
+    "prediction": "full",
+    "head": "highway",
+    "head_layers": 3,
+}
 
 
 def shapes(settings, dimensions=300):

@@ -13,11 +13,18 @@ from jaxmatch.reporting.grouping import by_setting, setting_name
 
 
 def record(setting, seed, scores=(), status="finished", variant="", **overrides):
-    curve = [{"samples": 100 * (step + 1), "dev": {"accuracy": score, "loss": 1.0}} for step, score in enumerate(scores)]
+    curve = [
+        {"samples": 100 * (step + 1), "dev": {"accuracy": score, "loss": 1.0}} for step, score in enumerate(scores)
+    ]
     return {
-        "run": f"{setting}-seed{seed}", "seed": seed, "status": status, "variant": variant, "overrides": overrides,
-        "selected_on": "dev.accuracy", "curve": curve,
-    }  # fmt: skip
+        "run": f"{setting}-seed{seed}",
+        "seed": seed,
+        "status": status,
+        "variant": variant,
+        "overrides": overrides,
+        "selected_on": "dev.accuracy",
+        "curve": curve,
+    }
 
 
 RECORDS = [
@@ -46,8 +53,10 @@ def test_curves_by_hand():
     assert (data["kind"], data["score"]) == ("curves", "dev.accuracy")
     one, two = data["settings"]
     assert one == {
-        "name": "blocks=2", "seeds": [12], "points": [{"samples": 100, "mean": 0.4, "deviation": None, "seeds": 1}],
-    }  # fmt: skip
+        "name": "blocks=2",
+        "seeds": [12],
+        "points": [{"samples": 100, "mean": 0.4, "deviation": None, "seeds": 1}],
+    }
     assert two["seeds"] == [0, 1]
     assert [(point["samples"], point["seeds"]) for point in two["points"]] == [(100, 2), (200, 2), (300, 1)]
     assert [point["mean"] for point in two["points"]] == pytest.approx([0.4, 0.65, 0.8])

@@ -26,7 +26,12 @@ def own(tmp_path):
 
 def test_classification_by_hand(own):
     settings = own(
-        train=[("the cat", "the dog", "no"), ("the cat", "the dog", "yes"), ("The cat runs", "!", "yes"), ("dog", "cat", "yes")],
+        train=[
+            ("the cat", "the dog", "no"),
+            ("the cat", "the dog", "yes"),
+            ("The cat runs", "!", "yes"),
+            ("dog", "cat", "yes"),
+        ],
         dev=[("dog", "cat", "yes"), ("the dog", "a cat", "yes")],
     )
     lines = lines_of(check(settings))
@@ -34,7 +39,9 @@ def test_classification_by_hand(own):
     assert "train 4 3 0" in lines and "dev 2 2 0" in lines
     assert "train 1 (25.0%) 3 (75.0%)" in lines and "dev 0 (0.0%) 2 (100.0%)" in lines
     assert "train a 2.0 2 3 3 3" in lines
-    assert "words: 5 distinct, 20 in all texts" in lines  # the text without a token counts as a token, but not as a word
+    assert (
+        "words: 5 distinct, 20 in all texts" in lines
+    )  # the text without a token counts as a token, but not as a word
     assert "vectors some.2d: 4 words of 2 dimensions, 1 broken line" in lines
     assert "vocabulary: 3 words, 100.0% of them with a vector" in lines
     assert "85.0% of all tokens have a vector, 85.0% are in the vocabulary" in lines
@@ -100,7 +107,8 @@ def test_splits_that_are_not_what_their_names_say_are_explained(tmp_path):
     (tmp_path / "msr_paraphrase_train.txt").write_text(rows)
     lines = lines_of(check(DataSettings("mrpc", str(tmp_path))))
     assert (
-        "dev: a tenth of the official training file, whose other pairs are train; there is no official dev file" in lines
+        "dev: a tenth of the official training file, whose other pairs are train; there is no official dev file"
+        in lines
     )
     assert "- there is no test split, no msr_paraphrase_test.txt" in lines
 

@@ -159,7 +159,9 @@ def test_generated_pages_are_what_the_code_says(name):
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
     assert sorted(generate.PAGES) == sorted(GENERATED)
-    assert (ROOT / "docs" / "reference" / name).read_text() == generate.PAGES[name](), "run .venv/bin/python docs/generate.py"
+    assert (ROOT / "docs" / "reference" / name).read_text() == generate.PAGES[name](), (
+        "run .venv/bin/python docs/generate.py"
+    )
 
 
 def test_the_python_reference_lists_each_name_with_a_line():

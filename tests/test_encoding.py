@@ -95,9 +95,12 @@ def test_ranking_keeps_the_names_of_candidates(data_folder, tmp_path):
 
 def test_pairs_lie_side_by_side():
     split = EncodedSplit(
-        tokens_a=np.array([5, 6, 7, 8], np.int32), offsets_a=np.array([0, 3, 4]),
-        tokens_b=np.array([9, 4], np.int32), offsets_b=np.array([0, 1, 2]), labels=np.zeros(2, np.int32),
-    )  # fmt: skip
+        tokens_a=np.array([5, 6, 7, 8], np.int32),
+        offsets_a=np.array([0, 3, 4]),
+        tokens_b=np.array([9, 4], np.int32),
+        offsets_b=np.array([0, 1, 2]),
+        labels=np.zeros(2, np.int32),
+    )
     ids, sentences = split.side_by_side()
     assert ids.tolist() == [[5, 6, 7, 9], [8, 4, 0, 0]]
     assert sentences.tolist() == [[1, 1, 1, 2], [1, 2, 0, 0]]
@@ -124,7 +127,12 @@ def test_corpus_keeps_every_text_and_counts_every_occurrence(first, second, limi
     corpus = Corpus(data, preprocessing)
     names = list(corpus.words)
     expected = {}
-    for split, side, column in (("train", "a", first), ("train", "b", second), ("dev", "a", second), ("dev", "b", first)):
+    for split, side, column in (
+        ("train", "a", first),
+        ("train", "b", second),
+        ("dev", "a", second),
+        ("dev", "b", first),
+    ):
         tokens, offsets = corpus.column(split, side)
         read = [[names[token] for token in part] for part in np.split(tokens, offsets[1:-1])]
         assert read == [preprocessing.tokens(text) for text in column]
@@ -176,8 +184,12 @@ def test_what_was_prepared_does_not_depend_on_where(own, tmp_path):
 
 
 CHANGES = {
-    "lowercase": False, "minimum_count": 1, "maximum_length": 2, "tokenizer": "tweet", "remove_punctuation": False,
-}  # fmt: skip
+    "lowercase": False,
+    "minimum_count": 1,
+    "maximum_length": 2,
+    "tokenizer": "tweet",
+    "remove_punctuation": False,
+}
 
 
 @pytest.mark.parametrize("change", [{name: value} for name, value in CHANGES.items()], ids=CHANGES)
@@ -245,10 +257,14 @@ def damage_by_another_format(entry):
 @pytest.mark.parametrize(
     "damage",
     [
-        damage_by_a_flipped_byte, damage_by_a_short_file, damage_by_a_lost_file,
-        damage_by_prose, damage_by_half_a_json, damage_by_another_format,
+        damage_by_a_flipped_byte,
+        damage_by_a_short_file,
+        damage_by_a_lost_file,
+        damage_by_prose,
+        damage_by_half_a_json,
+        damage_by_another_format,
     ],
-)  # fmt: skip
+)
 def test_damaged_entry_is_made_again(own, tmp_path, damage):
     first = prepare(own, tmp_path / "cache")
     good = {key: None if array is None else np.array(array) for key, array in arrays_of(first).items()}
@@ -361,7 +377,9 @@ def test_texts_of_which_nothing_is_left_are_refused_before_training(own, tmp_pat
     rows = ["\t".join(["?!", "...", *row.split("\t")[2:]]) for row in rows]
     path.write_text("\n".join([header, *rows]))
     for read in (lambda: prepare(own, tmp_path / "cache"), lambda: data_check.check(own)):
-        with pytest.raises(InputError, match=f"{split}.tsv: no text of the {split} split of data set 'own' has a word left") as caught:
+        with pytest.raises(
+            InputError, match=f"{split}.tsv: no text of the {split} split of data set 'own' has a word left"
+        ) as caught:
             read()
         assert "tokenizer 'word' without punctuation; keep punctuation (remove_punctuation)" in str(caught.value)
     prepare(dataclasses.replace(own, remove_punctuation=False), tmp_path / "cache")

@@ -1,4 +1,6 @@
-"""Runs together answer as the votes and the means worked out by hand, and the command finds the runs of each setting."""
+"""Runs together answer as the votes and the means worked out by hand, and the command finds the runs of each
+setting.
+"""
 
 import dataclasses
 import json
@@ -29,8 +31,8 @@ TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), 
 
 
 def test_votes_and_means_by_hand():
-    # First pair: two weak votes for class 0 against a sure one for class 1. Third: a tie of three, 0.7, 1.0 and 1.3 in all.
-    # Fourth: a tie in everything, which goes to the first class.
+    # First pair: two weak votes for class 0 against a sure one for class 1. Third: a tie of three, 0.7, 1.0 and 1.3 in
+    # all. Fourth: a tie in everything, which goes to the first class.
     np.testing.assert_array_equal(ensemble.majority_vote(PROBABILITIES), [0, 1, 2, 0])
     mean = ensemble.average(PROBABILITIES)
     np.testing.assert_allclose(mean[0], [0.34, 0.66, 0.0])
@@ -139,7 +141,9 @@ def test_what_cannot_be_put_together_is_one_line(workdir, tmp_path):
     folder, split = workdir
     one = jaxmatch.load(folder / "runs" / "x-seed0")
     other = jaxmatch.load(saved_model.save(tmp_path / "run", labels=("no", "yes"), params=saved_model.parameters(2)))
-    with pytest.raises(InputError, match=r"answer differently: classification \(entailment, .*\) and classification \(no, yes\)"):
+    with pytest.raises(
+        InputError, match=r"answer differently: classification \(entailment, .*\) and classification \(no, yes\)"
+    ):
         ensemble.ensemble([one, other], split)
     with pytest.raises(InputError, match="an ensemble of no runs"):
         ensemble.ensemble([], split)
@@ -149,7 +153,18 @@ def test_what_cannot_be_put_together_is_one_line(workdir, tmp_path):
 
 # The command
 
-HEADER = ("setting", "parameters", "runs", "data", "pairs", "score", "alone.mean", "alone.std", "majority_vote", "averaged_probability")
+HEADER = (
+    "setting",
+    "parameters",
+    "runs",
+    "data",
+    "pairs",
+    "score",
+    "alone.mean",
+    "alone.std",
+    "majority_vote",
+    "averaged_probability",
+)
 
 
 def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
@@ -165,7 +180,13 @@ def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
     text = capsys.readouterr().out
     assert "own test, 5 pairs." in text and "| model.blocks=1 |  3,000,003 | 3    | test accuracy (%) |" in text
     assert f"{100 * expected.vote['accuracy']:.1f} |" in text
-    for told in ("over 3 seeds (0, 1, 11)", "chosen on dev accuracy", "(4,500 training", "minilm.300d.zip (98.7%", "Device: cpu"):
+    for told in (
+        "over 3 seeds (0, 1, 11)",
+        "chosen on dev accuracy",
+        "(4,500 training",
+        "minilm.300d.zip (98.7%",
+        "Device: cpu",
+    ):
         assert told in text
     assert main(["ensemble", str(folder), "--format", "csv"]) == 0
     lines = [dict(zip(HEADER, line.split(","), strict=True)) for line in capsys.readouterr().out.splitlines()[1:]]
@@ -194,7 +215,9 @@ def test_published_ensembles_stand_below(workdir, capsys):
     assert "DRCN" not in table("snli")  # it was another data set
     text = table("own")
     assert "- something was changed" in text
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+    ]
     below = {row[0]: (*row[1:4], row[-1]) for row in table if row[-1] and row[0] != "setting" and "-" not in row[-1]}
     assert below["RE2 (ensemble by voting, paper, GloVe 840B)"] == ("22.4M", "8", "test accuracy (%)", "89.9")
     assert below["DRCN (ensemble)"] == ("53.3M", "", "test accuracy (%)", "90.1") and len(below) == 6

@@ -44,7 +44,9 @@ def test_the_first_layer_is_given_word_features_alone():
     assert names(ESAN | {"augmentation": "simple"}) == names(ESAN | {"augmentation": "none"}) == [set(), set()]
 
 
-@pytest.mark.parametrize("settings", [{"word_features": False}, {"contextual_features": False}, {"augmentation": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"word_features": False}, {"contextual_features": False}, {"augmentation": "none"}], ids=str
+)
 def test_an_ablation_leaves_out_what_it_says(settings):
     """With simple augmentation all variants have the same parameters, so that only what is added differs."""
     simple = ESAN | {"augmentation": "simple"}
@@ -72,7 +74,9 @@ def test_layers_are_put_together_as_in_figure_1():
     for which, vector in zip((1, 2), found, strict=True):
         for row in range(len(A)):
             own = second[row, np.asarray(sentences[row]) == which]
-            np.testing.assert_allclose(vector[row], np.concatenate([own.mean(axis=0), own.max(axis=0)]), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(
+                vector[row], np.concatenate([own.mean(axis=0), own.max(axis=0)]), rtol=1e-4, atol=1e-4
+            )
 
 
 def test_attention_weights_can_be_asked_for():

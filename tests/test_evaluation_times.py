@@ -9,8 +9,12 @@ PAIRS, STEPS = 40, [10, 20, 30, 40]
 def times(**settings):
     """The pairs seen at each evaluation of three epochs of 40 pairs in steps of ten."""
     training = {
-        "epochs": 3, "evaluate_every_samples": 0, "evaluate_each_epoch": False, "late_from_samples": 0, "evaluate_every_samples_late": 0,
-    } | settings  # fmt: skip
+        "epochs": 3,
+        "evaluate_every_samples": 0,
+        "evaluate_each_epoch": False,
+        "late_from_samples": 0,
+        "evaluate_every_samples_late": 0,
+    } | settings
     found = []
     for epoch in range(training["epochs"]):
         samples = epoch * PAIRS + np.array(STEPS)
@@ -31,7 +35,12 @@ def times(**settings):
         ({"evaluate_every_samples": 1000}, [120]),  # whatever else, the end
         # As the released SNLI run: seldom first, then often.
         (
-            {"evaluate_every_samples": 50, "evaluate_each_epoch": True, "late_from_samples": 70, "evaluate_every_samples_late": 10},
+            {
+                "evaluate_every_samples": 50,
+                "evaluate_each_epoch": True,
+                "late_from_samples": 70,
+                "evaluate_every_samples_late": 10,
+            },
             [40, 50, 80, 90, 100, 110, 120],
         ),
         ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),

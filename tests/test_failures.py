@@ -19,7 +19,11 @@ from jaxmatch.workdir import CohortFolder, Workdir
 pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
 # Two cohorts of two runs.
-WHAT = {"seeds": 2, "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"}, "overrides": {"execution.maximum_replicas": "2"}}
+WHAT = {
+    "seeds": 2,
+    "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
+    "overrides": {"execution.maximum_replicas": "2"},
+}
 WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.execution.maximum_replicas=2")
 
 
@@ -68,7 +72,9 @@ def test_the_others_go_on_and_the_next_launch_tries_it_again(small_files, undist
 
 def test_an_error_that_comes_again_ends_again(small_files, tmp_path, failing):
     failing(MemoryError(), 3)
-    with pytest.raises(FailedCohorts, match=r"2 runs at once do not fit.*\(and 1 more failed\); 4 of 4 runs are missing") as failed:
+    with pytest.raises(
+        FailedCohorts, match=r"2 runs at once do not fit.*\(and 1 more failed\); 4 of 4 runs are missing"
+    ) as failed:
         small_sweep.launched(small_files, tmp_path, **WHAT)
     assert (failed.value.records, failed.value.table) == ([], "")
     before = {path: path.read_text() for path in tmp_path.glob("cohorts/*/error.json")}
@@ -79,9 +85,15 @@ def test_an_error_that_comes_again_ends_again(small_files, tmp_path, failing):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), SystemExit(3), OSError(errno.ENOSPC, "No space left on device", "/full"), BrokenPipeError(32, "")],
+    "error",
+    [
+        KeyboardInterrupt(),
+        SystemExit(3),
+        OSError(errno.ENOSPC, "No space left on device", "/full"),
+        BrokenPipeError(32, ""),
+    ],
     ids=type,
-)  # fmt: skip
+)
 def test_what_would_meet_every_cohort_stops_all(small_files, tmp_path, failing, error):
     failing(error)
     with pytest.raises(type(error)):

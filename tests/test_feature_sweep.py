@@ -69,7 +69,9 @@ def test_what_is_trained_stays_and_the_signature_tells_features_apart(trained, s
     assert watcher.trained == []
     planned = launch.resolve(small_files / "features.py", overrides=small_sweep.overrides(small_files) | MODEL)
     for key, value in (("model.tags", "False"), ("model.exact_match", "False"), ("model.characters", "none")):
-        other = launch.resolve(small_files / "features.py", overrides=small_sweep.overrides(small_files) | MODEL | {key: value})
+        other = launch.resolve(
+            small_files / "features.py", overrides=small_sweep.overrides(small_files) | MODEL | {key: value}
+        )
         assert other.runs()[0].signature("data") != planned.runs()[0].signature("data")
 
 
@@ -109,13 +111,22 @@ def test_features_that_are_missing_or_misshapen_are_named(trained):
     ids = np.array([[2, 3]])
     with pytest.raises(InputError, match="takes 'tags' of each word"):
         model.logits(ids, ids)
-    with pytest.raises(InputError, match=r"tags of the tokens is int64 of shape \(1, 3\); give integers of shape \(1, 2\)"):
+    with pytest.raises(
+        InputError, match=r"tags of the tokens is int64 of shape \(1, 3\); give integers of shape \(1, 2\)"
+    ):
         model.logits(ids, ids, {"tags": (np.zeros((1, 3), np.int64), ids)})
 
 
 def test_a_model_with_tags_asks_for_the_tagger(trained, no_tagger, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("text_a\ttext_b\nba\tbo\n")
-    words = ["predict", str(trained[1]), "--input", str(tmp_path / "pairs.tsv"), "--output", str(tmp_path / "answers.jsonl")]
+    words = [
+        "predict",
+        str(trained[1]),
+        "--input",
+        str(tmp_path / "pairs.tsv"),
+        "--output",
+        str(tmp_path / "answers.jsonl"),
+    ]
     assert main(words) == 2
     said = capsys.readouterr().err
     assert "python -m nltk.downloader averaged_perceptron_tagger_eng" in said and said.count("\n") == 1

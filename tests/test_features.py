@@ -47,7 +47,12 @@ def test_a_word_s_characters_do_not_depend_on_the_others(words, known):
 
 def test_the_tag_numbers_are_fixed():
     # They are in every saved model: 0 padding, 1 none, then the Penn Treebank's in this order.
-    assert (tagging._NUMBERS["#"], tagging._NUMBERS["DT"], tagging._NUMBERS["NN"], tagging._NUMBERS["``"]) == (2, 12, 21, 46)
+    assert (tagging._NUMBERS["#"], tagging._NUMBERS["DT"], tagging._NUMBERS["NN"], tagging._NUMBERS["``"]) == (
+        2,
+        12,
+        21,
+        46,
+    )
     assert tagging.LEAST_KNOWN == 47
 
 
@@ -123,7 +128,11 @@ def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
     assert features["exact_match"].tolist() == [[0, 1, 1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]]
     assert ((features["tags"] > 0) == (ids > 0)).all() and features["tags"].dtype == np.uint8
     determiners = features["tags"] == tagging._NUMBERS["DT"]
-    assert determiners[0].tolist()[:6] == [True, False, False, True, False, True] and determiners[1].tolist()[:3] == [True, False, True]
+    assert determiners[0].tolist()[:6] == [True, False, False, True, False, True] and determiners[1].tolist()[:3] == [
+        True,
+        False,
+        True,
+    ]
     cut = prepare(own(tags=True, exact_match=True, maximum_length=2), tmp_path / "cache").splits["train"]
     assert cut.exact_match_a.tolist() == [0, 0, 1, 0] and len(cut.tags_a) == 4  # "rare" is cut from the other sentence
 
@@ -162,7 +171,9 @@ def test_encodings_are_made_anew_with_another_release_of_nltk(tmp_path, monkeypa
     """Another release may cut text into other tokens."""
     before, version = fingerprint_of(tmp_path), encoding.importlib.metadata.version
     asked = []
-    monkeypatch.setattr(encoding.importlib.metadata, "version", lambda name: asked.append(name) or (version(name) + ".1"))
+    monkeypatch.setattr(
+        encoding.importlib.metadata, "version", lambda name: asked.append(name) or (version(name) + ".1")
+    )
     assert fingerprint_of(tmp_path) != before and set(asked) == {"nltk"}
     monkeypatch.undo()
     assert fingerprint_of(tmp_path) == before

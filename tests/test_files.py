@@ -97,10 +97,13 @@ def test_the_mode_of_a_replaced_file_is_kept_and_a_new_one_follows_the_umask(tmp
     assert modes == {"secret": 0o600, "folder": 0o700, "new": 0o640}
 
 
-@pytest.mark.parametrize("write", [
-    lambda path: write_atomically(path / "it", b"x" * 100_000),
-    lambda path: _save_array(path / "it"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_atomically(path / "it", b"x" * 100_000),
+        lambda path: _save_array(path / "it"),
+    ],
+)
 def test_a_limit_of_file_size_names_the_target(tmp_path, write):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
@@ -155,7 +158,9 @@ with open_atomically(sys.argv[1] + "/file") as file, directory_atomically(sys.ar
 
 
 def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)
+    ]
     try:
         assert all(writer.stdout.readline() == b"writing\n" for writer in writers)
         (tmp_path / ".notes.partial").touch()

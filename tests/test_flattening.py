@@ -60,7 +60,9 @@ def test_only_long_arrays_are_lengthened():
     flat = step.flattening(small(), 6)
     assert flat.length == flat.count
     flat = step.flattening(models.build({**MODEL, "hidden_size": 150, "blocks": 2}, outputs=3), 300)
-    assert flat.count > 100_000 and all(flat.length % pieces == 0 for pieces in (2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 64, 128))
+    assert flat.count > 100_000 and all(
+        flat.length % pieces == 0 for pieces in (2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 64, 128)
+    )
     assert flat.length < 1.5 * flat.count
 
 

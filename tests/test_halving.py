@@ -84,7 +84,10 @@ def test_a_run_stands_where_it_stood_whatever_came_after():
     diverged = run | {"diverged_at_samples": 25}
     assert standing(diverged, "accuracy", 20) == Standing(0.8)
     assert standing(diverged, "accuracy", 30) == Standing(None, diverged=True)
-    losses = {"curve": [{"samples": 1, "dev": {"loss": 0.3}}, {"samples": 2, "dev": {"loss": 0.5}}], "diverged_at_samples": None}
+    losses = {
+        "curve": [{"samples": 1, "dev": {"loss": 0.3}}, {"samples": 2, "dev": {"loss": 0.5}}],
+        "diverged_at_samples": None,
+    }
     assert standing(losses, "loss", 2).score == 0.3
     # A score that is not defined is null in a record.
     assert standing(run | {"curve": curve(None, 0.1)}, "accuracy", 20).score == 0.1
@@ -100,11 +103,17 @@ def test_settings_are_ranked_by_the_mean_of_their_seeds():
         "not yet known": [Standing(0.99), Standing(None)],
     }
     assert [name for name, _ in ranking(standings, "accuracy")] == [
-        "first of equals", "second of equals", "one good seed", "not yet known",
-    ]  # fmt: skip
+        "first of equals",
+        "second of equals",
+        "one good seed",
+        "not yet known",
+    ]
     assert [name for name, _ in ranking(standings, "loss")] == [
-        "one good seed", "first of equals", "second of equals", "not yet known",
-    ]  # fmt: skip
+        "one good seed",
+        "first of equals",
+        "second of equals",
+        "not yet known",
+    ]
 
 
 def planned(files, grid="0.01,0.003,0.001", epochs=9, **arguments):
@@ -133,7 +142,11 @@ def test_the_rungs_of_a_plan(small_files):
         ({}, {"rungs": (3, 3)}, "rungs after the epochs 3, 3 cannot"),
         ({}, {"rungs": (9,)}, "rungs after the epochs 9 cannot"),
         ({"overrides": {"training.evaluate_every_samples": "100"}}, {"rungs": (1,)}, "from 2 to 8"),
-        ({"axes": {"training.selection": "accuracy,loss"}}, {}, r"differ in training.selection \(dev.accuracy, dev.loss\)"),
+        (
+            {"axes": {"training.selection": "accuracy,loss"}},
+            {},
+            r"differ in training.selection \(dev.accuracy, dev.loss\)",
+        ),
     ],
 )
 def test_what_cannot_be_halved_is_refused(small_files, changes, arguments, problem):
@@ -160,14 +173,21 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
 def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
     def record(rate, seed, dev, status="finished"):
         return {
-            "seed": seed, "variant": "", "overrides": {"rate": rate}, "status": status, "selected_on": "dev.accuracy",
-            "dev": {"accuracy": dev}, "data": {"name": "sick"},
-        }  # fmt: skip
+            "seed": seed,
+            "variant": "",
+            "overrides": {"rate": rate},
+            "status": status,
+            "selected_on": "dev.accuracy",
+            "dev": {"accuracy": dev},
+            "data": {"name": "sick"},
+        }
 
     finished = [record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
     # Of the last setting patience had stopped one run before the other was dropped.
     others = [(0.1, "dropped", "dropped"), (0.3, "diverged", "dropped"), (0.4, "finished", "dropped")]
-    records = [record(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)]
+    records = [
+        record(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)
+    ]
     choice = tuning.choose(records[:2] + finished + records[2:])
     assert choice.overrides == {"rate": 0.2}
     assert (choice.candidates, choice.diverged, choice.dropped) == (4, 1, 2)
@@ -191,7 +211,10 @@ def test_the_command_says_how_to_halve(monkeypatch, tmp_path, words, given):
 
 def test_a_rule_without_halving_is_one_line(capsys, tmp_path):
     assert main(["tune", "a.py", "--workdir", str(tmp_path), "--rungs", "3"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --rungs says how to drop settings, which was not asked for; add --halving\n"
+    assert (
+        capsys.readouterr().err
+        == "jaxmatch: --rungs says how to drop settings, which was not asked for; add --halving\n"
+    )
     for words in (("--eta", "1"), ("--rungs", "3,x"), ("--rungs", "0")):
         with pytest.raises(SystemExit):
             main(["tune", "a.py", "--halving", *words])

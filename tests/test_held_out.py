@@ -36,7 +36,10 @@ def test_every_pair_is_in_one_part_and_the_pairs_of_a_text_are_together(texts):
 
 
 @quick
-@given(st.lists(st.sampled_from("abcdefgh"), min_size=9, max_size=60).filter(lambda texts: len(set(texts)) > 1), st.randoms())
+@given(
+    st.lists(st.sampled_from("abcdefgh"), min_size=9, max_size=60).filter(lambda texts: len(set(texts)) > 1),
+    st.randoms(),
+)
 def test_the_parts_do_not_depend_on_the_order_of_the_lines(texts, random):
     shuffled = list(texts)
     random.shuffle(shuffled)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "jaxmatch"
-# Room, a folder or a file of the package -> the rooms that it may import from. `files` stands for what belongs to no room.
+# Room, a folder or a file of the package -> the rooms that it may import from. `files` stands for what belongs to no
+# room.
 FILES = {"errors", "printable", "plain_file", "files"}
 MAY_IMPORT = {
     "config": set(),
@@ -28,13 +29,37 @@ MAY_IMPORT = {
     "inference": {"config", "data", "layers", "models", "devices", "memory_mappings", "__init__"},
     "analysis": {"config", "memory_mappings", "data", "layers", "models", "training", "reporting", "inference"},
     "sweep": {
-        "config", "settings", "data", "layers", "models", "training", "reporting", "workdir", "products", "devices", "inference",
-        "analysis", "__init__",
+        "config",
+        "settings",
+        "data",
+        "layers",
+        "models",
+        "training",
+        "reporting",
+        "workdir",
+        "products",
+        "devices",
+        "inference",
+        "analysis",
+        "__init__",
     },
-    "cli": {"data", "models", "reporting", "sweep", "analysis", "workdir", "inference", "devices", "huge_pages", "memory_mappings", "unseen_devices", "__init__"},
+    "cli": {
+        "data",
+        "models",
+        "reporting",
+        "sweep",
+        "analysis",
+        "workdir",
+        "inference",
+        "devices",
+        "huge_pages",
+        "memory_mappings",
+        "unseen_devices",
+        "__init__",
+    },
     "__init__": {"settings", "reporting", "inference", "analysis", "sweep", "cli"},
     "__main__": {"cli"},
-}  # fmt: skip
+}
 
 
 def room(path):
@@ -77,7 +102,10 @@ def test_the_order_has_no_circle():
 
 @pytest.mark.parametrize("rooms", ["reporting", "papers"])
 def test_tables_need_neither_jax_nor_flax(rooms):
-    modules = [".".join(("jaxmatch", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in (PACKAGE / rooms).rglob("*.py")]
+    modules = [
+        ".".join(("jaxmatch", *path.relative_to(PACKAGE).with_suffix("").parts))
+        for path in (PACKAGE / rooms).rglob("*.py")
+    ]
     code = (
         "import importlib, sys\n"
         "for name in ('jax', 'jaxlib', 'flax', 'optax', 'orbax'): sys.modules[name] = None\n"

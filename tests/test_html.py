@@ -27,9 +27,14 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 def test_a_sheet_is_escaped_and_its_best_is_bold():
     content = Sheet(
-        title="A & B", caption=("1 < 2.",), notes=("<script>",), headings=("x", "y"), numeric=(False, True),
-        spans=(("", 1), ("over", 1)), sections=(((Text("a<b"), Text("1", bold=True)),), ((Text("c"), Text("")),)),
-    )  # fmt: skip
+        title="A & B",
+        caption=("1 < 2.",),
+        notes=("<script>",),
+        headings=("x", "y"),
+        numeric=(False, True),
+        spans=(("", 1), ("over", 1)),
+        sections=(((Text("a<b"), Text("1", bold=True)),), ((Text("c"), Text("")),)),
+    )
     html = markup.sheet(content)
     assert "<b>A &amp; B.</b> 1 &lt; 2." in html and "<li>&lt;script&gt;</li>" in html
     assert '<td>a&lt;b</td><td class="number"><b>1</b></td>' in html
@@ -38,7 +43,12 @@ def test_a_sheet_is_escaped_and_its_best_is_bold():
 
 @pytest.mark.parametrize(
     ("low", "high", "found"),
-    [(0, 10, [0, 2, 4, 6, 8, 10]), (0.71, 0.86, [0.75, 0.8, 0.85]), (0, 24000, [0, 5000, 10000, 15000, 20000]), (-1, 1, [-1, -0.5, 0, 0.5, 1])],
+    [
+        (0, 10, [0, 2, 4, 6, 8, 10]),
+        (0.71, 0.86, [0.75, 0.8, 0.85]),
+        (0, 24000, [0, 5000, 10000, 15000, 20000]),
+        (-1, 1, [-1, -0.5, 0, 0.5, 1]),
+    ],
 )
 def test_ticks_are_round(low, high, found):
     assert charts.ticks(low, high) == found
@@ -57,8 +67,9 @@ def test_the_band_is_over_runs_that_still_train_and_did_not_diverge():
     two = charts.Curve("2", ((10, 0.7), (20, None), (30, 0.5)), 10, False)
     bad = charts.Curve("3", ((10, 9.0), (20, 9.0)), None, True)
     assert charts.band([one, two, bad]) == [
-        (10, pytest.approx(0.6), pytest.approx(0.02**0.5)), (30, pytest.approx(0.7), pytest.approx(0.08**0.5)),
-    ]  # fmt: skip
+        (10, pytest.approx(0.6), pytest.approx(0.02**0.5)),
+        (30, pytest.approx(0.7), pytest.approx(0.08**0.5)),
+    ]
 
 
 def test_a_chart_places_points_where_they_belong():
@@ -128,7 +139,10 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(copy,
     drawings = [ElementTree.fromstring(drawing) for drawing in re.findall(r"<svg.*?</svg>", text)]
     assert len(drawings) == 4  # dev accuracy and training loss of two settings
     assert sum("dev accuracy" in drawing.get("aria-label") for drawing in drawings) == 2
-    assert "<td>training.batch_size</td><td>16</td>" in text and "<td>optimizer.learning_rate</td><td>0.01; 1e+30</td>" in text
+    assert (
+        "<td>training.batch_size</td><td>16</td>" in text
+        and "<td>optimizer.learning_rate</td><td>0.01; 1e+30</td>" in text
+    )
     assert "<td>data: name</td><td>own</td>" in text
     assert "<td>done</td>" in text and r"\toprule" in text
     # The same folder gives the same page, but for what tells of its place.
@@ -148,7 +162,13 @@ def test_a_page_of_an_unfinished_sweep_names_what_is_missing(copy):
 @pytest.mark.slow
 def test_a_tuning_s_page_tells_the_choice_and_the_final_sweep(copy):
     shutil.copytree(copy, copy / "final")
-    choice = {"variant": "", "overrides": {"optimizer.learning_rate": 0.01}, "score": "dev.accuracy", "mean": 0.75, "candidates": 2}
+    choice = {
+        "variant": "",
+        "overrides": {"optimizer.learning_rate": 0.01},
+        "score": "dev.accuracy",
+        "mean": 0.75,
+        "candidates": 2,
+    }
     write_json(copy / "choice.json", choice)
     text = report(copy)
     assert "Chosen by dev.accuracy (0.7500) among 2: optimizer.learning_rate = 0.01." in text
@@ -175,7 +195,11 @@ def test_a_folder_without_a_sweep_has_no_page(tmp_path, capsys):
 def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
     def shared(*rates, variant=""):
         runs = {
-            str(seed): {"variant": variant, "seed": seed, "overrides": {} if rate is None else {"optimizer.learning_rate": rate}}
+            str(seed): {
+                "variant": variant,
+                "seed": seed,
+                "overrides": {} if rate is None else {"optimizer.learning_rate": rate},
+            }
             for seed, rate in enumerate(rates)
         }
         return sections._shared(SweepFolder(Path("."), "s", TableLayout("t", ()), runs, {}), list(runs))
@@ -189,7 +213,11 @@ def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
 def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
     text = report(RESULTS / "sick")
     plan = text.split("<h2>Plan</h2>")[1].split("<h2>Runs</h2>")[0]
-    assert re.findall(r"<td>(blocks=.*?)</td>", plan) == ["blocks=1", "blocks=2", "blocks=3"]  # not the learning rate: it has two
+    assert re.findall(r"<td>(blocks=.*?)</td>", plan) == [
+        "blocks=1",
+        "blocks=2",
+        "blocks=3",
+    ]  # not the learning rate: it has two
 
 
 def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
@@ -203,7 +231,10 @@ def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
     for decision in halving["decisions"]:
         cells = (decision["after_epochs"], decision["settings"], len(decision["go_on"]))
         assert "".join(f'<td class="number">{cell}</td>' for cell in cells) in text
-    assert "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, estimated." in text
+    assert (
+        "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, estimated."
+        in text
+    )
     asked, left = halving["decisions"][0]["settings"], len(halving["decisions"][-1]["go_on"])
     shown, folded = text.split("<summary>settings that successive halving dropped</summary>")
     assert (shown.count("<svg"), folded.split("</details>")[0].count("<svg")) == (2 * left, 2 * (asked - left))

@@ -93,6 +93,9 @@ def test_a_real_command_has_the_variable_and_says_the_same(words):
     environment = huge_pages.environment_before()
     said = subprocess.run(
         [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],
-        capture_output=True, text=True, env=environment, check=True,
-    ).stdout.splitlines()  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    ).stdout.splitlines()
     assert said.count("glibc.malloc.hugetlb=1") == 1

@@ -83,11 +83,14 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             state, settings = random_network(seed, **chosen, **sizes, prediction=prediction)
             model = model_of(settings)
             params, table = read_parameters(model, state)
-            # One seed gives all three the same weights below the prediction layer, so that what is below is computed once.
+            # One seed gives all three the same weights below the prediction layer, so that what is below is computed
+            # once.
             if vectors_of_both is None:
                 rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
                 vectors_of_both = model.apply({"params": params}, *rows, table, method="sentence_vectors")
-            ours = model.apply({"params": params}, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen))
+            ours = model.apply(
+                {"params": params}, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen)
+            )
             assert_close(ours, reference_re2.logits(state, settings, IDS_A, IDS_B))
 
 
@@ -116,7 +119,11 @@ def test_four_blocks_are_read_as_the_released_running_sum():
     state, settings = random_network(blocks=4)
     bound = re2_from_pytorch(state, settings)
     assert_close(eagerly(bound, IDS_A, IDS_B), reference_re2.logits(state, settings, IDS_A, IDS_B))
-    by_equation = InferenceModel(bound.module.clone(config=dataclasses.replace(bound.module.config, connection="augmented")), bound.params, bound.vectors)
+    by_equation = InferenceModel(
+        bound.module.clone(config=dataclasses.replace(bound.module.config, connection="augmented")),
+        bound.params,
+        bound.vectors,
+    )
     expected = reference_re2.logits(state, {**settings, "connection": "eq1"}, IDS_A, IDS_B)
     assert_close(eagerly(by_equation, IDS_A, IDS_B), expected)
     with pytest.raises(InputError, match="augmented_running_sum"):
@@ -172,7 +179,14 @@ def test_a_checkpoint_file_answers_as_the_released_code(tmp_path, layout):
 
 def test_a_file_of_pytorch_that_is_no_checkpoint_is_told(tmp_path):
     path = tmp_path / "best.pt"
-    for content in ({}, {"state_dict": {"model": {"a": 1}}, "args": argparse.Namespace()}, {"state_dict": {"model": {}}, "args": {}}, [1]):
+    for content in (
+        {},
+        {"state_dict": {"model": {"a": 1}}, "args": argparse.Namespace()},
+        {"state_dict": {"model": {}}, "args": {}},
+        [1],
+    ):
         path.write_bytes(torch_format.zipped(content))
-        with pytest.raises(InputError, match=r"best\.pt: this is not a checkpoint of the authors' RE2 \(.*give the best.pt"):
+        with pytest.raises(
+            InputError, match=r"best\.pt: this is not a checkpoint of the authors' RE2 \(.*give the best.pt"
+        ):
             read_pytorch_checkpoint(path)

@@ -18,14 +18,24 @@ CHOICES = {
     "connection": ("aug", "residual", "none"),
     "prediction": ("full", "symmetric", "simple"),
 }
-SIZES = {"blocks": 2, "enc_layers": 1, "hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": 12, "kernel_size": 3}
+SIZES = {
+    "blocks": 2,
+    "enc_layers": 1,
+    "hidden_size": 4,
+    "embedding_dim": 5,
+    "num_classes": 3,
+    "num_vocab": 12,
+    "kernel_size": 3,
+}
 IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
 IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
 
 
 def load(path):
     with np.load(path, allow_pickle=False) as file:
-        variables = {name.removeprefix("variables/"): file[name] for name in file.files if name.startswith("variables/")}
+        variables = {
+            name.removeprefix("variables/"): file[name] for name in file.files if name.startswith("variables/")
+        }
         return variables, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
 
 
@@ -61,22 +71,31 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             variables, settings = network(seed, **chosen, blocks=blocks, enc_layers=layers, prediction=prediction)
             bound = re2_from_tensorflow(variables, settings)
             of_params = {"params": bound.params}
-            # One seed gives all three the same weights below the prediction layer, so that what is below is computed once.
+            # One seed gives all three the same weights below the prediction layer, so that what is below is computed
+            # once.
             if vectors_of_both is None:
                 vectors_of_both = bound.module.apply(of_params, *rows, bound.vectors, method="sentence_vectors")
-            ours = bound.module.apply(of_params, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen))
+            ours = bound.module.apply(
+                of_params, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen)
+            )
             assert_close(ours, reference.logits(variables, settings, IDS_A, IDS_B))
 
 
 def test_a_residual_connection_of_equal_sizes_maps_nothing():
     variables, settings = network(connection="residual", embedding_dim=4)
     assert not any("residual_projection" in name for name in variables)
-    assert_close(re2_from_tensorflow(variables, settings).logits(IDS_A, IDS_B), reference.logits(variables, settings, IDS_A, IDS_B))
+    assert_close(
+        re2_from_tensorflow(variables, settings).logits(IDS_A, IDS_B),
+        reference.logits(variables, settings, IDS_A, IDS_B),
+    )
 
 
 def test_what_an_optimizer_adds_is_left_alone():
     variables, settings = network()
-    adam = {f"{name}/Adam": value for name, value in variables.items()} | {"global_step": np.zeros(()), "beta1_power": np.ones(())}
+    adam = {f"{name}/Adam": value for name, value in variables.items()} | {
+        "global_step": np.zeros(()),
+        "beta1_power": np.ones(()),
+    }
     bound, other = re2_from_tensorflow(variables | adam, settings), re2_from_tensorflow(variables, settings)
     np.testing.assert_array_equal(bound.logits(IDS_A, IDS_B), other.logits(IDS_A, IDS_B))
 

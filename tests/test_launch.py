@@ -81,15 +81,20 @@ def test_the_plan_counts_programs_and_cohorts(files):
     text = plan_text(plan, set())
     assert "12 runs (0 on record); to go: 2 programs, 4 cohorts, 48 lockstep steps" in text
     assert [line.split(":")[1].strip() for line in text.splitlines()[1:-1]] == [
-        "hidden_size=8", "learning_rate=1e+30 hidden_size=8", "hidden_size=12", "learning_rate=1e+30 hidden_size=12",
-    ]  # fmt: skip
+        "hidden_size=8",
+        "learning_rate=1e+30 hidden_size=8",
+        "hidden_size=12",
+        "learning_rate=1e+30 hidden_size=12",
+    ]
     assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
 
 
 def test_the_time_counts_what_the_devices_compute(files, monkeypatch):
     plan = planned(files, seeds=5, overrides={"execution.maximum_replicas": "5"})
     first, _ = plan.cohorts
-    monkeypatch.setattr(display, "_multiplications_a_second", lambda: first.multiplications / display.SHARE_OF_PEAK / 100)
+    monkeypatch.setattr(
+        display, "_multiplications_a_second", lambda: first.multiplications / display.SHARE_OF_PEAK / 100
+    )
 
     def seconds(**changes):
         changed = [dataclasses.replace(cohort, **changes) for cohort in plan.cohorts]
@@ -120,10 +125,17 @@ def test_the_plan_is_of_cohorts_as_they_are_then_claimed(files, tmp_path):
 
 def test_a_config_file_is_one_run_and_train_means_one_seed(files, tmp_path):
     file = tmp_path / "tiny.py"
-    file.write_text((files / "small.py").read_text().replace("get_sweep() -> Sweep", "get_sweep()") + "\n\n"
-                    "def get_config():\n    return get_sweep().config\n")  # fmt: skip
+    file.write_text(
+        (files / "small.py").read_text().replace("get_sweep() -> Sweep", "get_sweep()") + "\n\n"
+        "def get_config():\n    return get_sweep().config\n"
+    )
     watcher = small_sweep.Watcher()
-    arguments = {"workdir": tmp_path / "work", "dry_run": True, "display": watcher, "overrides": small_sweep.overrides(files)}
+    arguments = {
+        "workdir": tmp_path / "work",
+        "dry_run": True,
+        "display": watcher,
+        "overrides": small_sweep.overrides(files),
+    }
     launch.train(file, **arguments, options={})
     assert "sweep small: 2 runs (0 on record)" in watcher.text  # the grid of the file, one seed
     file.write_text(file.read_text().replace("def get_sweep", "def _sweep").replace("get_sweep()", "_sweep()"))
@@ -137,17 +149,23 @@ def test_a_config_file_is_one_run_and_train_means_one_seed(files, tmp_path):
 
 
 def test_figures_chosen_on_test_go_with_the_best_on_test():
-    rows = (Published("a", {"test.accuracy": "88.9"}, "", chosen_on_test=True), Published("b", {"test.accuracy": "80.0"}, ""))
+    rows = (
+        Published("a", {"test.accuracy": "88.9"}, "", chosen_on_test=True),
+        Published("b", {"test.accuracy": "80.0"}, ""),
+    )
     layout = TableLayout("t", (), scores=("dev.accuracy", "test.accuracy"), published=rows)
     swept = Sweep("s", default_config(), {}, (0,), layout)
     table = launch.changed(swept, overrides={"training.best_on_test": "True"}).table
     assert [dict(row.scores) for row in table.published] == [
-        {"test.accuracy": "88.9", "best_on_test.accuracy": "88.9"}, {"test.accuracy": "80.0"},
-    ]  # fmt: skip
+        {"test.accuracy": "88.9", "best_on_test.accuracy": "88.9"},
+        {"test.accuracy": "80.0"},
+    ]
     assert launch.changed(swept).table.published == rows
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
+)
 def test_durations_are_for_people(seconds, text):
     assert duration_text(seconds) == text
 
@@ -207,8 +225,14 @@ def test_a_wider_grid_places_what_was_trained_before(files, finished, copy):
     records = list(read_sweep_folder(copy).records.values())
     assert records == runs_of(copy)
     assert len(records) == 4
-    assert all(record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.weight_decay"} for record in records)
-    (value,) = {record["overrides"]["optimizer.weight_decay"] for record in records if record["run"] in small_sweep.records(finished[0])}
+    assert all(
+        record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.weight_decay"} for record in records
+    )
+    (value,) = {
+        record["overrides"]["optimizer.weight_decay"]
+        for record in records
+        if record["run"] in small_sweep.records(finished[0])
+    }
     assert value == 0.0
     planned = launch.resolve(files / "small.py", overrides=small_sweep.overrides(files), grid_overrides=wider)
     again = launch.run(planned, copy, small_sweep.Watcher())
@@ -325,11 +349,17 @@ def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(files, copy, dam
 @pytest.mark.parametrize(
     "change",
     [
-        {"layout": {"title": 3}}, {"layout": {"order": None}}, {"layout": {"order": {"seed": 3}}}, {"layout": {"original": 3}},
-        {"layout": {"columns": ["seed"]}}, {"layout": {"notes": [3]}}, {"places": {"variant": 1}}, {"places": {"overrides": 3}},
+        {"layout": {"title": 3}},
+        {"layout": {"order": None}},
+        {"layout": {"order": {"seed": 3}}},
+        {"layout": {"original": 3}},
+        {"layout": {"columns": ["seed"]}},
+        {"layout": {"notes": [3]}},
+        {"places": {"variant": 1}},
+        {"places": {"overrides": 3}},
     ],
     ids=json.dumps,
-)  # fmt: skip
+)
 def test_a_note_of_the_sweep_with_a_wrong_type_is_one_line(copy, change):
     notes = json.loads((copy / "sweep.json").read_text())
     notes["layout"] |= change.get("layout", {})

@@ -40,10 +40,18 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(small_file
 @pytest.mark.parametrize(
     ("written", "wrong", "problem"),
     [
-        ('rows=("optimizer.learning_rate",)', 'rows=("optimiser.learning_rate",)', 'no setting of its runs; did you mean "optimizer.l'),
-        ('"test.accuracy")', '"test.acuracy")', 'asks for \'test.acuracy\', which no run has; did you mean "accuracy"'),
+        (
+            'rows=("optimizer.learning_rate",)',
+            'rows=("optimiser.learning_rate",)',
+            'no setting of its runs; did you mean "optimizer.l',
+        ),
+        ('"test.accuracy")', '"test.acuracy")', "asks for 'test.acuracy', which no run has; did you mean \"accuracy\""),
         ('"test.accuracy")', '"best.accuracy")', "which is no score; use one of dev.NAME"),
-        ('rows=("optimizer.learning_rate",)', 'rows=(), original={"model.blocks": 1}', "original is named by 'model.blocks', which labels"),
+        (
+            'rows=("optimizer.learning_rate",)',
+            'rows=(), original={"model.blocks": 1}',
+            "original is named by 'model.blocks', which labels",
+        ),
     ],
 )
 def test_a_table_that_no_run_will_fill_is_refused_before_training(small_files, tmp_path, written, wrong, problem):
@@ -51,7 +59,9 @@ def test_a_table_that_no_run_will_fill_is_refused_before_training(small_files, t
     assert written in small_sweep.SWEEP
     file.write_text(small_sweep.SWEEP.replace(written, wrong))
     with pytest.raises(InputError, match=problem):
-        launch.sweep(file, workdir=tmp_path / "work", overrides=small_sweep.overrides(small_files), display=small_sweep.Watcher())
+        launch.sweep(
+            file, workdir=tmp_path / "work", overrides=small_sweep.overrides(small_files), display=small_sweep.Watcher()
+        )
     assert not (tmp_path / "work").exists()
 
 
@@ -73,7 +83,9 @@ def test_the_folder_of_a_timing_is_refused(small_files, tmp_path):
 
 @pytest.mark.parametrize(("split", "overrides"), [("dev", {}), ("test", {"training.best_on_test": "True"})])
 def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_path, split, overrides):
-    folder = shutil.copytree(small_files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache"))
+    folder = shutil.copytree(
+        small_files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache")
+    )
     with pytest.raises(InputError, match=f'"own" has no {split} pairs'):
         small_sweep.launched(folder, tmp_path / "work", overrides=overrides)
 
@@ -82,8 +94,14 @@ def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_pa
     ("text", "problem"),
     [
         ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # as none
-        ("TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n", "the table of the sweep is a dict: give a TableLayout"),
-        ("def get_config():\n    return ConfigDict({'model': {'name': 're2'}})\n", "the config of the sweep lacks data"),
+        (
+            "TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n",
+            "the table of the sweep is a dict: give a TableLayout",
+        ),
+        (
+            "def get_config():\n    return ConfigDict({'model': {'name': 're2'}})\n",
+            "the config of the sweep lacks data",
+        ),
     ],
 )
 def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
@@ -124,7 +142,9 @@ def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeyp
             patch.setattr(execution.Cohort, where, fails)
             small_sweep.launched(small_files, tmp_path / where)
     monkeypatch.setattr(execution.Cohort, "train", full)
-    with pytest.raises(InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas") as told:
+    with pytest.raises(
+        InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas"
+    ) as told:
         small_sweep.launched(small_files, tmp_path / "work")
     assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder it says to remove
 

@@ -76,7 +76,10 @@ def test_parts_are_as_if_concatenated():
 
 
 def test_without_a_temperature_scores_are_as_in_eq_2():
-    sequence, sentences = np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32), np.array([[1, 1, 2, 2]], np.int8)
+    sequence, sentences = (
+        np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32),
+        np.array([[1, 1, 2, 2]], np.int8),
+    )
     plain = Alignment(RE2Config(alignment="identity", hidden_size=4, temperature="none"))
     aligned, variables = plain.init_with_output(jax.random.key(0), (sequence,), sentences, None)
     assert not variables

@@ -53,7 +53,9 @@ def test_highway_layer_by_hand():
         "gate": {"kernel": jnp.zeros((2, 2)), "bias": jnp.log(jnp.array([3.0, 1.0]))},
     }
     # The gates are 3/4 and 1/2; relu(W x) is 2 and 0.
-    np.testing.assert_allclose(HighwayLayer(2).apply({"params": params}, jnp.array([1.0, 4.0])), [0.75 * 2 + 0.25, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(
+        HighwayLayer(2).apply({"params": params}, jnp.array([1.0, 4.0])), [0.75 * 2 + 0.25, 2.0], rtol=1e-6
+    )
 
 
 def test_highway_layer_of_another_size_carries_a_mapped_input():
@@ -64,7 +66,9 @@ def test_highway_layer_of_another_size_carries_a_mapped_input():
     }
     # The gate is 3/4; relu(W x + b) is 3, what is carried 10 + 400 + 5. In parts as in one piece.
     for parts in ((jnp.array([1.0, 4.0]),), (jnp.array([1.0]), jnp.array([4.0]))):
-        np.testing.assert_allclose(HighwayLayer(1).apply({"params": params}, *parts), [0.75 * 3 + 0.25 * 415], rtol=1e-6)
+        np.testing.assert_allclose(
+            HighwayLayer(1).apply({"params": params}, *parts), [0.75 * 3 + 0.25 * 415], rtol=1e-6
+        )
 
 
 def test_highway_maps_to_its_size_once():
@@ -103,7 +107,9 @@ def test_refinement_appends_three_numbers_from_the_other_sentence_and_three_from
     np.testing.assert_array_equal(own, SEQUENCE)
     assert scalars.shape == (2, 6, 6)
     tokens = SENTENCES > 0
-    np.testing.assert_allclose(scalars[tokens], expected_scalars(params, SEQUENCE, SENTENCES)[tokens], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        scalars[tokens], expected_scalars(params, SEQUENCE, SENTENCES)[tokens], rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("sentences", [[[1]], [[0, 0]], [[2, 2, 0]]], ids=str)
@@ -134,7 +140,9 @@ def test_affinity_by_hand_takes_the_maximum_and_no_sum():
 def test_affinity_has_the_gradient_of_the_winning_layers():
     first, second = jnp.array([[[1.0], [2.0]]]), jnp.array([[[-3.0], [5.0]]])
     gradients = jax.grad(lambda stack: co_stack_affinity(stack, "float32")[0, 0, 1])((first, second))
-    np.testing.assert_allclose(gradients[0][0], [[5.0], [0.0]])  # the product of token 1 at layer 1 and token 2 at layer 2
+    np.testing.assert_allclose(
+        gradients[0][0], [[5.0], [0.0]]
+    )  # the product of token 1 at layer 1 and token 2 at layer 2
     np.testing.assert_allclose(gradients[1][0], [[0.0], [1.0]])
 
 

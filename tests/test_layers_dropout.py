@@ -72,7 +72,9 @@ def test_levels_are_the_same_numbers_everywhere():
     """On every device, in every layout: they are integers, made of the key and the place alone."""
     known = [[0, 22773, 13910], [26501, 36825, 54458]]
     np.testing.assert_array_equal(random_levels(jax.random.key(0), (2, 3)), known)
-    np.testing.assert_array_equal(jax.jit(random_levels, static_argnums=1)(jax.random.key(0), (3, 2)).reshape(2, 3), known)
+    np.testing.assert_array_equal(
+        jax.jit(random_levels, static_argnums=1)(jax.random.key(0), (3, 2)).reshape(2, 3), known
+    )
     keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), jnp.arange(3))
     together = jax.vmap(lambda key: random_levels(key, (2, 3)), out_axes=-1)(keys)
     for row in range(3):

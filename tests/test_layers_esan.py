@@ -28,7 +28,12 @@ def sigmoid(values):
 
 
 def weights(params, *names):
-    return [np.asarray(params[name][which], np.float64) for name in names for which in ("kernel", "bias") if which in params[name]]
+    return [
+        np.asarray(params[name][which], np.float64)
+        for name in names
+        for which in ("kernel", "bias")
+        if which in params[name]
+    ]
 
 
 def test_linear_layer_takes_parts_and_activates():
@@ -45,13 +50,17 @@ def test_who_may_attend_to_whom():
     np.testing.assert_array_equal(
         of_other_sentence(sentences)[0], [[0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0]]
     )
-    np.testing.assert_array_equal(of_same_sentence(sentences)[0], [[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 0], [0, 1, 0, 1]])
+    np.testing.assert_array_equal(
+        of_same_sentence(sentences)[0], [[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 0], [0, 1, 0, 1]]
+    )
 
 
 def test_attention_by_hand():
     scores = jnp.log(jnp.array([[[1.0, 3.0, 5.0], [1.0, 1.0, 1.0], [2.0, 2.0, 6.0]]]))
     allowed = jnp.array([[[True, True, False], [False, False, False], [True, True, True]]])
-    np.testing.assert_allclose(attention_weights(scores, allowed)[0], [[0.25, 0.75, 0], [0, 0, 0], [0.2, 0.2, 0.6]], rtol=1e-5)
+    np.testing.assert_allclose(
+        attention_weights(scores, allowed)[0], [[0.25, 0.75, 0], [0, 0, 0], [0.2, 0.2, 0.6]], rtol=1e-5
+    )
 
 
 def test_gated_augmentation_is_equations_1_to_3():
@@ -72,8 +81,12 @@ def test_augmentation_with_one_feature_or_none():
     module = Augmentation("gated")
     params = random_parameters(module, SEQUENCE, {"word": WORD})
     assert set(params) == {"intermediate", "word"}
-    gate = sigmoid(SEQUENCE @ params["intermediate"]["kernel"] + WORD @ params["word"]["kernel"] + params["word"]["bias"])
-    np.testing.assert_allclose(module.apply({"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5)
+    gate = sigmoid(
+        SEQUENCE @ params["intermediate"]["kernel"] + WORD @ params["word"]["kernel"] + params["word"]["bias"]
+    )
+    np.testing.assert_allclose(
+        module.apply({"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5
+    )
     np.testing.assert_array_equal(module.apply({}, SEQUENCE, {}), SEQUENCE)
     np.testing.assert_array_equal(Augmentation("none").apply({}, SEQUENCE, FEATURES), SEQUENCE)
     simple = Augmentation("simple").apply({}, SEQUENCE, FEATURES)  # Eq. 4

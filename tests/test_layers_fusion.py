@@ -20,7 +20,9 @@ def dense(features, params, *parts, activated=True):
 
 
 def test_full_fusion_compares_in_three_perspectives():
-    fused, variables = FullFusion(RE2Config(hidden_size=5)).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
+    fused, variables = FullFusion(RE2Config(hidden_size=5)).init_with_output(
+        jax.random.key(2), (OWN,), (ALIGNED,), None
+    )
     params = variables["params"]
     compared = [
         dense(5, params["concatenation"], OWN, ALIGNED),
@@ -31,7 +33,9 @@ def test_full_fusion_compares_in_three_perspectives():
 
 
 def test_simple_fusion_is_one_network():
-    fused, variables = SimpleFusion(RE2Config(hidden_size=5)).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
+    fused, variables = SimpleFusion(RE2Config(hidden_size=5)).init_with_output(
+        jax.random.key(2), (OWN,), (ALIGNED,), None
+    )
     np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
 
 
@@ -44,7 +48,10 @@ def test_parts_are_as_if_concatenated():
 
 @pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
 def test_dropout_before_every_layer_is_that_of_its_whole_input(kind):
-    placed, arguments = kind(RE2Config(hidden_size=5, dropout_placement="every_layer")), ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:]))
+    placed, arguments = (
+        kind(RE2Config(hidden_size=5, dropout_placement="every_layer")),
+        ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:])),
+    )
     fused, variables = placed.init_with_output(jax.random.key(2), *arguments, None)
     nothing_dropped = placed.apply(variables, *arguments, 0.0, rngs={"dropout": jax.random.key(3)})
     np.testing.assert_allclose(nothing_dropped, fused, atol=1e-6)
@@ -54,7 +61,9 @@ def test_dropout_before_every_layer_is_that_of_its_whole_input(kind):
 
 def connected(kind, previous_input, outputs):
     embedded = jnp.full((1, 1, 3), 9.0)
-    return np.concatenate(CONNECTIONS[kind](RE2Config(hidden_size=2)).apply({}, embedded, previous_input, outputs), axis=-1)[0, 0]
+    return np.concatenate(
+        CONNECTIONS[kind](RE2Config(hidden_size=2)).apply({}, embedded, previous_input, outputs), axis=-1
+    )[0, 0]
 
 
 def test_connections_by_hand():
@@ -72,7 +81,9 @@ def test_connections_by_hand():
     np.testing.assert_allclose(connected("none", before, [first, second]), [2, 2])
     # The ablation's is Eq. 1 without the embeddings.
     for outputs in ([first], [first, second], [first, second, third]):
-        np.testing.assert_array_equal(connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2])
+        np.testing.assert_array_equal(
+            connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2]
+        )
 
 
 def test_the_released_vanilla_connection_maps_the_embedding_once():
@@ -103,7 +114,9 @@ def test_pooling_takes_the_largest_of_the_tokens():
 )
 def test_prediction_sees_what_its_equation_says(kind, seen):
     a, b = OWN[:, 0], ALIGNED[:, 0]
-    logits, variables = Prediction(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(jax.random.key(0), a, b, None)
+    logits, variables = Prediction(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(
+        jax.random.key(0), a, b, None
+    )
     params = variables["params"]
     hidden = dense(5, params["hidden"], *seen(a, b))
     np.testing.assert_allclose(logits, dense(3, params["output"], hidden, activated=False), atol=1e-5)

@@ -10,7 +10,9 @@ from jaxmatch.layers import lstm_on_cpu, lstm_on_device
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.matmul import PRECISIONS
 
-SENTENCES = np.array([[1, 1, 1, 2, 2, 0, 0], [1, 2, 2, 2, 2, 2, 2], [0, 1, 0, 1, 2, 0, 2], [0] * 7, [2, 2, 0, 0, 0, 0, 0]], np.int8)
+SENTENCES = np.array(
+    [[1, 1, 1, 2, 2, 0, 0], [1, 2, 2, 2, 2, 2, 2], [0, 1, 0, 1, 2, 0, 2], [0] * 7, [2, 2, 0, 0, 0, 0, 0]], np.int8
+)
 INPUTS = np.random.default_rng(1).normal(size=(5, 7, 3)).astype(np.float32)
 
 
@@ -80,7 +82,9 @@ def plain(params, inputs, sentences):
             for direction in range(directions):
                 hidden = cell = jnp.zeros(features)
                 for place in order[:: 1 - 2 * direction]:
-                    gates = added[row, place, direction] + jnp.einsum("f,fgh->gh", hidden, params["recurrent_kernel"][direction])
+                    gates = added[row, place, direction] + jnp.einsum(
+                        "f,fgh->gh", hidden, params["recurrent_kernel"][direction]
+                    )
                     cell = jax.nn.sigmoid(gates[1]) * cell + jax.nn.sigmoid(gates[0]) * jnp.tanh(gates[2])
                     hidden = jax.nn.sigmoid(gates[3]) * jnp.tanh(cell)
                     states[place][direction] = hidden
@@ -98,11 +102,11 @@ def test_gradients_are_those_of_automatic_differentiation(bidirectional, form):
     def loss(states):
         return jnp.square(states - wanted)[sentences > 0].sum()
 
-    ours = compiled(jax.grad(lambda params, inputs: loss(module.apply({"params": params}, (inputs,), sentences)), argnums=(0, 1)))
+    ours = compiled(
+        jax.grad(lambda params, inputs: loss(module.apply({"params": params}, (inputs,), sentences)), argnums=(0, 1))
+    )
     theirs = compiled(jax.grad(lambda params, inputs: loss(plain(params, inputs, sentences)), argnums=(0, 1)))
-    for one, other in zip(
-        jax.tree.leaves(ours(params, inputs)), jax.tree.leaves(theirs(params, inputs)), strict=True
-    ):
+    for one, other in zip(jax.tree.leaves(ours(params, inputs)), jax.tree.leaves(theirs(params, inputs)), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
@@ -142,7 +146,9 @@ def test_parts_are_as_if_concatenated():
     module = Lstm(3)
     params = random_parameters(module, (INPUTS,), SENTENCES)
     whole = module.apply({"params": params}, (INPUTS,), SENTENCES)
-    np.testing.assert_allclose(module.apply({"params": params}, (INPUTS[..., :1], INPUTS[..., 1:]), SENTENCES), whole, atol=1e-6)
+    np.testing.assert_allclose(
+        module.apply({"params": params}, (INPUTS[..., :1], INPUTS[..., 1:]), SENTENCES), whole, atol=1e-6
+    )
 
 
 def test_replicas_side_by_side_are_as_alone():
@@ -158,7 +164,9 @@ def test_replicas_side_by_side_are_as_alone():
 
 
 def test_each_gate_starts_as_glorot_has_it_and_the_forget_gate_where_it_is_told():
-    params = Lstm(50, forget_bias=1.5).init(jax.random.key(0), (jnp.zeros((1, 1, 30)),), jnp.ones((1, 1), jnp.int8))["params"]
+    params = Lstm(50, forget_bias=1.5).init(jax.random.key(0), (jnp.zeros((1, 1, 30)),), jnp.ones((1, 1), jnp.int8))[
+        "params"
+    ]
     assert params["input_kernel"].shape == (30, 2, 4, 50) and params["recurrent_kernel"].shape == (2, 50, 4, 50)
     for kernel, inputs in ((params["input_kernel"], 30), (params["recurrent_kernel"], 50)):
         limit = np.sqrt(6 / (inputs + 50))
@@ -179,7 +187,6 @@ def test_all_products_of_a_step_run_in_the_precision_asked_for(form):
     for one, other in zip(jax.tree.leaves(rounded), jax.tree.leaves(exact), strict=True):
         assert one.dtype == jnp.float32
         assert 0 < np.abs(one - other).max() < 0.05 * np.abs(other).max()
-
 
 
 @pytest.mark.parametrize(("features", "bidirectional", "precision"), [(3, True, "float32"), (8, False, "bfloat16")])

@@ -57,7 +57,9 @@ def test_scaling_a_direction_changes_nothing_and_scaling_a_gain_scales_the_kerne
     params = {"direction": jnp.array([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), "gain": jnp.array([10.0, 0.5])}
     kernel = module.apply({"params": params})
     np.testing.assert_allclose(kernel, [[6, 0], [8, 0], [0, 0.5], [0, 0]], rtol=1e-6)
-    np.testing.assert_allclose(module.apply({"params": params | {"direction": 7 * params["direction"]}}), kernel, rtol=1e-6)
+    np.testing.assert_allclose(
+        module.apply({"params": params | {"direction": 7 * params["direction"]}}), kernel, rtol=1e-6
+    )
 
 
 def test_without_normalization_the_kernel_is_the_parameter():

@@ -26,7 +26,9 @@ VECTORS = RANDOM.normal(size=(5, 4)).astype(np.float32)
 
 
 def words(**changes):
-    return WordFeatures(RE2Config(**(dict(character_features=4, known_characters=9, tag_features=2, known_tags=4) | changes)))
+    return WordFeatures(
+        RE2Config(**(dict(character_features=4, known_characters=9, tag_features=2, known_tags=4) | changes))
+    )
 
 
 def test_convolution_is_the_largest_of_each_filter_along_the_word():
@@ -35,7 +37,10 @@ def test_convolution_is_the_largest_of_each_filter_along_the_word():
     expected = np.zeros((4, 7))
     for word, length in enumerate(MASK.sum(axis=1)):
         padded = np.pad(EMBEDDED[word, :length], ((2, 2), (0, 0)))  # nothing stands before and after a word
-        filtered = [np.einsum("ci,cif->f", padded[place : place + 5], params["kernel"]) + params["bias"] for place in range(length)]
+        filtered = [
+            np.einsum("ci,cif->f", padded[place : place + 5], params["kernel"]) + params["bias"]
+            for place in range(length)
+        ]
         expected[word] = np.maximum(filtered, 0).max(axis=0) if length else 0
     np.testing.assert_allclose(module.apply({"params": params}, EMBEDDED, MASK), expected, atol=1e-5)
 
@@ -46,7 +51,9 @@ def test_lstm_gives_its_states_at_both_ends_of_the_word():
     found = compiled(lambda params: module.apply({"params": params}, EMBEDDED, MASK))(params)
     states = np.asarray(Lstm(2).apply({"params": params["Lstm_0"]}, (EMBEDDED,), MASK.astype(np.int8)))
     for word, last in ((0, 5), (1, 2), (2, 0)):
-        np.testing.assert_allclose(found[word], np.concatenate([states[word, last, :2], states[word, 0, 2:]]), atol=1e-6)
+        np.testing.assert_allclose(
+            found[word], np.concatenate([states[word, last, :2], states[word, 0, 2:]]), atol=1e-6
+        )
     np.testing.assert_array_equal(found[3], 0)
     with pytest.raises(InputError, match="5 character features cannot be shared"):
         CharacterLstm(5).init(jax.random.key(0), EMBEDDED, MASK)
@@ -78,7 +85,9 @@ def test_words_are_what_is_asked_for_side_by_side():
     np.testing.assert_array_equal(vectors, VECTORS[IDS])
     np.testing.assert_array_equal(tags, params["tag_embedding"][TOKENS["tags"]])
     np.testing.assert_array_equal(matches, TOKENS["exact_match"][..., None].astype(np.float32))
-    alone = CharacterFeatures(RE2Config(characters="cnn", character_features=4, known_characters=9)).apply({"params": params["characters"]}, TOKENS["characters"])
+    alone = CharacterFeatures(RE2Config(characters="cnn", character_features=4, known_characters=9)).apply(
+        {"params": params["characters"]}, TOKENS["characters"]
+    )
     np.testing.assert_allclose(characters, alone, atol=1e-6)
     assert len(words().apply({}, TOKENS, VECTORS)) == 1  # nothing else, and no parameters
 

@@ -31,7 +31,7 @@ def command():
 def test_words_are_split_as_in_a_shell(command, monkeypatch):
     seen = []
     monkeypatch.setattr(magic, "main", lambda words: seen.append(words) or 0)
-    assert command('inspect runs/a --pair "a man" \'no one\'') is None
+    assert command("inspect runs/a --pair \"a man\" 'no one'") is None
     assert seen == [["inspect", "runs/a", "--pair", "a man", "no one"]]
 
 

@@ -102,7 +102,10 @@ def test_no_pairs_give_no_answers(model):
     assert model.logits([]).shape == (0, 3)
 
 
-@pytest.mark.parametrize("wrong", ["ab", ("a",), ("a", "b", "c"), ("a", None), ("a", b"b"), None, 3, {"text_a": "a", "text_b": "b"}, {"a", "b"}])
+@pytest.mark.parametrize(
+    "wrong",
+    ["ab", ("a",), ("a", "b", "c"), ("a", None), ("a", b"b"), None, 3, {"text_a": "a", "text_b": "b"}, {"a", "b"}],
+)
 def test_what_is_not_a_pair_of_texts_is_refused_with_its_place(model, wrong):
     with pytest.raises(TypeError, match="element 1 "):
         model.predict([("a", "b"), wrong])
@@ -121,12 +124,18 @@ def test_a_batch_size_is_a_whole_number(model, wrong, kind):
 
 def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, model, tmp_path):
     moved = shutil.copytree(run / "model", tmp_path / "moved")
-    code = "import sys, json, jaxmatch; print(json.dumps(jaxmatch.load(sys.argv[1]).logits([('a b c', 'no d')]).tolist()))"
+    code = (
+        "import sys, json, jaxmatch; print(json.dumps(jaxmatch.load(sys.argv[1]).logits([('a b c', 'no d')]).tolist()))"
+    )
     package = os.path.dirname(os.path.dirname(jaxmatch.__file__))
     done = subprocess.run(
-        [sys.executable, "-c", code, moved], cwd=tmp_path, env={**os.environ, "PYTHONPATH": package},
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code, moved],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": package},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
     np.testing.assert_array_equal(np.array(json.loads(done.stdout), np.float32), model.logits(PAIRS[:1]))
 
 
@@ -273,7 +282,7 @@ def test_load_is_found_without_importing_jax():
     assert done.stdout == "False\n"
     assert jaxmatch.load is matcher.load
     with pytest.raises(AttributeError, match="no attribute 'lord'"):
-        jaxmatch.lord
+        _ = jaxmatch.lord
 
 
 @given(st.lists(st.integers(0, 9000), max_size=40), st.integers(1, 70))
@@ -348,5 +357,7 @@ def test_no_device_is_one_line(tmp_path, monkeypatch, error):
     run = saved_model.save(tmp_path / "run")
     monkeypatch.setattr(jax, "devices", nothing)
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    with pytest.raises(InputError, match=f"JAX finds no device \\({str(error) or 'JAX_PLATFORMS=cuda'}\\); set JAX_PLATFORMS=cpu"):
+    with pytest.raises(
+        InputError, match=f"JAX finds no device \\({str(error) or 'JAX_PLATFORMS=cuda'}\\); set JAX_PLATFORMS=cpu"
+    ):
         jaxmatch.load(run)

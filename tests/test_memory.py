@@ -59,7 +59,9 @@ def test_a_step_on_a_cpu_holds_a_few_replicas_and_the_state_of_all():
 
 @pytest.mark.slow
 def test_the_estimate_is_near_what_the_compiler_takes():
-    """Within 20 %, of a model small enough to compile in a test; `python -m benchmarks memory` does the same at full size."""
+    """Within 20 %, of a model small enough to compile in a test; `python -m benchmarks memory` does the same at full
+    size.
+    """
     model = dict(name="re2", blocks=2, encoder_layers=1, hidden_size=48)
     settings = {"replicas": 2, "batch": 64, "length": 16, "words": 50, "dimensions": 96, "classes": 3}
     answer = memory_worker.measure(model, OPTIMIZER, **settings)

@@ -1,4 +1,6 @@
-"""A model folder whose files lie, under checksums that fit, is refused in one line that names the file, quickly, in little memory."""
+"""A model folder whose files lie, under checksums that fit, is refused in one line that names the file, quickly, in
+little memory.
+"""
 
 import contextlib
 import json
@@ -85,7 +87,9 @@ def test_numbers_that_are_not_finite_are_refused(model, value):
 
 
 def test_an_answer_that_is_not_finite_is_not_given(model):
-    change_arrays(model, **{BIAS: np.array([0, 0, 3e38], np.float32), "prediction/output/gain": np.full(3, 3e38, np.float32)})
+    change_arrays(
+        model, **{BIAS: np.array([0, 0, 3e38], np.float32), "prediction/output/gain": np.full(3, 3e38, np.float32)}
+    )
     with pytest.raises(InputError, match="the model's answer to pair 0 is no finite number"):
         jaxmatch.load(model).predict(PAIRS)
 
@@ -104,7 +108,9 @@ def test_weights_of_another_type_are_refused(model, kind):
 
 
 @pytest.mark.parametrize(
-    "value", [np.array(["a", "b", "c"]), np.zeros(3, [("x", "f4")]), np.array([b"a"]), np.zeros(3, bool)], ids=lambda value: str(value.dtype)
+    "value",
+    [np.array(["a", "b", "c"]), np.zeros(3, [("x", "f4")]), np.array([b"a"]), np.zeros(3, bool)],
+    ids=lambda value: str(value.dtype),
 )
 def test_what_is_no_number_is_refused(model, value):
     np.save(model / "vectors.npy", value)
@@ -121,7 +127,9 @@ def header(shape: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "shape", ["(12, 24000000000)", "(275000000000,)", "(12, 6, )", "(-12, 6)", "(" * 9000, "()", "(12, 5)", "(12, 7)"], ids=lambda shape: shape[:20]
+    "shape",
+    ["(12, 24000000000)", "(275000000000,)", "(12, 6, )", "(-12, 6)", "(" * 9000, "()", "(12, 5)", "(12, 7)"],
+    ids=lambda shape: shape[:20],
 )
 def test_a_declared_shape_is_held_to_the_size_of_the_file(model, shape):
     (model / "vectors.npy").write_bytes(header(shape) + saved_model.vectors().tobytes())
@@ -154,7 +162,9 @@ def test_a_broken_archive_is_refused(model):
         refused(model, "parameters.npz: ")
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff" * 8, bytes(5) + b"\1\0\0{}", b"\2" + bytes(7) + b"[]", b"\2" + bytes(7) + b"{}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff" * 8, bytes(5) + b"\1\0\0{}", b"\2" + bytes(7) + b"[]", b"\2" + bytes(7) + b"{}"]
+)
 def test_a_broken_safetensors_file_is_refused(model, content):
     (model / PARAMETERS).write_bytes(content)
     saved_model.edit(model)
@@ -198,7 +208,12 @@ def test_a_long_word_in_a_description_is_cut(model):
     for changed in ({"name": "x" * 10**6}, {"fusion": "x" * 10**6}, {"x" * 10**6: 1}):
         saved_model.edit(model, model={**saved_model.SETTINGS, **changed})
         refused(model, "model.json: ")
-    for changed in ({"labels": ["x", ["y" * 10**6]]}, {"preprocessing": {"y" * 10**6: 1}}, {"task": "y" * 10**6}, {"labels": ["y" * 10**6] * 2}):
+    for changed in (
+        {"labels": ["x", ["y" * 10**6]]},
+        {"preprocessing": {"y" * 10**6: 1}},
+        {"task": "y" * 10**6},
+        {"labels": ["y" * 10**6] * 2},
+    ):
         saved_model.edit(model, **{"model": saved_model.SETTINGS, **changed})
         refused(model, "model.json: ")
 
@@ -313,7 +328,11 @@ def test_what_is_used_of_a_config_is_of_its_type(model, data):
 
 def test_a_description_is_held_to_its_own_checksum(model):
     path = model / "model.json"
-    for before, after in (("entailment", "entailmend"), ('"lowercase": true', '"lowercase": false'), ("_length\": 0", "_length\": 8")):
+    for before, after in (
+        ("entailment", "entailmend"),
+        ('"lowercase": true', '"lowercase": false'),
+        ('_length": 0', '_length": 8'),
+    ):
         content = path.read_text()
         assert content.count(before) == 1
         path.write_text(content.replace(before, after))

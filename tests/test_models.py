@@ -1,4 +1,6 @@
-"""What must hold of ESAN, CSRAN and CAFE whatever the weights are, and of RE2 with features (its own tests are in test_re2.py)."""
+"""What must hold of ESAN, CSRAN and CAFE whatever the weights are, and of RE2 with features (its own tests are in
+test_re2.py).
+"""
 
 import functools
 
@@ -14,7 +16,14 @@ from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
 from jaxmatch.models.pair_model import side_by_side
 
-FEATURES = {"known_characters": 12, "character_features": 4, "tags": True, "known_tags": 6, "tag_features": 3, "exact_match": True}
+FEATURES = {
+    "known_characters": 12,
+    "character_features": 4,
+    "tags": True,
+    "known_tags": 6,
+    "tag_features": 3,
+    "exact_match": True,
+}
 STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
 ESAN = {"name": "esan", "hidden_size": 5}
 CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
@@ -42,7 +51,9 @@ def side(ids):
     lengths = ids % 7 + 1
     return {
         "ids": ids,
-        "characters": np.where((np.arange(16) < lengths[..., None]) & (ids > 0)[..., None], characters, 0).astype(np.int32),
+        "characters": np.where((np.arange(16) < lengths[..., None]) & (ids > 0)[..., None], characters, 0).astype(
+            np.int32
+        ),
         "tags": np.where(ids > 0, ids % 5 + 1, 0).astype(np.int32),
         "exact_match": np.where(ids > 0, ids % 2, 0).astype(np.int8),
     }
@@ -98,13 +109,17 @@ def test_padding_never_changes_a_logit(settings):
 @ALL
 def test_companions_in_a_batch_never_change_a_logit(settings):
     module, params = small(settings["name"])
-    np.testing.assert_allclose(logits(module, params, A[1:2, :3], B[1:2]), logits(module, params)[1:2], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        logits(module, params, A[1:2, :3], B[1:2]), logits(module, params)[1:2], rtol=1e-4, atol=1e-4
+    )
 
 
 @ALL
 def test_swapping_sentences_swaps_their_vectors(settings):
     module, params = small(settings["name"])
-    run = compiled(lambda a, b: module.apply({"params": params}, *side_by_side(a, b), VECTORS, method="sentence_vectors"))
+    run = compiled(
+        lambda a, b: module.apply({"params": params}, *side_by_side(a, b), VECTORS, method="sentence_vectors")
+    )
     (one, other), (again_other, again_one) = run(side(A), side(B)), run(side(B), side(A))
     np.testing.assert_allclose(one, again_one, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(other, again_other, rtol=1e-4, atol=1e-4)
@@ -115,7 +130,11 @@ def test_swapping_sentences_swaps_their_vectors(settings):
 def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
     module, params = start(settings)
     gradient = compiled(jax.value_and_grad(lambda params, a, b: loss(module, params, a, b, jax.random.key(0), 0.2)))
-    rows = [((0, 0), (0, 0)), ((3, 0), (0, 4)), ((3, 5), (4, 6))]  # nothing but padding; one sentence of each pair; one token each
+    rows = [
+        ((0, 0), (0, 0)),
+        ((3, 0), (0, 4)),
+        ((3, 5), (4, 6)),
+    ]  # nothing but padding; one sentence of each pair; one token each
     cases = [[np.array(words, np.int32)[:, None] for words in pair] for pair in rows]
     for a, b in cases:
         value, leaves = gradient(params, side(a), side(b))
@@ -125,7 +144,12 @@ def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
 
 @pytest.mark.parametrize(
     "settings",
-    [ESAN | FEATURES | {"characters": "bilstm"}, CSRAN | FEATURES | {"characters": "cnn"}, CAFE | FEATURES, RE2 | FEATURES | {"characters": "bilstm"}],
+    [
+        ESAN | FEATURES | {"characters": "bilstm"},
+        CSRAN | FEATURES | {"characters": "cnn"},
+        CAFE | FEATURES,
+        RE2 | FEATURES | {"characters": "bilstm"},
+    ],
     ids=lambda settings: settings["name"],
 )
 def test_every_parameter_has_a_gradient(settings):
@@ -139,7 +163,9 @@ def test_every_parameter_has_a_gradient(settings):
 def test_rate_zero_is_evaluation_and_the_key_decides(settings):
     module, params = small(settings["name"])
     run = compiled(
-        lambda key, rate: module.apply({"params": params}, side(A), side(B), VECTORS, dropout_rate=rate, rngs={"dropout": key})
+        lambda key, rate: module.apply(
+            {"params": params}, side(A), side(B), VECTORS, dropout_rate=rate, rngs={"dropout": key}
+        )
     )
     first, second = jax.random.key(1), jax.random.key(2)
     np.testing.assert_allclose(run(first, 0.0), logits(module, params), rtol=1e-4, atol=1e-4)
@@ -174,7 +200,9 @@ def test_a_step_of_replicas_has_no_convolution(settings):
 @ALL
 def test_word_vectors_get_no_gradient(settings):
     module, params = small(settings["name"])
-    gradient = compiled(jax.grad(lambda vectors: module.apply({"params": params}, side(A), side(B), vectors).sum()))(VECTORS)
+    gradient = compiled(jax.grad(lambda vectors: module.apply({"params": params}, side(A), side(B), vectors).sum()))(
+        VECTORS
+    )
     np.testing.assert_array_equal(gradient, np.zeros_like(VECTORS))
 
 

@@ -18,7 +18,10 @@ ABSOLUTE = re.compile(r"""(?<![\w:/.<\\])(?:/[\w.-]+/[\w./-]+|[A-Z]:\\\w+|~/\w+)
 
 def text_of(output) -> str:
     """All that an output says, but for images."""
-    parts = [output.get("text", ""), *(value for kind, value in output.get("data", {}).items() if not kind.startswith("image/"))]
+    parts = [
+        output.get("text", ""),
+        *(value for kind, value in output.get("data", {}).items() if not kind.startswith("image/")),
+    ]
     return "\n".join(parts)
 
 
@@ -68,7 +71,9 @@ class TestCommitted:
         notebook = build.read(name)
         (parameters,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
         small = build.made_small(notebook)
-        changed = [cell.id for cell, other in zip(notebook.cells, small.cells, strict=True) if cell.source != other.source]
+        changed = [
+            cell.id for cell, other in zip(notebook.cells, small.cells, strict=True) if cell.source != other.source
+        ]
         assert changed == [parameters.id]
         names = {line.partition(" =")[0] for line in parameters.source.splitlines()}
         assert {line.partition(" =")[0] for line in parameters.metadata.small.splitlines()} == names
@@ -81,14 +86,23 @@ def test_all_notebooks_are_built_and_named_in_the_readme():
 
 
 def test_what_differs_from_run_to_run_is_left_out():
-    notebook = nbformat.v4.new_notebook(metadata={"widgets": {}, "language_info": {"name": "python", "version": "3.11.2"}})
+    notebook = nbformat.v4.new_notebook(
+        metadata={"widgets": {}, "language_info": {"name": "python", "version": "3.11.2"}}
+    )
     cell = nbformat.v4.new_code_cell("1", metadata={"execution": {"started": "now"}, "tags": ["parameters"]})
-    lines = ["sweep a: 2 runs", "  estimated training time: 4 s", "cohort 1: 3 steps, about 2 s left for the whole sweep", "done", ""]
+    lines = [
+        "sweep a: 2 runs",
+        "  estimated training time: 4 s",
+        "cohort 1: 3 steps, about 2 s left for the whole sweep",
+        "done",
+        "",
+    ]
     image = nbformat.v4.new_output("display_data", {"image/png": "AAAA"})
     cell.outputs = [
-        nbformat.v4.new_output("stream", name="stdout", text="table"), image,
+        nbformat.v4.new_output("stream", name="stdout", text="table"),
+        image,
         nbformat.v4.new_output("stream", name="stderr", text="\n".join(lines)),
-    ]  # fmt: skip
+    ]
     notebook.cells = [cell]
     cleaned = build.cleaned(notebook)
     progress, table, shown = cleaned.cells[0].outputs
@@ -106,7 +120,11 @@ def test_they_run_from_top_to_bottom(tmp_path):
     caches = {"XDG_CACHE_HOME": str(tmp_path), "MPLCONFIGDIR": matplotlib.get_cachedir()}
     done = subprocess.run(
         [sys.executable, "-m", "notebooks.build", "--small"],
-        cwd=build.ROOT, env={**os.environ, **caches}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        cwd=build.ROOT,
+        env={**os.environ, **caches},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"{name}: ran" for name in build.NAMES]

@@ -85,7 +85,7 @@ def test_changes_are_counted_class_by_class(measured, expected):
 
 
 def test_what_is_not_there_stays_blank(measured):
-    """"Previous aligned features are absent in the first block and thus left blank"; and a class without pairs."""
+    """ "Previous aligned features are absent in the first block and thus left blank"; and a class without pairs."""
     assert np.isnan(measured.change[0, occlusion.FEATURES.index("residual")]).all()
     assert np.isnan(measured.change[:, :, 2]).all() and np.isnan(measured.accuracy[2])
     assert np.isfinite(np.delete(measured.change, 1, axis=1)[:, :, :2]).all()
@@ -105,7 +105,10 @@ def test_seeds_are_averaged_by_hand():
     np.testing.assert_allclose(found.change_deviation, [[[math.sqrt(0.02), 0, nan]] * 3], atol=1e-12)
     plain = found.as_json([3, 5])
     assert plain["seeds"] == [3, 5] and plain["accuracy_deviation"][2] is None
-    assert plain["single"] == [{"accuracy": one.as_json()["accuracy"], "change": one.as_json()["change"]}, plain["single"][1]]
+    assert plain["single"] == [
+        {"accuracy": one.as_json()["accuracy"], "change": one.as_json()["change"]},
+        plain["single"][1],
+    ]
     alone = occlusion.over_seeds([one])
     assert alone.mean.as_json() == one.as_json() and np.isnan(alone.change_deviation).all()
     for other in ({"pairs": pairs + 1}, {"labels": ("a", "b", "c")}, {"change": np.zeros((2, 3, 3))}):
@@ -168,6 +171,11 @@ def test_what_has_no_such_features_is_refused(tmp_path, network):
 
 
 def test_a_change_that_rounds_to_nothing_has_no_minus():
-    found = occlusion.Occlusion(("no", "yes"), np.array([2, 3]), np.array([0.5, np.nan]), np.full((1, 3, 2), [-0.0004, -0.06]))
-    rows = [[cell.strip() for cell in line.split("|")] for line in occlusions([Occluded(found, "dev", ())], "markdown").splitlines()]
+    found = occlusion.Occlusion(
+        ("no", "yes"), np.array([2, 3]), np.array([0.5, np.nan]), np.full((1, 3, 2), [-0.0004, -0.06])
+    )
+    rows = [
+        [cell.strip() for cell in line.split("|")]
+        for line in occlusions([Occluded(found, "dev", ())], "markdown").splitlines()
+    ]
     assert [row[3:5] for row in rows if row[1:2] == ["1"]] == [["+0.0", "-6.0"]] * 3

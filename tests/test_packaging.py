@@ -27,7 +27,7 @@ def test_requirements_are_those_of_the_project_with_both_bounds():
 def test_jax_for_a_device_is_the_jax_of_the_requirements(extra):
     (jax,) = (line for line in PROJECT["dependencies"] if line.startswith("jax>"))
     assert PROJECT["optional-dependencies"][extra] == [jax.replace("jax", f"jax[{extra}]", 1)]
-    assert f"; extra == \"{extra}\"" in "".join(importlib.metadata.requires("jax"))
+    assert f'; extra == "{extra}"' in "".join(importlib.metadata.requires("jax"))
 
 
 def test_the_command_is_declared():
@@ -43,7 +43,10 @@ def test_the_command_is_declared():
         (None, "no program .* here; install Python 3.11 or newer"),
         ("exit 1", "does not run"),
         ('case "$2" in *print*) echo 3.9;; *) exit 1;; esac', "is Python 3.9, and 3.11 or newer is needed"),
-        ('case "$2" in *print*) echo 3.12;; *ensurepip*) exit 1;; esac', "lacks ensurepip.*apt install python3.12-venv"),
+        (
+            'case "$2" in *print*) echo 3.12;; *ensurepip*) exit 1;; esac',
+            "lacks ensurepip.*apt install python3.12-venv",
+        ),
     ],
 )
 def test_a_python_that_will_not_do_is_one_line(tmp_path, script, message):

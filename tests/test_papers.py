@@ -16,9 +16,18 @@ from jaxmatch.sweep import launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 PAPER_SWEEPS = (
-    "re2_main", "re2_ensemble", "re2_ablation", "re2_robustness", "re2_occlusion", "re2_attention",
-    "esan_main", "esan_ablation", "csran_main", "csran_ablation", "csran_depth",
-)  # fmt: skip
+    "re2_main",
+    "re2_ensemble",
+    "re2_ablation",
+    "re2_robustness",
+    "re2_occlusion",
+    "re2_attention",
+    "esan_main",
+    "esan_ablation",
+    "csran_main",
+    "csran_ablation",
+    "csran_depth",
+)
 
 
 def resolved(sweep, dataset, **arguments):
@@ -27,7 +36,9 @@ def resolved(sweep, dataset, **arguments):
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_what_make_papers_trains_is_there():
-    told = subprocess.run(["make", "--dry-run", "papers"], cwd=SWEEPS.parent, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["make", "--dry-run", "papers"], cwd=SWEEPS.parent, capture_output=True, text=True, check=True
+    ).stdout
     asked = re.search(r"for each in ([^;]+);", told).group(1).split()
     assert len(asked) == len(set(asked)) == 17
     for sweep, dataset in (each.split("/") for each in asked):
@@ -58,14 +69,20 @@ def test_an_unknown_data_set_is_one_line(sweep, capsys):
 
 def alternatives(dataset):
     runs = {run.variant: run.config.model for run in resolved("re2_ablation", dataset, seeds=1).runs()}
-    return {name: (runs[name].alignment, runs[name].prediction) for name in ("original", "alignment alt.", "prediction alt.")}
+    return {
+        name: (runs[name].alignment, runs[name].prediction)
+        for name in ("original", "alignment alt.", "prediction alt.")
+    }
 
 
 def test_alternatives_are_those_the_paper_notes_for_each_data_set():
-    # "On SciTail F is an identity function while on all others it is a layer"; "on WikiQA the simplified prediction is used".
+    # "On SciTail F is an identity function while on all others it is a layer"; "on WikiQA the simplified prediction is
+    # used".
     assert alternatives("snli") == {
-        "original": ("linear", "full"), "alignment alt.": ("identity", "full"), "prediction alt.": ("linear", "simple"),
-    }  # fmt: skip
+        "original": ("linear", "full"),
+        "alignment alt.": ("identity", "full"),
+        "prediction alt.": ("linear", "simple"),
+    }
     assert alternatives("quora")["original"] == ("linear", "symmetric")
     assert alternatives("quora")["prediction alt."] == ("linear", "simple")
     assert alternatives("scitail")["original"] == ("identity", "full")
@@ -84,14 +101,23 @@ def test_robustness_holds_one_of_both_counts_at_two():
 @pytest.mark.parametrize(
     ("sweep", "dataset", "rows", "with_settings_of_a_run"),
     [
-        ("re2_main", "snli", 11, 1), ("re2_main", "scitail", 7, 1), ("re2_main", "quora", 8, 1), ("re2_main", "wikiqa", 7, 1),
+        ("re2_main", "snli", 11, 1),
+        ("re2_main", "scitail", 7, 1),
+        ("re2_main", "quora", 8, 1),
+        ("re2_main", "wikiqa", 7, 1),
         ("re2_main", "sick", 0, 0),
-        ("re2_ablation", "snli", 7, 7), ("re2_ablation", "quora", 7, 7), ("re2_ablation", "scitail", 7, 7),
-        ("re2_ablation", "wikiqa", 7, 7), ("re2_ablation", "sick", 0, 0),
-        ("re2_robustness", "snli", 9, 9), ("re2_robustness", "quora", 9, 9), ("re2_robustness", "scitail", 9, 9),
-        ("re2_robustness", "wikiqa", 0, 0), ("re2_robustness", "sick", 0, 0),
+        ("re2_ablation", "snli", 7, 7),
+        ("re2_ablation", "quora", 7, 7),
+        ("re2_ablation", "scitail", 7, 7),
+        ("re2_ablation", "wikiqa", 7, 7),
+        ("re2_ablation", "sick", 0, 0),
+        ("re2_robustness", "snli", 9, 9),
+        ("re2_robustness", "quora", 9, 9),
+        ("re2_robustness", "scitail", 9, 9),
+        ("re2_robustness", "wikiqa", 0, 0),
+        ("re2_robustness", "sick", 0, 0),
     ],
-)  # fmt: skip
+)
 def test_published_rows_have_the_settings_of_one_run_each(sweep, dataset, rows, with_settings_of_a_run):
     planned = resolved(sweep, dataset, seeds=1)
     published = planned.table.published
@@ -137,7 +163,9 @@ def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, datas
     assert len(found) == len(set(found)) == own
     # Without the features a run is not the paper's, and nothing but the vectors is given of a word.
     plain = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "features": "none"}, seeds=1)
-    assert plain.config.model.characters == "none" and not plain.config.model.tags and plain.config.data.minimum_count == 5
+    assert (
+        plain.config.model.characters == "none" and not plain.config.model.tags and plain.config.data.minimum_count == 5
+    )
     assert planned.config.model.characters != "none" and planned.config.data.minimum_count == 1
 
 
@@ -158,7 +186,12 @@ def test_ablations_change_what_they_say():
         return [run.config.model for run in resolved(sweep, dataset, seeds=1).runs()]
 
     models = changed("csran_ablation", "scitail")
-    assert [(model.refinement, model.co_stack) for model in models] == [(True, True), (False, True), (True, False), (False, False)]
+    assert [(model.refinement, model.co_stack) for model in models] == [
+        (True, True),
+        (False, True),
+        (True, False),
+        (False, False),
+    ]
     assert {model.stacked_layers for model in models} == {3}
     depth = [(model.stacked_layers, model.co_stack) for model in changed("csran_depth", "scitail")]
     assert depth == [(layers, full) for full in (True, False) for layers in (1, 2, 3, 4, 5)]
@@ -228,7 +261,9 @@ def test_a_comparison_takes_any_models_and_data_set():
     runs = planned.runs()
     assert [run.variant for run in runs] == ["CAFE", "CAFE", "RE2", "RE2"]
     assert runs[0].config.model.characters == "bilstm" and runs[0].config.model.tags
-    assert {run.config.data.minimum_count for run in runs} == {1} and {run.config.training.batch_size for run in runs} == {64}
+    assert {run.config.data.minimum_count for run in runs} == {1} and {
+        run.config.training.batch_size for run in runs
+    } == {64}
     assert compare().config.data.name == "embedded_inference"
     with pytest.raises(InputError, match='there is no model "esam" in this sweep; did you mean "esan"'):
         compare(models="re2,esam")
@@ -268,14 +303,20 @@ def test_data_files_name_their_sources_and_hold_figures(paper):
             assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?)?", text) for text in figures)
     for name, data in paper.DATA_SETS.items():
         if data.main_table:
-            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(paper.PRINTED.name) == 1
+            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(
+                paper.PRINTED.name
+            ) == 1
 
 
 def test_data_files_are_part_of_the_package():
     folder = SWEEPS.parent / "jaxmatch" / "papers"
-    patterns = tomllib.loads((SWEEPS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["jaxmatch.papers"]
+    patterns = tomllib.loads((SWEEPS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "jaxmatch.papers"
+    ]
     found = {path.stem for pattern in patterns for path in folder.glob(pattern)}
-    assert found == {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")} == {"csran", "esan", "re2"}
+    assert (
+        found == {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")} == {"csran", "esan", "re2"}
+    )
 
 
 def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
@@ -315,8 +356,12 @@ def test_what_one_variant_sets_cannot_be_set_beside_it():
 
 def test_best_on_test_is_a_column_of_its_own_that_can_be_left_out():
     assert resolved("re2_main", "wikiqa").table.scores == (
-        "dev.mrr", "test.map", "test.mrr", "best_on_test.map", "best_on_test.mrr",
-    )  # fmt: skip
+        "dev.mrr",
+        "test.map",
+        "test.mrr",
+        "best_on_test.map",
+        "best_on_test.mrr",
+    )
     scores = resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"}).table.scores
     assert not any("best" in score for score in scores)
 
@@ -332,12 +377,21 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
     assert asked("wikiqa", "released_pytorch").config.training.evaluate_every_samples == 1280
     assert len({one.name for one in (paper, released, configured)}) == 3  # a folder of one is not that of another
-    for dataset, late, stops_after in (("snli", 5_120_000, 5_120_000), ("quora", 3_584_000, 5_120_000), ("scitail", 0, 0), ("wikiqa", 0, 0)):
+    for dataset, late, stops_after in (
+        ("snli", 5_120_000, 5_120_000),
+        ("quora", 3_584_000, 5_120_000),
+        ("scitail", 0, 0),
+        ("wikiqa", 0, 0),
+    ):
         config = asked(dataset, "released_tensorflow").config
         assert (config.training.late_from_samples, config.training.minimum_samples) == (late, stops_after)
         assert config.training.evaluate_each_epoch == (dataset != "wikiqa")
         assert config.model.connection == "augmented_running_sum"
-    assert [one.config.model.dropout_placement for one in (paper, released, configured)] == ["every_layer", "released", "released"]
+    assert [one.config.model.dropout_placement for one in (paper, released, configured)] == [
+        "every_layer",
+        "released",
+        "released",
+    ]
     told = "The file's hidden size is 200, as in the released settings; the paper's is 150"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
     told = "Dropout stands where the released code has it; the paper's stands before every layer"
@@ -345,8 +399,15 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     if sweep == "re2_ablation":
         connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
         assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]
-        assert ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)] == [True, False, True]
-    for dataset, setting, message in (("snli", "papers", 'cannot be "papers"; did you mean "paper"'), ("sick", "released_pytorch", "no released_pytorch")):
+        assert ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)] == [
+            True,
+            False,
+            True,
+        ]
+    for dataset, setting, message in (
+        ("snli", "papers", 'cannot be "papers"; did you mean "paper"'),
+        ("sick", "released_pytorch", "no released_pytorch"),
+    ):
         with pytest.raises(InputError, match=message):
             asked(dataset, setting)
 
@@ -354,7 +415,14 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
 def test_launchers_of_analyses():
     ensemble = resolved("re2_ensemble", "snli")
     assert len(ensemble.seeds) == 8 and ensemble.analyses == {"ensemble": {}}
-    assert [row.scores["test.accuracy"] for row in ensemble.table.ensembles] == ["89.9", "88.8", "88.9", "89.3", "89.4", "90.1"]
+    assert [row.scores["test.accuracy"] for row in ensemble.table.ensembles] == [
+        "89.9",
+        "88.8",
+        "88.9",
+        "89.3",
+        "89.4",
+        "90.1",
+    ]
     occlusion = resolved("re2_occlusion", "wikiqa")
     assert occlusion.config.model.blocks == 3 and occlusion.analyses == {"occlusion": {}}
     assert resolved("re2_attention", "snli").analyses == {"inspect": {}}
@@ -367,31 +435,92 @@ def test_launchers_of_analyses():
 
 # configs/default.json5 and configs/data/*.json5 of both codes, which have the same values: what a run is made of.
 RELEASED_DEFAULT = {
-    "hidden_size": 150, "dropout": 0.2, "blocks": 2, "enc_layers": 2, "kernel_size": 3, "alignment": "linear", "fusion": "full",
-    "connection": "aug", "prediction": "full", "epochs": 30, "batch_size": 128, "grad_clipping": 5, "lr": 1e-3, "lr_decay_rate": 0.95,
-    "lr_decay_samples": 128000, "min_lr": 6e-5, "lr_warmup_samples": 0, "metric": "acc", "eval_per_samples": 6400,
-    "eval_per_samples_warmup": 40000, "eval_warmup_samples": 0, "min_samples": 0, "tolerance_samples": 400000, "eval_epoch": True,
-    "min_df": 5, "max_len": 999, "lower_case": True,
-}  # fmt: skip
-LARGE = {"eval_per_samples": 12800, "eval_per_samples_warmup": 512000, "min_samples": 5120000, "tolerance_samples": 2560000}
+    "hidden_size": 150,
+    "dropout": 0.2,
+    "blocks": 2,
+    "enc_layers": 2,
+    "kernel_size": 3,
+    "alignment": "linear",
+    "fusion": "full",
+    "connection": "aug",
+    "prediction": "full",
+    "epochs": 30,
+    "batch_size": 128,
+    "grad_clipping": 5,
+    "lr": 1e-3,
+    "lr_decay_rate": 0.95,
+    "lr_decay_samples": 128000,
+    "min_lr": 6e-5,
+    "lr_warmup_samples": 0,
+    "metric": "acc",
+    "eval_per_samples": 6400,
+    "eval_per_samples_warmup": 40000,
+    "eval_warmup_samples": 0,
+    "min_samples": 0,
+    "tolerance_samples": 400000,
+    "eval_epoch": True,
+    "min_df": 5,
+    "max_len": 999,
+    "lower_case": True,
+}
+LARGE = {
+    "eval_per_samples": 12800,
+    "eval_per_samples_warmup": 512000,
+    "min_samples": 5120000,
+    "tolerance_samples": 2560000,
+}
 RELEASED_FILES = {
-    "snli": LARGE | {
-        "enc_layers": 2, "blocks": 3, "eval_warmup_samples": 5120000, "lr": 0.002, "min_lr": 1e-4, "lr_decay_samples": 256000,
-        "lr_decay_rate": 0.94, "batch_size": 512, "lr_warmup_samples": 2048000,
+    "snli": LARGE
+    | {
+        "enc_layers": 2,
+        "blocks": 3,
+        "eval_warmup_samples": 5120000,
+        "lr": 0.002,
+        "min_lr": 1e-4,
+        "lr_decay_samples": 256000,
+        "lr_decay_rate": 0.94,
+        "batch_size": 512,
+        "lr_warmup_samples": 2048000,
     },
-    "quora": LARGE | {
-        "enc_layers": 2, "blocks": 2, "prediction": "symmetric", "hidden_size": 200, "max_len": 100, "eval_warmup_samples": 3584000,
-        "lr": 0.0012, "min_lr": 6e-5, "lr_decay_samples": 256000, "batch_size": 512, "lr_warmup_samples": 0,
+    "quora": LARGE
+    | {
+        "enc_layers": 2,
+        "blocks": 2,
+        "prediction": "symmetric",
+        "hidden_size": 200,
+        "max_len": 100,
+        "eval_warmup_samples": 3584000,
+        "lr": 0.0012,
+        "min_lr": 6e-5,
+        "lr_decay_samples": 256000,
+        "batch_size": 512,
+        "lr_warmup_samples": 0,
     },
     "scitail": {
-        "alignment": "identity", "enc_layers": 3, "blocks": 2, "hidden_size": 200, "epochs": 80, "eval_per_samples": 6400, "lr": 0.001,
-        "lr_warmup_samples": 0, "lr_decay_rate": 1.0,
+        "alignment": "identity",
+        "enc_layers": 3,
+        "blocks": 2,
+        "hidden_size": 200,
+        "epochs": 80,
+        "eval_per_samples": 6400,
+        "lr": 0.001,
+        "lr_warmup_samples": 0,
+        "lr_decay_rate": 1.0,
     },
     "wikiqa": {
-        "metric": "mrr", "enc_layers": 3, "blocks": 2, "hidden_size": 200, "prediction": "simple", "eval_per_samples": 1280,
-        "tolerance_samples": 256000, "eval_epoch": False, "lr": 0.001, "lr_decay_rate": 1.0, "batch_size": 128,
+        "metric": "mrr",
+        "enc_layers": 3,
+        "blocks": 2,
+        "hidden_size": 200,
+        "prediction": "simple",
+        "eval_per_samples": 1280,
+        "tolerance_samples": 256000,
+        "eval_epoch": False,
+        "lr": 0.001,
+        "lr_decay_rate": 1.0,
+        "batch_size": 128,
     },
-}  # fmt: skip
+}
 
 
 def in_their_words(config):
@@ -399,17 +528,34 @@ def in_their_words(config):
     model, data, training, optimizer = config.model, config.data, config.training, config.optimizer
     late = training.evaluate_every_samples_late
     return {
-        "hidden_size": model.hidden_size, "dropout": optimizer.dropout_rate, "blocks": model.blocks, "enc_layers": model.encoder_layers,
-        "kernel_size": model.kernel_size, "alignment": model.alignment, "fusion": model.fusion, "prediction": model.prediction,
-        "connection": {"augmented_running_sum": "aug"}[model.connection], "epochs": training.epochs, "batch_size": training.batch_size,
-        "grad_clipping": optimizer.gradient_clip, "lr": optimizer.learning_rate, "lr_decay_rate": optimizer.decay_rate,
-        "lr_decay_samples": optimizer.decay_samples, "min_lr": optimizer.learning_rate_floor, "lr_warmup_samples": optimizer.warmup_samples,
-        "metric": {"accuracy": "acc"}.get(training.selection, training.selection), "eval_per_samples": late or training.evaluate_every_samples,
-        "eval_per_samples_warmup": training.evaluate_every_samples if late else 40000, "eval_warmup_samples": training.late_from_samples,
-        "min_samples": training.minimum_samples, "tolerance_samples": training.patience_samples,
-        "eval_epoch": training.evaluate_each_epoch, "min_df": data.minimum_count,
-        "max_len": data.maximum_length or 999, "lower_case": data.lowercase,
-    }  # fmt: skip
+        "hidden_size": model.hidden_size,
+        "dropout": optimizer.dropout_rate,
+        "blocks": model.blocks,
+        "enc_layers": model.encoder_layers,
+        "kernel_size": model.kernel_size,
+        "alignment": model.alignment,
+        "fusion": model.fusion,
+        "prediction": model.prediction,
+        "connection": {"augmented_running_sum": "aug"}[model.connection],
+        "epochs": training.epochs,
+        "batch_size": training.batch_size,
+        "grad_clipping": optimizer.gradient_clip,
+        "lr": optimizer.learning_rate,
+        "lr_decay_rate": optimizer.decay_rate,
+        "lr_decay_samples": optimizer.decay_samples,
+        "min_lr": optimizer.learning_rate_floor,
+        "lr_warmup_samples": optimizer.warmup_samples,
+        "metric": {"accuracy": "acc"}.get(training.selection, training.selection),
+        "eval_per_samples": late or training.evaluate_every_samples,
+        "eval_per_samples_warmup": training.evaluate_every_samples if late else 40000,
+        "eval_warmup_samples": training.late_from_samples,
+        "min_samples": training.minimum_samples,
+        "tolerance_samples": training.patience_samples,
+        "eval_epoch": training.evaluate_each_epoch,
+        "min_df": data.minimum_count,
+        "max_len": data.maximum_length or 999,
+        "lower_case": data.lowercase,
+    }
 
 
 @pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
@@ -427,12 +573,24 @@ def test_the_settings_of_the_codes_are_those_of_their_files(dataset, setting):
 @pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
 def test_the_setting_of_the_paper_is_what_it_says(dataset):
     config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
-    assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (150, "none", "every_layer")
-    assert (config.model.encoder_activation, config.model.weight_normalization, config.model.kernel_size) == ("gelu", "he", 3)
+    assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (
+        150,
+        "none",
+        "every_layer",
+    )
+    assert (config.model.encoder_activation, config.model.weight_normalization, config.model.kernel_size) == (
+        "gelu",
+        "he",
+        3,
+    )
     assert config.data.remove_punctuation and config.data.lowercase and not config.data.maximum_length
-    assert config.optimizer.decay_rate < 1 and config.optimizer.warmup_samples > 0 and config.optimizer.gradient_clip == 5
+    assert (
+        config.optimizer.decay_rate < 1 and config.optimizer.warmup_samples > 0 and config.optimizer.gradient_clip == 5
+    )
     assert 1e-4 <= config.optimizer.learning_rate <= 3e-3 and 64 <= config.training.batch_size <= 512
-    assert 1 <= config.model.blocks <= 3 and 1 <= config.model.encoder_layers <= 3 and config.optimizer.dropout_rate == 0.2
+    assert (
+        1 <= config.model.blocks <= 3 and 1 <= config.model.encoder_layers <= 3 and config.optimizer.dropout_rate == 0.2
+    )
 
 
 def test_each_code_has_its_own_residual_connection_in_the_ablation():
@@ -441,5 +599,8 @@ def test_each_code_has_its_own_residual_connection_in_the_ablation():
         planned = launch.resolve(SWEEPS / "re2_ablation.py", options={"dataset": "wikiqa", "setting": setting})
         kinds[setting] = planned.variants["residual conn."]["model.connection"]
     assert kinds == {
-        "configured": "vanilla", "paper": "vanilla", "released_pytorch": "vanilla_running_sum", "released_tensorflow": "vanilla_projected",
-    }  # fmt: skip
+        "configured": "vanilla",
+        "paper": "vanilla",
+        "released_pytorch": "vanilla_running_sum",
+        "released_tensorflow": "vanilla_projected",
+    }

@@ -62,14 +62,21 @@ def test_a_cohort_costs_what_its_devices_compute(runs, there_are, limit, most, d
         ({"evaluate_every_samples": 1}, 20 * 30 + 7),  # no more than there are steps
         ({"evaluate_every_samples": 100}, 1 * 30 + 7),  # after the last step alone
         ({"evaluate_every_samples": 100, "evaluate_each_epoch": True}, 4 * 30 + 7),
-        ({"evaluate_every_samples": 20, "late_from_samples": 20, "evaluate_every_samples_late": 4}, (1 + 1 + 5) * 30 + 7),
+        (
+            {"evaluate_every_samples": 20, "late_from_samples": 20, "evaluate_every_samples_late": 4},
+            (1 + 1 + 5) * 30 + 7,
+        ),
     ],
 )
 def test_the_pairs_scored_are_counted_with_those_trained_on(settings, expected):
     lengths = {"train": [3] * 10, "dev": [10, 20], "test": [7]}
     splits = {split: SimpleNamespace(lengths=np.array(each), pairs=len(each)) for split, each in lengths.items()}
     training = {
-        "epochs": 4, "evaluate_every_samples": 0, "evaluate_each_epoch": False, "late_from_samples": 0, "evaluate_every_samples_late": 0,
+        "epochs": 4,
+        "evaluate_every_samples": 0,
+        "evaluate_each_epoch": False,
+        "late_from_samples": 0,
+        "evaluate_every_samples_late": 0,
         "best_on_test": False,
-    } | settings  # fmt: skip
+    } | settings
     assert tokens_scored(training, SimpleNamespace(splits=splits), steps=20) == expected

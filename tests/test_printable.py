@@ -1,4 +1,6 @@
-"""What a terminal would obey never reaches it: errors, tables, pages and progress show control characters as escapes."""
+"""What a terminal would obey never reaches it: errors, tables, pages and progress show control characters as
+escapes.
+"""
 
 import io
 import json
@@ -57,7 +59,9 @@ def test_tables_escape_titles_settings_devices_and_notes(form):
 
 
 def test_markdown_prints_notes_and_titles_as_they_are():
-    layout = TableLayout("~~a~~ &lt;", ("variant",), notes=("# one", "1. two", "- three", "+ four", "5 six", "-1 is fine"))
+    layout = TableLayout(
+        "~~a~~ &lt;", ("variant",), notes=("# one", "1. two", "- three", "+ four", "5 six", "-1 is fine")
+    )
     printed = make_table([record(variant="a|b")], layout).markdown()
     assert printed.startswith(r"**\~\~a\~\~ \&lt;.**") and r"| a\|b " in printed
     assert printed.endswith("- \\# one\n- 1\\. two\n- \\- three\n- \\+ four\n- 5 six\n- \\-1 is fine\n")

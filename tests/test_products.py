@@ -24,7 +24,9 @@ from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.tables import make_table
 
 CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
-V100, A100, H100, MI300 = (SimpleNamespace(platform="gpu", compute_capability=name) for name in ("7.0", "8.0", "9.0", "gfx942"))
+V100, A100, H100, MI300 = (
+    SimpleNamespace(platform="gpu", compute_capability=name) for name in ("7.0", "8.0", "9.0", "gfx942")
+)
 SAID = {
     "highest": ("float32", "float32", "float32", "float32", "float32", "float32"),
     "float32": ("float32", "bfloat16", "float32", "TF32", "TF32", "device-dependent"),
@@ -68,7 +70,12 @@ def test_the_default_of_jax_counts_where_the_model_leaves_it_to_jax(default, sai
 
 def test_the_variable_that_forbids_tf32_is_not_passed_over(monkeypatch):
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
-    assert [products_of("float32", device) for device in (CPU, TPU, V100, H100)] == ["float32", "bfloat16", "float32", "TF32 or float32"]
+    assert [products_of("float32", device) for device in (CPU, TPU, V100, H100)] == [
+        "float32",
+        "bfloat16",
+        "float32",
+        "TF32 or float32",
+    ]
     assert products_of("highest", H100) == "float32"
 
 
@@ -77,11 +84,21 @@ def test_this_device_rounds_as_is_said():
 
 
 RE2, ESAN = {"name": "re2", "hidden_size": 4, "blocks": 1, "encoder_layers": 1}, {"name": "esan", "hidden_size": 4}
-CSRAN = {"name": "csran", "hidden_size": 4, "stacked_layers": 1, "aggregation_layers": 1, "head_layers": 2, "head_size": 4, "factors": 2}
+CSRAN = {
+    "name": "csran",
+    "hidden_size": 4,
+    "stacked_layers": 1,
+    "aggregation_layers": 1,
+    "head_layers": 2,
+    "head_size": 4,
+    "factors": 2,
+}
 CASES = [(RE2, precision) for precision in PRECISIONS] + [(ESAN, "bfloat16"), (CSRAN, "highest"), (CSRAN, "bfloat16")]
 
 
-@pytest.mark.parametrize(("settings", "precision"), CASES, ids=[f"{settings['name']} {precision}" for settings, precision in CASES])
+@pytest.mark.parametrize(
+    ("settings", "precision"), CASES, ids=[f"{settings['name']} {precision}" for settings, precision in CASES]
+)
 def test_every_product_of_a_training_step_uses_what_is_said(settings, precision):
     module = build(settings | {"precision": precision}, outputs=3)
     ids, vectors = {"ids": jnp.ones((2, 3), jnp.int32)}, jnp.ones((5, 6))
@@ -110,7 +127,10 @@ def test_kernels_of_cublas_are_read():
   %d = {call.replace("%b", "%a")}{{"precision_config":{{"operand_precision":["DEFAULT","DEFAULT"],"algorithm":"ALG_DOT_TF32_TF32_F32"}}}}}}
   %e = f32[4,4]{{1,0}} custom-call(%a, %b), custom_call_target="Sharding"
 }}"""
-    assert products(text) == {Product(("f32", "bf16"), jax.lax.Precision.DEFAULT), Product(("f32", "f32"), "TF32_TF32_F32")}
+    assert products(text) == {
+        Product(("f32", "bf16"), jax.lax.Precision.DEFAULT),
+        Product(("f32", "f32"), "TF32_TF32_F32"),
+    }
 
 
 # Compiles for a device that is not here, and prints what the products use beside what is said of them.
@@ -142,7 +162,9 @@ def test_programs_compiled_for_devices_use_what_is_said(target, platform, compil
         pytest.skip(f"{compiler} is not installed (pip install 'jax[{'tpu' if platform == 'tpu' else 'cuda12'}]')")
     root = Path(__file__).parent.parent
     environment = {**os.environ, "PYTHONPATH": str(root), "XLA_FLAGS": ""} | ENVIRONMENT[platform]
-    done = subprocess.run([sys.executable, "-c", PROGRAM, target], cwd=root, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, target], cwd=root, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
         precision, found, said = json.loads(line)

@@ -28,7 +28,9 @@ def kept(program):
 
 def called(program, *lengths):
     for length in lengths:
-        np.testing.assert_allclose(program((), np.arange(length, dtype=np.float32)), 2 * np.sin(np.arange(length)), atol=1e-6)
+        np.testing.assert_allclose(
+            program((), np.arange(length, dtype=np.float32)), 2 * np.sin(np.arange(length)), atol=1e-6
+        )
 
 
 def test_what_was_used_longest_ago_goes_first(program, monkeypatch):

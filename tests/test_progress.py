@@ -7,7 +7,9 @@ def entry(samples, score):
 
 def test_the_first_of_equal_scores_is_kept_and_patience_counts_from_it():
     progress = RunProgress()
-    better = [progress.note(entry(n, score), score, True, 30) for n, score in ((10, 0.5), (20, 0.7), (30, 0.7), (40, 0.6))]
+    better = [
+        progress.note(entry(n, score), score, True, 30) for n, score in ((10, 0.5), (20, 0.7), (30, 0.7), (40, 0.6))
+    ]
     assert better == [True, True, False, False]
     assert (progress.best_at, progress.best, progress.stopped) == (20, {"accuracy": 0.7}, False)
     assert not progress.note(entry(50, 0.69), 0.69, True, 30)

@@ -172,7 +172,9 @@ def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
 def test_rate_zero_is_evaluation_and_the_key_decides(small):
     module, params = small
     run = compiled(
-        lambda key, rate: module.apply({"params": params}, *sentences(), VECTORS, dropout_rate=rate, rngs={"dropout": key})
+        lambda key, rate: module.apply(
+            {"params": params}, *sentences(), VECTORS, dropout_rate=rate, rngs={"dropout": key}
+        )
     )
     first, second = jax.random.key(1), jax.random.key(2)
     np.testing.assert_allclose(run(first, 0.0), logits(module, params), atol=1e-5)
@@ -191,7 +193,9 @@ def test_dropout_is_where_the_released_code_has_it(alignment, fusion, monkeypatc
     params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
     drawn = []
     levels = dropout.random_levels
-    monkeypatch.setattr(dropout, "random_levels", lambda key, shape: drawn.append(math.prod(shape)) or levels(key, shape))
+    monkeypatch.setattr(
+        dropout, "random_levels", lambda key, shape: drawn.append(math.prod(shape)) or levels(key, shape)
+    )
     jax.eval_shape(lambda params: loss(module, params, A, B, jax.random.key(0), 0.2), params)
     sizes = [4 * hidden, hidden]  # both dense layers of the prediction
     tokens = A.shape[1] + B.shape[1]
@@ -206,7 +210,9 @@ def test_dropout_is_where_the_released_code_has_it(alignment, fusion, monkeypatc
 
 def test_word_vectors_get_no_gradient(small):
     module, params = small
-    gradient = compiled(jax.grad(lambda vectors: module.apply({"params": params}, *sentences(), vectors).sum()))(VECTORS)
+    gradient = compiled(jax.grad(lambda vectors: module.apply({"params": params}, *sentences(), vectors).sum()))(
+        VECTORS
+    )
     np.testing.assert_array_equal(gradient, np.zeros_like(VECTORS))
 
 
@@ -241,7 +247,9 @@ def test_bfloat16_is_close_and_keeps_float32_outside(small):
     ours, theirs = logits(rounded, params), logits(module, params)
     assert ours.dtype == np.float32
     assert 0 < np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
-    assert (ours != ours.astype(jnp.bfloat16).astype(np.float32)).all()  # logits that differ a little must not become ties
+    assert (
+        ours != ours.astype(jnp.bfloat16).astype(np.float32)
+    ).all()  # logits that differ a little must not become ties
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(start(rounded)))
 
 
@@ -299,7 +307,9 @@ class TestInferenceModel:
         module, params = small
         holed = A.copy()
         holed[:, 1] = 0
-        np.testing.assert_allclose(InferenceModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5)
+        np.testing.assert_allclose(
+            InferenceModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5
+        )
 
     def test_few_lengths_hold_all(self):
         lengths = [padded_size(extent, steps=4) for extent in range(1, 130)]

@@ -100,7 +100,7 @@ def test_own_ranking_regression_and_classification_of_the_same_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("text_a\ttext_b\tlabel\ra\tb\tx\r".encode(), "its lines end in carriage returns alone; save it with line feeds"),
+        (b"text_a\ttext_b\tlabel\ra\tb\tx\r", "its lines end in carriage returns alone; save it with line feeds"),
         ("text_a\ttext_b\tlabel\na\tb\tx\n".encode("utf-16-le"), "the file is UTF-16; save it as UTF-8"),
         ("text_a\ttext_b\tlabel\na\tb\tx\n".encode("utf-16-be"), "the file is UTF-16; save it as UTF-8"),
     ],
@@ -215,7 +215,9 @@ def test_real_stsb(data_folder):
 def test_real_twitter_samples(data_folder):
     # 100 lines each: 31 + 17 + 9 with 0 to 2 votes of the test sample, 8 + 17 + 4 with 4 to 6.
     split = twitter_url.read(data_folder / "Twitter_URL_Corpus" / "Twitter_URL_Corpus_test_sample.txt")
-    assert [split.labels.count(name) for name in twitter_url.LABELS] == [57, 29] and split.dropped == {"3 of 6 votes": 14}
+    assert [split.labels.count(name) for name in twitter_url.LABELS] == [57, 29] and split.dropped == {
+        "3 of 6 votes": 14
+    }
 
 
 # --- what is accepted in every format -----------------------------------------------------------------------------

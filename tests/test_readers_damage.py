@@ -84,7 +84,6 @@ def test_a_wrong_column_count_is_named_with_its_line(tmp_path, name, change):
     assert re.search(r"\d+ columns? where (\d are expected|the header names \d+)", str(error))
 
 
-
 # Format, how its good file is damaged (old text -> new, first occurrence), the line at fault, words of the message.
 DAMAGE = [
     # An empty text.
@@ -261,9 +260,15 @@ def test_labels_are_names_on_one_line(tmp_path, character):
 
 
 def test_labels_in_every_script_are_names(tmp_path):
-    labels = ["ja\u00a0", "\u0645\u06cc\u200c\u0634\u0648\u062f", "\U0001f44d\U0001f3fd"]  # among them a joiner that cannot be seen
+    labels = [
+        "ja\u00a0",
+        "\u0645\u06cc\u200c\u0634\u0648\u062f",
+        "\U0001f44d\U0001f3fd",
+    ]  # among them a joiner that cannot be seen
     rows = "\n".join(json.dumps({"text_a": "a", "text_b": "b", "label": label}) for label in labels)
-    assert own.read(write(tmp_path, "train.jsonl", rows), "classification").labels == [label.strip() for label in labels]
+    assert own.read(write(tmp_path, "train.jsonl", rows), "classification").labels == [
+        label.strip() for label in labels
+    ]
 
 
 @every_format

@@ -10,10 +10,12 @@ from reader_formats import TREC, TREC_FIRST, columns, quick, refused, write
 from jaxmatch.data.readers import trecqa
 from jaxmatch.errors import InputError
 
-tokens = st.text(
-    st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=6
-).filter(lambda token: not token.isspace())
-sentences = st.lists(tokens, min_size=1, max_size=5).filter(lambda words: not re.fullmatch("</?[A-Za-z]+( .*)?>", words[0]))
+tokens = st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=6).filter(
+    lambda token: not token.isspace()
+)
+sentences = st.lists(tokens, min_size=1, max_size=5).filter(
+    lambda words: not re.fullmatch("</?[A-Za-z]+( .*)?>", words[0])
+)
 answers = st.lists(st.tuples(st.sampled_from(["positive", "negative"]), sentences), max_size=4)
 
 

@@ -19,7 +19,7 @@ POINT = {"samples": 10, "train_loss": 0.5, "dev": {"mrr": 0.25}}
     [
         ({"curve": [POINT, POINT | {"samples": None}]}, "curve.2.samples' cannot be null"),
         ({"curve": [POINT | {"samples": True}]}, "curve.1.samples' cannot be true"),
-        ({"curve": [POINT | {"samples": "10"}]}, "curve.1.samples' cannot be \"10\""),
+        ({"curve": [POINT | {"samples": "10"}]}, 'curve.1.samples\' cannot be "10"'),
         ({"curve": [POINT | {"train_loss": "low"}]}, "curve.1.train_loss' cannot be"),
         ({"curve": [POINT | {"dev": {"mrr": [1]}}]}, "curve.1.dev.mrr' cannot be"),
         ({"curve": [{"samples": 1, "dev": {}}]}, "has no field 'curve.1.train_loss'"),

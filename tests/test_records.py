@@ -19,7 +19,11 @@ from jaxmatch.training.progress import RunProgress
 
 
 def test_numbers_that_json_does_not_know_become_null():
-    value = {"dev": {"auc": math.nan, "loss": math.inf}, "curve": [{"loss": -math.inf, "samples": 3}], "pair": (1.5, "x", None)}
+    value = {
+        "dev": {"auc": math.nan, "loss": math.inf},
+        "curve": [{"loss": -math.inf, "samples": 3}],
+        "pair": (1.5, "x", None),
+    }
     kept = {"dev": {"auc": None, "loss": None}, "curve": [{"loss": None, "samples": 3}], "pair": [1.5, "x", None]}
     assert without_nan(value) == kept
     json.dumps(without_nan(value), allow_nan=False)
@@ -38,7 +42,10 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
         assert record["parameters"] > 0
         assert record["times"]["replicas"] == 2
         shares = {"replicas", "train_seconds_a_run", "inference_microseconds_a_pair", "lockstep_steps", "replica_steps"}
-        assert set(record["times"]) == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | shares
+        assert (
+            set(record["times"])
+            == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | shares
+        )
         assert 0 < record["times"]["inference_microseconds_a_pair"] < 1e6
         assert record["times"]["train_seconds_a_run"] == pytest.approx(record["times"]["train_seconds"] / 2, abs=1e-3)
         assert record["versions"] == versions()
@@ -69,15 +76,24 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
 
 
 def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
-    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict)
+    config = SimpleNamespace(
+        training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict
+    )
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
     result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
 
     def about(name, *splits):
         there = {split: SimpleNamespace(pairs=1) for split in splits}
-        data = SimpleNamespace(name=name, fingerprint="f", splits=there, report={}, files={split: "sha" for split in splits})
+        data = SimpleNamespace(
+            name=name, fingerprint="f", splits=there, report={}, files={split: "sha" for split in splits}
+        )
         cohort = SimpleNamespace(name="c")
-        times = {"seconds": {"train": 1.5}, "answered": {"pairs": 0, "seconds": 0.0}, "replicas": 1, "steps": {"lockstep": 3}}
+        times = {
+            "seconds": {"train": 1.5},
+            "answered": {"pairs": 0, "seconds": 0.0},
+            "replicas": 1,
+            "steps": {"lockstep": 3},
+        }
         made = make_record(run, sweep="s", cohort=cohort, data=data, result=result, **times, devices=jax.devices()[:1])
         assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
         assert made["products"] == products_of("float32", jax.devices()[0])
@@ -91,12 +107,16 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
 
 
 def test_microseconds_a_pair_are_millionths_of_a_second():
-    config = SimpleNamespace(training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict)
+    config = SimpleNamespace(
+        training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict
+    )
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
     data = SimpleNamespace(name="own", fingerprint="f", splits={"train": SimpleNamespace(pairs=1)}, report={}, files={})
     result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
     told = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
-    times = make_record(run, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **told, devices=jax.devices()[:1])["times"]
+    times = make_record(
+        run, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **told, devices=jax.devices()[:1]
+    )["times"]
     assert times["inference_microseconds_a_pair"] == 1250.0  # half a second / 400 pairs
     assert times["train_seconds_a_run"] == 1.5
 
@@ -122,9 +142,18 @@ def test_a_damaged_record_is_one_line_with_its_path(tmp_path, text, problem):
 
 
 DAMAGED_FIELDS = [
-    {"dev": 3}, {"status": "lost"}, {"curve": None}, {"curve": [{}]}, {"curve": [{"samples": 1, "dev": {}}]}, {"times": None},
-    {"times": {"train_seconds": "long"}}, {"versions": 3}, {"selected_at_samples": "abc"}, {"selected_on": "dev.luck"}, {"seed": "0"},
-]  # fmt: skip
+    {"dev": 3},
+    {"status": "lost"},
+    {"curve": None},
+    {"curve": [{}]},
+    {"curve": [{"samples": 1, "dev": {}}]},
+    {"times": None},
+    {"times": {"train_seconds": "long"}},
+    {"versions": 3},
+    {"selected_at_samples": "abc"},
+    {"selected_on": "dev.luck"},
+    {"seed": "0"},
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGED_FIELDS, ids=json.dumps)
@@ -181,7 +210,13 @@ def test_devices_are_counted_and_named():
 def test_the_best_run_is_chosen_on_dev():
     def one(run, accuracy, status="finished", selected_on="dev.accuracy"):
         dev = None if accuracy is None else {"accuracy": accuracy, "loss": accuracy}
-        return {"run": run, "selected_on": selected_on, "dev": dev, "status": status, "test": {"accuracy": 1 - (accuracy or 0)}}
+        return {
+            "run": run,
+            "selected_on": selected_on,
+            "dev": dev,
+            "status": status,
+            "test": {"accuracy": 1 - (accuracy or 0)},
+        }
 
     records = [one("a", 0.6), one("b", 0.8), one("c", 0.8), one("d", 0.9, "diverged"), one("e", None)]
     assert best_record(records)["run"] == "b"

@@ -71,7 +71,9 @@ def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
     lockstep.programs.cache_clear()
     side_by_side = make_cohort(**arguments)
     for one, other in zip(ended, side_by_side.train(), strict=True):
-        assert [entry["samples"] for entry in one.progress.curve] == [entry["samples"] for entry in other.progress.curve]
+        assert [entry["samples"] for entry in one.progress.curve] == [
+            entry["samples"] for entry in other.progress.curve
+        ]
         np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-5)
         for left, right in zip(leaves(one), leaves(other), strict=True):
             np.testing.assert_allclose(left, right, atol=1e-5)

@@ -14,15 +14,23 @@ pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
 # Two cohorts of two runs, so that a kill may come before, between and after them.
 GRID, SEEDS, REPLICAS = "0.01,0.003", 2, "2"
-WORDS = ("--grid.optimizer.learning_rate=" + GRID, "--seeds", str(SEEDS), "--config.execution.maximum_replicas=" + REPLICAS)
+WORDS = (
+    "--grid.optimizer.learning_rate=" + GRID,
+    "--seeds",
+    str(SEEDS),
+    "--config.execution.maximum_replicas=" + REPLICAS,
+)
 
 
 def finish(files: Path, workdir: Path) -> tuple[str, small_sweep.Watcher]:
     """Launches in this process, which has the programs already, and is not stopped."""
     return small_sweep.launched(
-        files, workdir, seeds=SEEDS, grid_overrides={"optimizer.learning_rate": GRID},
+        files,
+        workdir,
+        seeds=SEEDS,
+        grid_overrides={"optimizer.learning_rate": GRID},
         overrides={"execution.maximum_replicas": REPLICAS},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +120,14 @@ def empty(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "which", "number"),
-    [(truncate, "*", 1), (flip, "d/*", 1), (flip, "*", 1), (empty, "*", 1), (Path.unlink, "_METADATA", 1), (truncate, "*", 2)],
+    [
+        (truncate, "*", 1),
+        (flip, "d/*", 1),
+        (flip, "*", 1),
+        (empty, "*", 1),
+        (Path.unlink, "_METADATA", 1),
+        (truncate, "*", 2),
+    ],
     ids=["truncated", "arrays flipped", "all flipped", "emptied", "a file lost", "both truncated"],
 )
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(

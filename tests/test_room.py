@@ -1,4 +1,6 @@
-"""Where a device's memory ends: fewer replicas at a time, as compiled programs tell or where it runs out; and nothing is lost."""
+"""Where a device's memory ends: fewer replicas at a time, as compiled programs tell or where it runs out; and nothing
+is lost.
+"""
 
 import collections
 import functools
@@ -38,7 +40,9 @@ class Heard(Listener):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Has memory run out where a program computes more than `most` replicas side by side, once it was called so often."""
+    """Has memory run out where a program computes more than `most` replicas side by side, once it was called so
+    often.
+    """
     real, called = Program.__call__, collections.Counter()
 
     def begin(name, most, after=0):
@@ -58,7 +62,9 @@ def short(monkeypatch):
 
 def assert_same(results, others, **tolerance):
     for one, other in zip(results, others, strict=True):
-        assert [entry["samples"] for entry in one.progress.curve] == [entry["samples"] for entry in other.progress.curve]
+        assert [entry["samples"] for entry in one.progress.curve] == [
+            entry["samples"] for entry in other.progress.curve
+        ]
         for left, right in zip(leaves(one), leaves(other), strict=True):
             np.testing.assert_allclose(left, right, **tolerance)
 
@@ -81,8 +87,9 @@ def test_at_the_first_step_fewer_are_computed_at_once(short, side_by_side, fit):
     cohort, heard = make_cohort(**ARGUMENTS), Heard()
     results = cohort.train(listener=heard)
     assert [(event.part, event.after_steps, event.at_once, event.then_at_once) for event in cohort.ran_out] == [
-        ("training", 0, 4, 2), ("training", 0, 2, 1),
-    ][: 3 - fit]  # fmt: skip
+        ("training", 0, 4, 2),
+        ("training", 0, 2, 1),
+    ][: 3 - fit]
     assert heard.told == [("training", 2), ("training", 1)][: 3 - fit]
     assert cohort.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
     assert_same(results, limited(fit).train(), rtol=0)
@@ -222,7 +229,9 @@ def test_what_is_free_is_what_the_device_with_least_of_it_tells():
     def device(**told):
         return types.SimpleNamespace(memory_stats=lambda: told or None)
 
-    assert room.free_bytes([device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]) == 650
+    assert (
+        room.free_bytes([device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]) == 650
+    )
     assert room.free_bytes([device(bytes_limit=1000), device()]) is None
     if jax.default_backend() == "cpu":
         assert room.free_bytes(jax.devices()) is None
@@ -255,7 +264,13 @@ def test_how_many_are_computed_at_once_follows_from_the_compiled_programs(told, 
     asked = told(250)
     cohort, heard = make_cohort(**ARGUMENTS), Heard()
     results = cohort.train(listener=heard)
-    assert asked == [("train_step", 4), ("train_step", 2), ("evaluate", 4), ("evaluate", 2), ("evaluate", 2)]  # dev, then test
+    assert asked == [
+        ("train_step", 4),
+        ("train_step", 2),
+        ("evaluate", 4),
+        ("evaluate", 2),
+        ("evaluate", 2),
+    ]  # dev, then test
     assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.ran_out
     train, evaluate = cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate
     assert (train.compilations, evaluate.compilations) == (2, 2)  # what was settled is what runs
@@ -280,7 +295,13 @@ def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
     short("train_step", 1)
     other, watcher = small_sweep.launched(small_files, tmp_path / "other", **what)
     assert watcher.text.count("memory ran out in training, which goes on with 1 at once") == 1
-    event = {"part": "training", "after_steps": 0, "device": jax.devices()[0].device_kind, "at_once": 2, "then_at_once": 1}
+    event = {
+        "part": "training",
+        "after_steps": 0,
+        "device": jax.devices()[0].device_kind,
+        "at_once": 2,
+        "then_at_once": 1,
+    }
     before, after = small_sweep.records(tmp_path / "one"), small_sweep.records(tmp_path / "other")
     assert [record.get("ran_out") for record in before.values()] == [None, None]
     assert [record.pop("ran_out") for record in after.values()] == [[event], [event]]

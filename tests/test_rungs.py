@@ -31,9 +31,11 @@ EPOCHS = 6
 def planned(files, restack=True):
     overrides = {"training.epochs": str(EPOCHS), "execution.maximum_replicas": "4", "execution.restack": str(restack)}
     return launch.resolve(
-        files / "small.py", seeds=SEEDS, grid_overrides={"optimizer.learning_rate": GRID},
+        files / "small.py",
+        seeds=SEEDS,
+        grid_overrides={"optimizer.learning_rate": GRID},
         overrides=small_sweep.overrides(files) | overrides,
-    )  # fmt: skip
+    )
 
 
 RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS)
@@ -69,7 +71,10 @@ def test_the_choice_is_that_of_the_whole_grid(whole, halved):
     assert (chosen.overrides, chosen.mean) == (full.overrides, pytest.approx(full.mean, abs=1e-6))
     assert (full.candidates, full.diverged, full.dropped) == (4, 1, 0)
     assert (chosen.candidates, chosen.diverged, chosen.dropped) == (4, 1, 2)
-    assert "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving: learning_rate=" in chosen.note()
+    assert (
+        "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving: learning_rate="
+        in chosen.note()
+    )
 
 
 def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
@@ -112,7 +117,9 @@ def test_a_smaller_program_changes_no_more_than_rounding(whole, halved):
         if record["status"] == "finished":
             known = before[record["run"]]
             np.testing.assert_allclose(
-                [entry["train_loss"] for entry in record["curve"]], [entry["train_loss"] for entry in known["curve"]], atol=1e-5
+                [entry["train_loss"] for entry in record["curve"]],
+                [entry["train_loss"] for entry in known["curve"]],
+                atol=1e-5,
             )
             assert record["test"] == pytest.approx(known["test"], abs=1e-4)
 
@@ -120,11 +127,17 @@ def test_a_smaller_program_changes_no_more_than_rounding(whole, halved):
 def test_the_saving_is_counted(halved):
     notes = json.loads((halved[2] / "halving.json").read_text())
     assert [each["after_epochs"] for each in notes["decisions"]] == [1, 3]
-    assert [(each["settings"], len(each["ranking"]), len(each["go_on"])) for each in notes["decisions"]] == [(4, 3, 2), (2, 2, 1)]
+    assert [(each["settings"], len(each["ranking"]), len(each["go_on"])) for each in notes["decisions"]] == [
+        (4, 3, 2),
+        (2, 2, 1),
+    ]
     saving = notes["saving"]
-    assert saving["replica_steps"]["whole"] == 8 * EPOCHS * STEPS and saving["lockstep_steps"]["whole"] == 2 * EPOCHS * STEPS
-    # The best two settings by the first rung lie in different cohorts: each goes on with two of four slots to the second rung,
-    # after which one cohort is over.
+    assert (
+        saving["replica_steps"]["whole"] == 8 * EPOCHS * STEPS
+        and saving["lockstep_steps"]["whole"] == 2 * EPOCHS * STEPS
+    )
+    # The best two settings by the first rung lie in different cohorts: each goes on with two of four slots to the
+    # second rung, after which one cohort is over.
     assert saving["lockstep_steps"]["made"] == (3 + EPOCHS) * STEPS
     assert saving["replica_steps"]["made"] == (2 * 4 * 1 + 2 * 2 * 2 + 2 * (EPOCHS - 3)) * STEPS
     assert 0 < saving["train_seconds"]["made"] and 0 < saving["train_seconds"]["whole"]
@@ -144,8 +157,15 @@ def test_again_nothing_is_trained_and_all_is_the_same(small_files, halved):
 def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
     text = folder_table.table(halved[2])
     assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
-    assert "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the set" in text
-    assert "2 of 8 runs diverged" in text and text.count("0 + 2 dropped") == 2 and len(re.findall(r"\| +dropped", text)) == 4
+    assert (
+        "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the set"
+        in text
+    )
+    assert (
+        "2 of 8 runs diverged" in text
+        and text.count("0 + 2 dropped") == 2
+        and len(re.findall(r"\| +dropped", text)) == 4
+    )
     lines = folder_table.table(halved[2], "csv").splitlines()
     assert lines[0].startswith("optimizer.learning_rate,parameters,finished,diverged,dropped,")
     assert main(["report", str(halved[2])]) == 0
@@ -186,10 +206,17 @@ class StopAt(small_sweep.Watcher):
 
 @pytest.mark.parametrize(
     ("method", "count"),
-    # While training before a rung and behind it, with one cohort at the rung, with both, when it is decided, when one is over.
+    # While training before a rung and behind it, with one cohort at the rung, with both, when it is decided, when one
+    # is over.
     [
-        ("evaluated", 1), ("paused", 1), ("paused", 2), ("rung", 1), ("evaluated", 4), ("rung", 2), ("done", 1),
-    ],  # fmt: skip
+        ("evaluated", 1),
+        ("paused", 1),
+        ("paused", 2),
+        ("rung", 1),
+        ("evaluated", 4),
+        ("rung", 2),
+        ("done", 1),
+    ],
 )
 def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method, count):
     with pytest.raises(Stop):
@@ -227,7 +254,9 @@ def test_the_whole_grid_after_all(small_files, whole, halved, tmp_path):
 
 def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
     notes = (halved[2] / "sweep.json").read_text()
-    with pytest.raises(InputError, match=r"halving.json: the grid of this folder was halved at other rungs.*another --workdir"):
+    with pytest.raises(
+        InputError, match=r"halving.json: the grid of this folder was halved at other rungs.*another --workdir"
+    ):
         run(small_files, halved[2], rule=functools.partial(halving.settle, eta=3, rungs=RUNGS))
     assert (halved[2] / "sweep.json").read_text() == notes
 
@@ -297,9 +326,11 @@ def test_two_launchers_come_to_the_same(small_files, halved, tmp_path, monkeypat
 
 def test_when_everything_diverges_there_is_nothing_to_choose(small_files, tmp_path):
     sweep = launch.resolve(
-        small_files / "small.py", seeds=2, grid_overrides={"optimizer.learning_rate": "1e30,2e30"},
+        small_files / "small.py",
+        seeds=2,
+        grid_overrides={"optimizer.learning_rate": "1e30,2e30"},
         overrides=small_sweep.overrides(small_files) | {"training.epochs": str(EPOCHS)},
-    )  # fmt: skip
+    )
     records = launch.run(sweep, tmp_path, small_sweep.Watcher(), RULE)
     assert {record["status"] for record in records} == {"diverged"}
     with pytest.raises(InputError, match="every setting of this grid diverged"):

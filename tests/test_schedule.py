@@ -14,7 +14,9 @@ def rate(samples, **changes):
     return float(learning_rate(np.int32(samples), one))
 
 
-SNLI = dict(learning_rate=2e-3, learning_rate_floor=1e-4, warmup_samples=2_048_000, decay_rate=0.94, decay_samples=256_000)
+SNLI = dict(
+    learning_rate=2e-3, learning_rate_floor=1e-4, warmup_samples=2_048_000, decay_rate=0.94, decay_samples=256_000
+)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,11 @@ def test_as_the_formula_says(samples, warmup, period, decay, peak, floor):
     else:
         expected = max(floor, peak * decay ** ((samples - warmup) // period))
     got = rate(
-        samples, learning_rate=peak, learning_rate_floor=floor, warmup_samples=warmup, decay_rate=decay, decay_samples=period
+        samples,
+        learning_rate=peak,
+        learning_rate_floor=floor,
+        warmup_samples=warmup,
+        decay_rate=decay,
+        decay_samples=period,
     )
     assert got == pytest.approx(expected, rel=1e-3)

@@ -1,4 +1,6 @@
-"""Scores against a setting of the grid: means and deviations worked out by hand, and what cannot be drawn is refused."""
+"""Scores against a setting of the grid: means and deviations worked out by hand, and what cannot be drawn is
+refused.
+"""
 
 import math
 
@@ -13,10 +15,16 @@ DEPTH = "model.stacked_layers"
 def record(seed, accuracy, variant="CSRAN", status="finished", test=None, data="snli", **changed):
     overrides = {DEPTH: changed.pop("depth", 1), **changed}
     return {
-        "run": f"{variant}-{sorted(overrides.items())}{data}-seed{seed}", "seed": seed, "status": status, "variant": variant,
-        "overrides": overrides, "selected_on": "dev.accuracy", "dev": {"accuracy": accuracy, "loss": 1.0}, "test": test,
+        "run": f"{variant}-{sorted(overrides.items())}{data}-seed{seed}",
+        "seed": seed,
+        "status": status,
+        "variant": variant,
+        "overrides": overrides,
+        "selected_on": "dev.accuracy",
+        "dev": {"accuracy": accuracy, "loss": 1.0},
+        "test": test,
         "data": {"name": data.partition("-")[0]},
-    }  # fmt: skip
+    }
 
 
 RECORDS = [
@@ -59,7 +67,11 @@ def test_data_sets_are_told_apart():
     ("records", "asked", "problem"),
     [
         ([], (DEPTH,), "no run has finished"),
-        (RECORDS, ("model.blocks",), "'model.blocks' is no axis of this sweep's grid; its axes are model.stacked_layers"),
+        (
+            RECORDS,
+            ("model.blocks",),
+            "'model.blocks' is no axis of this sweep's grid; its axes are model.stacked_layers",
+        ),
         ([{**RECORDS[0], "overrides": {}}], (DEPTH,), "is no axis of this sweep's grid; draw its learning curves"),
         ([record(0, 0.1, **{"other.stacked_layers": 2})], ("stacked_layers",), "is more than one axis"),
         ([record(0, 0.1, depth="deep")], (DEPTH,), "is 'deep' in run .*, which is no number"),

@@ -114,7 +114,9 @@ def test_ranking_by_hand():
     assert got["recall_at_5"] == 1.0
     # With the third question, which has right candidates alone, and still without the fourth, which has none.
     whole = scores.ranking_scores(labels, values, groups, filtered=False)
-    assert whole["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0 + 1.0) / 3) and whole["mrr"] == pytest.approx((1 / 2 + 2.0) / 3)
+    assert whole["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0 + 1.0) / 3) and whole["mrr"] == pytest.approx(
+        (1 / 2 + 2.0) / 3
+    )
     logits = np.stack([np.zeros(9), values], axis=1)
     told = {"label_names": ("0", "1"), "groups": groups}
     assert scores.score("ranking", labels, logits, **told, filtered=False)["map"] == pytest.approx(whole["map"])
@@ -192,7 +194,9 @@ def plain_ranking(labels, values, groups, documents):
     precisions, firsts = [], []
     for group in np.unique(groups):
         inside = [place for place in range(len(labels)) if groups[place] == group]
-        inside.sort(key=lambda place: labels[place])  # sorts keep the order of what is equal: the last one here counts most
+        inside.sort(
+            key=lambda place: labels[place]
+        )  # sorts keep the order of what is equal: the last one here counts most
         inside.sort(key=lambda place: documents[place], reverse=True)
         inside.sort(key=lambda place: -np.float32(values[place]))
         relevant = labels[inside]
@@ -205,7 +209,9 @@ def plain_ranking(labels, values, groups, documents):
 
 
 def plain(task, labels, outputs, **told):
-    """Some scores of one replica, each as its definition says, in an order of summation that is NumPy's for one array."""
+    """Some scores of one replica, each as its definition says, in an order of summation that is NumPy's for one
+    array.
+    """
     if not np.isfinite(outputs).all():
         return dict.fromkeys(scores.score_names(task, outputs.shape[1]), math.nan)
     outputs = outputs.astype(np.float64)
@@ -236,7 +242,9 @@ def plain(task, labels, outputs, **told):
     st.sampled_from([0, 1, 9]),
     st.integers(0, 2**32 - 1),
 )
-def test_a_replica_scores_the_same_bits_among_others_as_alone_and_as_it_is_defined(task, replicas, pairs, classes, digits, seed):
+def test_a_replica_scores_the_same_bits_among_others_as_alone_and_as_it_is_defined(
+    task, replicas, pairs, classes, digits, seed
+):
     random = np.random.default_rng(seed)
     classes = {"ranking": 2, "regression": 1}.get(task, classes)
     labels = random.integers(0, max(2, classes), pairs).astype(np.float32 if task == "regression" else np.int32)
@@ -281,12 +289,14 @@ def test_score_of_each_task():
 
 
 def test_f1_of_two_classes_is_that_of_the_second_label():
-    # Right: 1 1 1 0 0, guessed: 1 1 0 0 1: two hits, one miss, one false alarm; of label 0 one hit, one miss, one false alarm.
+    # Right: 1 1 1 0 0, guessed: 1 1 0 0 1: two hits, one miss, one false alarm; of label 0 one hit, one miss, one false
+    # alarm.
     found = call("classification", [1, 1, 1, 0, 0], [[0, 1], [0, 2], [1, 0], [3, 0], [0, 1]])
     assert found["f1"] == pytest.approx(2 / 3)
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert found["accuracy"] == pytest.approx(3 / 5)
-    # Differences of the positive pairs are 1, 2, -1, of the others -3, 1: four of six comparisons are right, one is a tie.
+    # Differences of the positive pairs are 1, 2, -1, of the others -3, 1: four of six comparisons are right, one is a
+    # tie.
     assert found["auc"] == pytest.approx(4.5 / 6)
 
 

@@ -51,7 +51,9 @@ def scores_of(cohort, result, split):
 def learnable(request):
     """Which split can be learnt; a cohort on that data, its results, and how each run ended."""
     data = opposite_data(request.param)
-    cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=data, training={"selection": "loss", "maximum_buckets": 1})
+    cohort = make_cohort(
+        seeds=(1, 2), optimizer=[FAST] * 2, data=data, training={"selection": "loss", "maximum_buckets": 1}
+    )
     return request.param, data, cohort, cohort.train()
 
 
@@ -153,5 +155,7 @@ def test_train_loss_is_the_mean_since_the_last_evaluation():
         pairs += [np.asarray(epoch.batches[bucket][1])[0, batch].sum() for bucket, batch in epoch.sequence.tolist()]
     for run, result in enumerate(make_cohort(**arguments).train()):
         curve = [entry["train_loss"] for entry in result.progress.curve]
-        means = [np.average(losses[i : i + steps, run], weights=pairs[i : i + steps]) for i in range(0, 4 * steps, steps)]
+        means = [
+            np.average(losses[i : i + steps, run], weights=pairs[i : i + steps]) for i in range(0, 4 * steps, steps)
+        ]
         np.testing.assert_allclose(curve, means, rtol=1e-4)

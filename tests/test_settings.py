@@ -124,7 +124,7 @@ def test_a_misspelt_choice_is_answered_with_the_nearest():
         with_overrides(default_config(), {"training.selection": "acuracy"})
     with pytest.raises(InputError, match='did you mean "linear"'):
         with_overrides(default_config(), {"model.alignment": "linaer"})
-    with pytest.raises(InputError, match='there is no model .xlnet.; known: re2, esan, csran, cafe'):
+    with pytest.raises(InputError, match="there is no model .xlnet.; known: re2, esan, csran, cafe"):
         with_overrides(default_config(), {"model.name": "xlnet"})
 
 
@@ -144,7 +144,10 @@ def test_an_override_changes_a_copy_and_the_copy_is_locked():
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.sampled_from(sorted(KNOWN)), st.text(max_size=12) | st.sampled_from(["1e999", "nan", "-1", "((", "0x1f", "None", "{}"]))
+@given(
+    st.sampled_from(sorted(KNOWN)),
+    st.text(max_size=12) | st.sampled_from(["1e999", "nan", "-1", "((", "0x1f", "None", "{}"]),
+)
 def test_any_text_is_taken_or_refused_in_one_line(key, text):
     try:
         changed = with_overrides(default_config(), {key: text})
@@ -180,7 +183,9 @@ def test_every_model_has_a_config_of_its_own_settings(model):
     config = default_config(model)
     validate(config)
     assert config.model.name == model
-    assert {key for key in flatten(config) if not key.startswith("model.")} == {key for key in KNOWN if not key.startswith("model.")}
+    assert {key for key in flatten(config) if not key.startswith("model.")} == {
+        key for key in KNOWN if not key.startswith("model.")
+    }
 
 
 @pytest.mark.parametrize(("old", "new"), [("re2", "esan"), ("esan", "re2"), ("csran", "cafe")])
@@ -197,7 +202,12 @@ def test_another_model_brings_its_own_settings(old, new):
 def test_an_unknown_model_is_named():
     with pytest.raises(InputError, match='there is no model .esam.; did you mean "esan"'):
         with_overrides(default_config(), {"model.name": "esam"})
-    assert with_overrides(default_config("esan"), {"model.name": "esan", "model.alignment_layers": "3"}).model.alignment_layers == 3
+    assert (
+        with_overrides(
+            default_config("esan"), {"model.name": "esan", "model.alignment_layers": "3"}
+        ).model.alignment_layers
+        == 3
+    )
     with pytest.raises(InputError, match='there is no model .esam.; did you mean "esan"'):
         default_config("esam")
 
@@ -236,11 +246,15 @@ def test_a_misspelt_setting_in_a_config_file_is_one_line(tmp_path):
 def test_a_config_built_by_hand_has_all_settings_and_no_others():
     settings = default_config().to_dict()
     del settings["training"]["patience_samples"]
-    with pytest.raises(InputError, match="the config lacks config.training.patience_samples; begin with default_config()"):
+    with pytest.raises(
+        InputError, match="the config lacks config.training.patience_samples; begin with default_config()"
+    ):
         with_overrides(ConfigDict(settings), {})
     settings = default_config().to_dict()
     settings["optimizer"]["learning_rates"] = 0.1
-    with pytest.raises(InputError, match='no setting "config.optimizer.learning_rates"; did you mean "optimizer.learning_rate"'):
+    with pytest.raises(
+        InputError, match='no setting "config.optimizer.learning_rates"; did you mean "optimizer.learning_rate"'
+    ):
         with_overrides(ConfigDict(settings), {})
 
 
@@ -256,7 +270,9 @@ def test_flatten_names_every_leaf_once():
     assert flatten(ConfigDict({"a": {"b": 1, "c": {"d": (2, 3)}}, "e": ""})) == {"a.b": 1, "a.c.d": (2, 3), "e": ""}
 
 
-@pytest.mark.parametrize("key", ["data.maximum_length", "training.epochs", "model.hidden_size", "optimizer.warmup_samples"])
+@pytest.mark.parametrize(
+    "key", ["data.maximum_length", "training.epochs", "model.hidden_size", "optimizer.warmup_samples"]
+)
 def test_numbers_that_no_device_counts_to_are_refused(key):
     with pytest.raises(InputError, match=f"{key} is 2147483648; give a whole number up to"):
         validate(with_overrides(default_config(), {key: 2**31}))

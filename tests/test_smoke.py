@@ -21,7 +21,9 @@ LAYOUT = TableLayout(title="t", rows=(), scores=())
 
 SWEEPS = [file for file in sorted((ROOT / "sweeps").glob("*.py")) if not file.stem.endswith("_timing")]
 CONFIGS = [
-    ROOT / "configs" / f"{file.stem}_{name}.py" for file in sorted((ROOT / "configs").glob("*.py")) for name in load_module(file).DATA_SETS
+    ROOT / "configs" / f"{file.stem}_{name}.py"
+    for file in sorted((ROOT / "configs").glob("*.py"))
+    for name in load_module(file).DATA_SETS
 ]
 FILES = [*SWEEPS, *CONFIGS]
 
@@ -51,7 +53,9 @@ def test_every_file_can_be_tried_without_data(file):
 )
 def test_data_of_the_same_task_stands_in(name, embedded, selection):
     asked = {"wikiqa": "mrr", "sick_relatedness": "pearson"}.get(name, "accuracy")
-    config = with_overrides(default_config(), {"data.name": name, "training.selection": asked, "data.maximum_length": 50})
+    config = with_overrides(
+        default_config(), {"data.name": name, "training.selection": asked, "data.maximum_length": 50}
+    )
     config = smoked(Sweep("s", config, {}, (0,), LAYOUT)).config
     assert (config.data.name, config.training.selection, config.data.maximum_length) == (embedded, selection, 0)
 
@@ -87,7 +91,11 @@ def test_models_that_variants_bring_become_tiny_too():
     assert [run.config.model.name for run in runs] == ["esan", "esan", "cafe", "cafe"]
     for run in runs:
         # What the tagger needs is a file, too.
-        assert (run.config.model.hidden_size, run.config.model.character_features, run.config.model.tags) == (12, 4, False)
+        assert (run.config.model.hidden_size, run.config.model.character_features, run.config.model.tags) == (
+            12,
+            4,
+            False,
+        )
         assert run.config.model.characters != "none" and run.config.training.batch_size == 512
 
 

@@ -14,7 +14,8 @@ LAUNCHERS = {
     "re2_ablation --dataset wikiqa": 2,
     "re2_robustness --dataset quora": 2,
     "esan_main --dataset snli": 1,
-    # With the words' characters they take twice as long; csran_main has those of an LSTM, esan_main those of a convolution.
+    # With the words' characters they take twice as long; csran_main has those of an LSTM, esan_main those of a
+    # convolution.
     "esan_ablation --dataset quora --features none": 2,
     "csran_main --dataset scitail --config.model.stacked_layers=1": 1,
     "csran_ablation --dataset scitail --features none --config.model.stacked_layers=1": 2,
@@ -36,7 +37,16 @@ def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_
     for kind in (inference, paraphrase, ranking):  # a tenth of the pairs: without XLA's optimisations steps take long
         monkeypatch.setattr(kind, "SPLITS", {name: max(40, size // 10) for name, size in kind.SPLITS.items()})
     sweep, *options = launcher.split()
-    words = ["sweep", str(SWEEPS / f"{sweep}.py"), *options, "--smoke", "--seeds", "1", "--workdir", str(tmp_path / "work")]
+    words = [
+        "sweep",
+        str(SWEEPS / f"{sweep}.py"),
+        *options,
+        "--smoke",
+        "--seeds",
+        "1",
+        "--workdir",
+        str(tmp_path / "work"),
+    ]
     assert main([*words, f"--config.execution.cache_directory={cache}"]) == 0
     text = capsys.readouterr().out
     assert ": smoke run" in text and "its scores mean nothing" in text and "Yang" not in text
@@ -56,7 +66,11 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
         return capsys.readouterr().out
 
     text = launched("re2_ensemble")
-    assert "**Runs together.** embedded_inference test, 120 pairs." in text and "majority vote" in text and "DRCN" not in text
+    assert (
+        "**Runs together.** embedded_inference test, 120 pairs." in text
+        and "majority vote" in text
+        and "DRCN" not in text
+    )
     text = launched("re2_occlusion")
     assert "**Occlusion sensitivity.**" in text and "| contextual |" in text and "over 2 seeds (0, 1)" in text
     assert (tmp_path / "re2_occlusion" / "figures" / "occlusion.png").read_bytes().startswith(b"\x89PNG")
@@ -65,7 +79,9 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
     assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
     # Another pair trains nothing anew; another sweep has to have a folder of its own.
-    assert "first:  A child laughs." in launched("re2_attention", "--seeds", "1", "--first", "A child laughs.", "--second", "Nobody laughs.")
+    assert "first:  A child laughs." in launched(
+        "re2_attention", "--seeds", "1", "--first", "A child laughs.", "--second", "Nobody laughs."
+    )
     words = ["sweep", str(SWEEPS / "re2_ensemble.py"), "--smoke", "--workdir", str(tmp_path / "re2_attention")]
     assert main(words) == 2 and main([*words, "--dry-run"]) == 2
     said = 'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of its own\n'

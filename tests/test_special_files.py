@@ -30,7 +30,9 @@ def _refused(capsys, words, place, problem):
 @pytest.mark.parametrize("command", ["sweep", "train", "tune", "timing"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_a_file_that_is_launched(tmp_path, capsys, command, kind):
-    path = {"pipe": lambda: _pipe(tmp_path / "x.py"), "device": lambda: Path("/dev/zero"), "folder": lambda: tmp_path}[kind]()
+    path = {"pipe": lambda: _pipe(tmp_path / "x.py"), "device": lambda: Path("/dev/zero"), "folder": lambda: tmp_path}[
+        kind
+    ]()
     _refused(capsys, [command, path], path, f"this is a {kind}, not a file; give a file of configs/")
 
 
@@ -83,7 +85,14 @@ def test_a_link_counts_as_what_it_leads_to(tmp_path):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("batch_seconds", None), ("batch_seconds", []), ("batch_seconds", ["x"]), ("parameters", "many"), ("split", {"data": 1}), ("model", {})],
+    [
+        ("batch_seconds", None),
+        ("batch_seconds", []),
+        ("batch_seconds", ["x"]),
+        ("parameters", "many"),
+        ("split", {"data": 1}),
+        ("model", {}),
+    ],
 )
 def test_a_damaged_timing_is_named(tmp_path, field, value):
     record = json.loads((RESULTS / "re2_timing" / "timing.json").read_text())

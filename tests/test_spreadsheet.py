@@ -15,17 +15,23 @@ def _cell(value):
     return read
 
 
-@pytest.mark.parametrize("value", ["=1+1", "+a", "-a", "@SUM(A1)", "  =1", "-1+1", "＝1", '=cmd|"/c calc"!A0', "-inf", "-", "+1 -1"])
+@pytest.mark.parametrize(
+    "value", ["=1+1", "+a", "-a", "@SUM(A1)", "  =1", "-1+1", "＝1", '=cmd|"/c calc"!A0', "-inf", "-", "+1 -1"]
+)
 def test_what_would_be_computed_is_text(value):
     assert _cell(value) == "'" + value
 
 
-@pytest.mark.parametrize(("value", "shown"), [("\t=1", r"'\t=1"), ("\r=1", r"'\r=1"), ("\n@", r"'\n@"), ("a\x1b", r"a\x1b")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [("\t=1", r"'\t=1"), ("\r=1", r"'\r=1"), ("\n@", r"'\n@"), ("a\x1b", r"a\x1b")]
+)
 def test_control_characters_are_escaped(value, shown):
     assert _cell(value) == shown
 
 
-@pytest.mark.parametrize("value", [-1, -1.5, "-1.5", "+2", "-1e-05", 0, True, "a=b", "a-b", "", "–", "a,b", 'a"b', [1, -2]])
+@pytest.mark.parametrize(
+    "value", [-1, -1.5, "-1.5", "+2", "-1e-05", 0, True, "a=b", "a-b", "", "–", "a,b", 'a"b', [1, -2]]
+)
 def test_everything_else_stays(value):
     assert _cell(value) == str(value)
 

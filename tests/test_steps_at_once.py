@@ -70,7 +70,9 @@ def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):
     single, several = one.initial(), many.initial()
     epoch, same_epoch = one.epoch(0), many.epoch(0)
     steps, lengths = len(epoch.sequence), epoch.sequence[:, 0]
-    assert len(set(lengths.tolist())) == 2 and np.count_nonzero(np.diff(lengths)) >= 2  # lengths change from step to step
+    assert (
+        len(set(lengths.tolist())) == 2 and np.count_nonzero(np.diff(lengths)) >= 2
+    )  # lengths change from step to step
     for index in range(steps):
         single = one.step(single, epoch, index)
     several = many.step(several, same_epoch, 0, 1)
@@ -79,7 +81,8 @@ def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):
     assert dispatches == ["train_step"] * steps + ["train_steps"] * 3
     assert many.programs.train_many.compilations == 1  # for any number of steps
     assert (np.asarray(several.diverged_at) >= 0).tolist() == [False, True, False]
-    # Without optimisations the compiler contracts a product and a sum of Adam's otherwise; test_optimised.py has this with them.
+    # Without optimisations the compiler contracts a product and a sum of Adam's otherwise; test_optimised.py has this
+    # with them.
     for left, right in zip(jax.tree.leaves(single), jax.tree.leaves(several), strict=True):
         np.testing.assert_allclose(left, right, rtol=0 if OPTIMISED else 1e-5, atol=0 if OPTIMISED else 1e-6)
 
@@ -92,7 +95,8 @@ def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_
     together = cohort(steps_at_once)
     assert_same(together.train(), expected)
     assert together.steps == trained.steps and len(together.lockstep.slots) == 2
-    # A dispatch goes as far as the next look or evaluation or the end of the epoch, but no farther than the setting says.
+    # A dispatch goes as far as the next look or evaluation or the end of the epoch, but no farther than the setting
+    # says.
     wanted = 0
     for number in range(4):
         samples = together.lockstep.epoch(number).samples

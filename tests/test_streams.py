@@ -15,7 +15,9 @@ SEEDS = (1, 2, 3)
 
 
 def losses_of_one_batch(steps, seeds=SEEDS, **changes):
-    """Losses <float32>[steps, replica] of one batch, again and again, all runs with the same pairs and the same parameters."""
+    """Losses <float32>[steps, replica] of one batch, again and again, all runs with the same pairs and the same
+    parameters.
+    """
     cohort = make_cohort(seeds=seeds, optimizer=[STILL | changes] * len(seeds), training=ONE_LENGTH)
     replicas = cohort.lockstep
     rows = replicas.batches.rows
@@ -65,7 +67,8 @@ def test_batches_differ_between_seeds_and_between_epochs():
         assert np.any(one != other)
 
 
-# A row for each seed. Rounding differs between processors and releases of XLA, by less than 1e-5; another draw changes the second digit.
+# A row for each seed. Rounding differs between processors and releases of XLA, by less than 1e-5; another draw changes
+# the second digit.
 GOLDEN_START = [[-3.233596, 10.077697], [-4.562718, 10.188284], [-7.551221, 9.447612]]
 GOLDEN_LOSSES = [
     [1.959615, 1.100903, 1.770718, 1.349431, 1.171808, 1.708836, 1.307668, 0.899429],

@@ -11,8 +11,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.launcher_files import load_module
 from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.sweep.launcher_files import load_module
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = TableLayout(title="", rows=())
@@ -30,8 +30,15 @@ def a_run(seed=0, **overrides) -> Run:
 def test_the_last_axis_runs_fastest_and_seeds_faster_still():
     runs = a_sweep({"model.blocks": (1, 2), "optimizer.learning_rate": (0.1, 0.2)}, seeds=(7, 3)).runs()
     assert [(*run.overrides.values(), run.seed) for run in runs] == [
-        (1, 0.1, 7), (1, 0.1, 3), (1, 0.2, 7), (1, 0.2, 3), (2, 0.1, 7), (2, 0.1, 3), (2, 0.2, 7), (2, 0.2, 3),
-    ]  # fmt: skip
+        (1, 0.1, 7),
+        (1, 0.1, 3),
+        (1, 0.2, 7),
+        (1, 0.2, 3),
+        (2, 0.1, 7),
+        (2, 0.1, 3),
+        (2, 0.2, 7),
+        (2, 0.2, 3),
+    ]
     for run in runs:
         assert {key: flatten(run.config)[key] for key in run.overrides} == run.overrides
 
@@ -46,8 +53,11 @@ def test_every_variant_meets_the_whole_grid():
     variants = {"full": {}, "w/o enc-in": {"model.encoder_input": False}}
     runs = a_sweep({"model.blocks": (1, 2)}, variants=variants).runs()
     assert [(run.variant, run.config.model.encoder_input, run.config.model.blocks) for run in runs] == [
-        ("full", True, 1), ("full", True, 2), ("w/o enc-in", False, 1), ("w/o enc-in", False, 2),
-    ]  # fmt: skip
+        ("full", True, 1),
+        ("full", True, 2),
+        ("w/o enc-in", False, 1),
+        ("w/o enc-in", False, 2),
+    ]
     assert all(list(run.overrides) == ["model.blocks"] for run in runs)
 
 
@@ -74,7 +84,7 @@ MISTAKES = {
     'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
     "table=None": "the table of the sweep is a NoneType: give a TableLayout",
     "config=ConfigDict()": "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()",
-    'table=TableLayout(title=3, rows=())': "title of a TableLayout is 3: make it a text",
+    "table=TableLayout(title=3, rows=())": "title of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), columns=3)': "columns of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout is 3: make it a dictionary",
     'table=TableLayout("t", rows=(), order={"seed": 3})': "the order of seed in a table is 3: make it a tuple",
@@ -103,7 +113,7 @@ def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
         "from jaxmatch.reporting.tables import Published, TableLayout\n\n"
         "def get_sweep():\n"
         '    given = dict(name="mine", config=default_config(), grid={}, seeds=(0,), table=TableLayout("t", rows=()))\n'
-        f'    return Sweep(**{{**given, **dict({mistake})}})\n'
+        f"    return Sweep(**{{**given, **dict({mistake})}})\n"
     )
     with pytest.raises(InputError, match=re.escape(f"{file}:8: the file fails with TypeError: {MISTAKES[mistake]}")):
         launch.resolve(file)
@@ -227,7 +237,9 @@ def test_other_data_is_another_program_and_another_run():
 
 def test_names_do_not_depend_on_how_a_setting_came_about():
     by_grid = a_sweep({"optimizer.learning_rate": (0.5,), "model.blocks": ("3",)}).runs()[0]
-    by_config = a_sweep(config=with_overrides(default_config(), {"model.blocks": 3, "optimizer.learning_rate": "0.5"})).runs()[0]
+    by_config = a_sweep(
+        config=with_overrides(default_config(), {"model.blocks": 3, "optimizer.learning_rate": "0.5"})
+    ).runs()[0]
     assert by_grid.identity("data") == by_config.identity("data")
     assert by_grid.signature("data") == by_config.signature("data")
 
@@ -291,7 +303,9 @@ def test_a_grid_axis_is_read_from_a_command_line(text, values):
 
 
 def test_a_new_axis_becomes_a_row_label_in_the_order_given():
-    planned = launch.changed(a_sweep({"model.blocks": (1,)}), grid_overrides={"model.blocks": "3,1", "model.encoder_layers": "2,1"})
+    planned = launch.changed(
+        a_sweep({"model.blocks": (1,)}), grid_overrides={"model.blocks": "3,1", "model.encoder_layers": "2,1"}
+    )
     assert planned.table.rows == ("model.blocks", "model.encoder_layers")
     assert planned.table.order == {"model.blocks": (3, 1), "model.encoder_layers": (2, 1)}
     assert len(planned.runs()) == 4
@@ -310,7 +324,14 @@ def test_an_override_of_a_grid_axis_is_refused():
 
 
 def test_the_table_says_which_settings_are_not_the_file_s():
-    overrides = {"training.epochs": "3", "training.batch_size": "128", "data.vectors": "some.txt", "execution.restack": "False"}
+    overrides = {
+        "training.epochs": "3",
+        "training.batch_size": "128",
+        "data.vectors": "some.txt",
+        "execution.restack": "False",
+    }
     planned = launch.changed(a_sweep(), overrides=overrides)
-    assert planned.table.notes == ("Settings changed from the sweep file's: training.epochs=3",)  # 128 is what the file has
+    assert planned.table.notes == (
+        "Settings changed from the sweep file's: training.epochs=3",
+    )  # 128 is what the file has
     assert launch.changed(a_sweep()).table.notes == ()

@@ -92,7 +92,9 @@ def test_labels_follow_logic(first, second, expected):
     assert label((first,), (second,)) == expected
 
 
-def relation_clause(subject, predicate, landmark, described=None, landmark_described=None, part="position", inverted=False):
+def relation_clause(
+    subject, predicate, landmark, described=None, landmark_described=None, part="position", inverted=False
+):
     return Clause(
         THE,
         0,
@@ -150,7 +152,10 @@ def test_denied_ground_has_no_label():
 
 
 def brute_force(first, second):
-    """The relation by trying every world of few things; None if ground is denied. Only for clauses about cats and adjectives."""
+    """The relation by trying every world of few things; None if ground is denied.
+
+    Only for clauses about cats and adjectives.
+    """
     cells = list(itertools.product([1, 2, 4], repeat=2))  # happy, sad, neither; big, small, neither
     cat = noun("cat").mask
 
@@ -360,11 +365,14 @@ def test_same_everywhere(sets):
     )
     digests = {
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert len(digests) == 1
 
 

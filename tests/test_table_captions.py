@@ -15,13 +15,18 @@ def test_the_caption_says_test_was_scored_only_where_there_is_a_test_split():
 
     assert choice(4927) == "Checkpoint chosen on dev accuracy; test scored once, with that checkpoint."
     assert choice(0) == choice(None) == "Checkpoint chosen on dev accuracy."
-    assert choice(4927, 0) == "Checkpoint chosen on dev accuracy; test, where there is one, scored once, with that checkpoint."
+    assert (
+        choice(4927, 0)
+        == "Checkpoint chosen on dev accuracy; test, where there is one, scored once, with that checkpoint."
+    )
 
 
 def test_the_caption_says_when_test_was_scored_more_often():
     asked = record()["config"] | {"training": {"best_on_test": True}}
     (said,) = make_table([record(config=asked)], LAYOUT).caption[1:2]
-    assert said == "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
+    assert (
+        said == "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
+    )
 
 
 def test_caption_says_how_the_numbers_came_about():
@@ -54,7 +59,13 @@ def test_caption_gives_a_coverage_only_where_there_is_one():
 @pytest.mark.parametrize(
     ("shares", "said"),
     # Nothing is called all of it that is not.
-    [([0.9953], "99.5%"), ([1.0], "100%"), ([0.99962], "more than 99.9%"), ([0.99949], "99.9%"), ([1.0, 0.9], "90.0% to 100%")],
+    [
+        ([0.9953], "99.5%"),
+        ([1.0], "100%"),
+        ([0.99962], "more than 99.9%"),
+        ([0.99949], "99.9%"),
+        ([1.0, 0.9], "90.0% to 100%"),
+    ],
 )
 def test_caption_says_how_many_tokens_have_a_vector(shares, said):
     data = [record()["data"] | {"coverage": {"tokens_with_vector": share}} for share in shares]
@@ -67,4 +78,6 @@ def test_a_caption_says_what_splits_are_that_are_not_what_their_names_say():
     table = make_table([record(data=record()["data"] | {"about": about})], LAYOUT).markdown()
     assert "4,927 test pairs; dev: the matched pairs; test: the mismatched pairs)." in table
     for nothing in ({}, None, "x"):
-        assert "4,927 test pairs)." in make_table([record(data=record()["data"] | {"about": nothing})], LAYOUT).markdown()
+        assert (
+            "4,927 test pairs)." in make_table([record(data=record()["data"] | {"about": nothing})], LAYOUT).markdown()
+        )

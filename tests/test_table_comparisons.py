@@ -42,11 +42,15 @@ def test_published_scores_without_a_column_are_told_in_a_note():
 
 
 def with_accuracies(blocks, values, **changes):
-    return [record(blocks, seed=seed, dev={"accuracy": value}, test=None, **changes) for seed, value in enumerate(values)]
+    return [
+        record(blocks, seed=seed, dev={"accuracy": value}, test=None, **changes) for seed, value in enumerate(values)
+    ]
 
 
 def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
-    paper = Published("RE2 (paper)", {f"dev.{score}": text}, "Table 1", {"model.blocks": 1, "model.name": "re2", "seeds": 10})
+    paper = Published(
+        "RE2 (paper)", {f"dev.{score}": text}, "Table 1", {"model.blocks": 1, "model.name": "re2", "seeds": 10}
+    )
     records = [record(1, seed=seed, dev={score: value}, test=None) for seed, value in enumerate(values)]
     layout = TableLayout("t", ("model.blocks",), scores=(f"dev.{score}",), published=(paper,))
     return make_table([*records, record(2, dev={score: 0.5}, test=None)], layout)
@@ -57,10 +61,14 @@ def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
     # Mean 82, deviation 2, t(2) = 4.303: the interval is 82 ± 4.303 * 2 / sqrt 3, from 77.03 to 86.97.
     [
         # A printed 87.0 may be 86.95, a printed 77.0 77.05.
-        ("86.9 ± 0.2", "86.9 ± 0.2 (covers)"), ("87.0", "87.0 (covers)"), ("87.1", "87.1 (misses)"), ("87.00", "87.00 (misses)"),
-        ("77.0", "77.0 (covers)"), ("76.9", "76.9 (beats)"),
+        ("86.9 ± 0.2", "86.9 ± 0.2 (covers)"),
+        ("87.0", "87.0 (covers)"),
+        ("87.1", "87.1 (misses)"),
+        ("87.00", "87.00 (misses)"),
+        ("77.0", "77.0 (covers)"),
+        ("76.9", "76.9 (beats)"),
         ("about", "about"),
-    ],  # fmt: skip
+    ],
 )
 def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_interval_says(text, shown):
     table = beside(text)
@@ -70,7 +78,9 @@ def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_int
     assert ("covers, beats, misses" in table.markdown()) == (text != "about")
     assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
     told = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
-    assert told["published"]["text"] == text and told["published"]["verdict"] == (shown.partition("(")[2].rstrip(")") or None)
+    assert told["published"]["text"] == text and told["published"]["verdict"] == (
+        shown.partition("(")[2].rstrip(")") or None
+    )
     assert [told["interval"][end] for end in ("lower", "upper")] == pytest.approx([0.7703, 0.8697], abs=1e-4)
     first, second = csv.DictReader(io.StringIO(table.csv()))
     assert first["dev.accuracy.published"] == ("" if text == "about" else str(float(text.split()[0]) / 100))
@@ -97,7 +107,11 @@ def judged(records, **about):
 def test_models_of_another_training_set_neither_beat_nor_miss():
     records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)]
     (pairs,) = {each["data"]["train"] for each in records}
-    for told, shown in ((0, "60.0 (beats)"), (pairs, "60.0 (beats)"), (pairs * 2, f"60.0 ({pairs * 2:,} training pairs)")):
+    for told, shown in (
+        (0, "60.0 (beats)"),
+        (pairs, "60.0 (beats)"),
+        (pairs * 2, f"60.0 ({pairs * 2:,} training pairs)"),
+    ):
         table = judged([*records, record(2, test={"accuracy": 0.5})], training_pairs=told)
         assert cells(table)[1][-1] == shown
         told = json.loads(table.json())["rows"][0]["scores"]["test.accuracy"]["published"]["verdict"]
@@ -105,11 +119,16 @@ def test_models_of_another_training_set_neither_beat_nor_miss():
 
 
 def test_what_is_not_the_same_quantity_is_told_and_not_judged():
-    records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)] + [record(2, test={"accuracy": 0.5})]
+    records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)] + [
+        record(2, test={"accuracy": 0.5})
+    ]
     table = judged(records, unlike={"test.accuracy": "another accuracy", "test.f1": "another F1"}, chosen_on_test=True)
     assert cells(table)[1][-1] == "60.0"
     text = table.markdown()
-    assert "Table 1; its released configuration chooses checkpoints on the test set; test accuracy (%): another accuracy." in text
+    assert (
+        "Table 1; its released configuration chooses checkpoints on the test set; test accuracy (%): another accuracy."
+        in text
+    )
     assert "another F1" not in text
 
 
@@ -122,7 +141,9 @@ def test_settings_that_two_rows_or_none_have_put_a_published_row_below():
 
 
 def test_sources_are_told_once():
-    papers = [Published("RE2 (paper)", {"dev.accuracy": "88.0"}, "Table 6", {"model.blocks": blocks}) for blocks in (1, 2, 3)]
+    papers = [
+        Published("RE2 (paper)", {"dev.accuracy": "88.0"}, "Table 6", {"model.blocks": blocks}) for blocks in (1, 2, 3)
+    ]
     other = Published("ESIM", {"dev.accuracy": "87.0"}, "Table 6")
     layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), published=(*papers, other))
     text = make_table([record(blocks) for blocks in (1, 2)], layout).markdown()
@@ -133,7 +154,11 @@ ORIGINAL = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), origina
 
 
 def test_differences_to_the_original_with_welch_s_test():
-    records = [*with_accuracies(1, (0.80, 0.82, 0.84)), *with_accuracies(2, (0.70, 0.72, 0.74)), *with_accuracies(3, (0.85,))]
+    records = [
+        *with_accuracies(1, (0.80, 0.82, 0.84)),
+        *with_accuracies(2, (0.70, 0.72, 0.74)),
+        *with_accuracies(3, (0.85,)),
+    ]
     table = make_table(records, ORIGINAL)
     header, *rows = cells(table)
     assert header[-1] == "difference: dev accuracy (%)"
@@ -141,12 +166,17 @@ def test_differences_to_the_original_with_welch_s_test():
     # p = 1 - 1.5 (u - u^3 / 3) = 0.0036.
     assert [row[-1] for row in rows] == ["", "−10.0 (p = 0.004)", "+3.0"]
     text = table.markdown()
-    assert "Differences are to blocks 1; p: Welch's t-test, two-sided" in text and "not corrected for several comparisons" in text
+    assert (
+        "Differences are to blocks 1; p: Welch's t-test, two-sided" in text
+        and "not corrected for several comparisons" in text
+    )
     assert r"$-$10.0 (p = 0.004)" in table.latex()
     one, two, three = csv.DictReader(io.StringIO(table.csv()))
     assert (one["dev.accuracy.difference"], one["dev.accuracy.p_value"], three["dev.accuracy.p_value"]) == ("", "", "")
     assert float(two["dev.accuracy.p_value"]) == pytest.approx(0.0036, abs=1e-5)
-    assert float(two["dev.accuracy.lower"]) == pytest.approx(0.72 - 0.04968, abs=1e-5)  # of the mean, not of the difference
+    assert float(two["dev.accuracy.lower"]) == pytest.approx(
+        0.72 - 0.04968, abs=1e-5
+    )  # of the mean, not of the difference
     told = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
     assert told["difference"] == pytest.approx(-0.1) and told["statistic"] == pytest.approx(-6.1237, abs=1e-4)
 
@@ -154,11 +184,19 @@ def test_differences_to_the_original_with_welch_s_test():
 def test_differences_are_within_the_rest_of_the_grid():
     accuracies = {(1, 0.001): 0.8, (2, 0.001): 0.9, (1, 0.002): 0.5, (2, 0.002): 0.4, (3, 0.003): 0.7}
     records = [record(blocks, rate, dev={"accuracy": value}, test=None) for (blocks, rate), value in accuracies.items()]
-    rows = cells(make_table(records, TableLayout("t", LAYOUT.rows, scores=("dev.accuracy",), original={"model.blocks": 1})))
+    rows = cells(
+        make_table(records, TableLayout("t", LAYOUT.rows, scores=("dev.accuracy",), original={"model.blocks": 1}))
+    )
     assert {tuple(row[:2]): row[-1] for row in rows[1:]} == {
-        ("1", "0.001"): "", ("1", "0.002"): "", ("2", "0.001"): "+10.0", ("2", "0.002"): "−10.0", ("3", "0.003"): "",
-    }  # fmt: skip
-    pivoted = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",), original={"model.blocks": 1})
+        ("1", "0.001"): "",
+        ("1", "0.002"): "",
+        ("2", "0.001"): "+10.0",
+        ("2", "0.002"): "−10.0",
+        ("3", "0.003"): "",
+    }
+    pivoted = TableLayout(
+        "t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",), original={"model.blocks": 1}
+    )
     header, _, second, _ = cells(make_table(records, pivoted))
     assert header[-1] == "learning rate 0.003: difference: dev accuracy (%)"
     assert second[3:] == ["**90.0**", "+10.0", "40.0", "−10.0", "–", ""]

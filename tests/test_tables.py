@@ -172,7 +172,7 @@ def damaged(**changes):
         ([damaged(parameters=True)], "field 'parameters' cannot be true"),
         ([damaged(status="running")], "status 'running'"),
         ([damaged(dev=None)], "finished but has no dev scores"),
-        ([damaged(dev={"accuracy": "high"})], "dev.accuracy' is not a number: \"high\""),
+        ([damaged(dev={"accuracy": "high"})], 'dev.accuracy\' is not a number: "high"'),
         ([damaged(best_on_test={"accuracy": 1.0})], "best_on_test.scores"),
         ([damaged(data={"name": "sick"})], "has no field 'data.fingerprint'"),
         ([damaged(test={"mrr": 0.5})], "'test.accuracy', which no record has; use one of test.mrr"),

@@ -21,31 +21,61 @@ from jaxmatch.sweep import inference_times, launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 RECORD = {
-    "format": 1, "kind": "timing", "name": "t", "title": "Inference time", "command": "jaxmatch timing x.py", "device": "1 x cpu",
-    "versions": {"jax": "0.10"}, "commit": "", "load_before": 0.1, "batch_size": 8, "length": 20, "batches": 2,
+    "format": 1,
+    "kind": "timing",
+    "name": "t",
+    "title": "Inference time",
+    "command": "jaxmatch timing x.py",
+    "device": "1 x cpu",
+    "versions": {"jax": "0.10"},
+    "commit": "",
+    "load_before": 0.1,
+    "batch_size": 8,
+    "length": 20,
+    "batches": 2,
     "rows": [
         {
-            "model": "RE2 (1 block)", "settings": {}, "parameters": 1234567, "batch_seconds": [0.001, 0.003],
+            "model": "RE2 (1 block)",
+            "settings": {},
+            "parameters": 1234567,
+            "batch_seconds": [0.001, 0.003],
             "split": {"data": "snli test", "pairs": 1000, "seconds": [0.5, 0.25]},
         },
-        {"model": "run x-seed1", "settings": {}, "parameters": 99, "batch_seconds": [0.5, 0.5], "split": None, "trained": True},
+        {
+            "model": "run x-seed1",
+            "settings": {},
+            "parameters": 99,
+            "batch_seconds": [0.5, 0.5],
+            "split": None,
+            "trained": True,
+        },
     ],
     "published": [
         {"model": "BiMPM", "source": "Yang et al. (2019), Table 5", "parameters": None, "seconds": "0.05 ± 0.00"},
-        {"model": "RE2 (1 block)", "source": "Yang et al. (2019), Table 5", "parameters": None, "seconds": "0.03 ± 0.00"},
+        {
+            "model": "RE2 (1 block)",
+            "source": "Yang et al. (2019), Table 5",
+            "parameters": None,
+            "seconds": "0.03 ± 0.00",
+        },
     ],
     "notes": ["a note"],
-}  # fmt: skip
+}
 
 
 def test_the_table_by_hand():
     lines = times(RECORD, "markdown").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0] == [
-        "model", "measured: parameters", "measured: time (s/batch)", "measured: pairs/s",
-        "published: parameters", "published: time (s/batch)",
-    ]  # fmt: skip
-    # Of 0.001 and 0.003 the mean is 0.002 and the deviation 0.001414; 1000 pairs in 0.5 s and 0.25 s are 2000 and 4000 a second.
+        "model",
+        "measured: parameters",
+        "measured: time (s/batch)",
+        "measured: pairs/s",
+        "published: parameters",
+        "published: time (s/batch)",
+    ]
+    # Of 0.001 and 0.003 the mean is 0.002 and the deviation 0.001414; 1000 pairs in 0.5 s and 0.25 s are 2000 and 4000
+    # a second.
     assert rows[2:] == [
         ["RE2 (1 block)", "1,234,567", "0.0020 ± 0.0014", "3,000 ± 1,414", "–", "0.03 ± 0.00"],
         ["run x-seed1", "99", "0.5000 ± 0.0000", "–", "–", "–"],
@@ -71,7 +101,11 @@ def test_the_table_for_machines():
 def test_nothing_published_and_nothing_answered_leave_no_columns():
     bare = {**RECORD, "rows": RECORD["rows"][1:], "published": []}
     lines = times(bare, "markdown").splitlines()
-    assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [" model       ", " parameters ", "  time (s/batch) "]
+    assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [
+        " model       ",
+        " parameters ",
+        "  time (s/batch) ",
+    ]
 
 
 def random_matcher(model, *texts):
@@ -98,7 +132,9 @@ def test_the_first_answers_do_not_count(monkeypatch):
     matcher = random_matcher(saved_model.SETTINGS, "a b", "c")
     seen = []
     model = type(matcher.model)
-    monkeypatch.setattr(model, "logits", lambda self, a, b, features: seen.append((a, b)) or np.zeros((4, 2), np.float32))
+    monkeypatch.setattr(
+        model, "logits", lambda self, a, b, features: seen.append((a, b)) or np.zeros((4, 2), np.float32)
+    )
     monkeypatch.setattr(measured, "time", Clock([9, 9, 9, 1, 2]))
     np.testing.assert_allclose(measured.batch_seconds(matcher.model, pairs=4, length=5, batches=2), [1, 2])
     assert len(seen) == 5 and all(side.shape == (4, 5) for sides in seen for side in sides)
@@ -146,7 +182,11 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
     assert {row.label for row in asked.published} >= set(asked.models)  # each stands beside the paper's
-    assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == ["0.03 ± 0.00", "0.04 ± 0.00", "0.05 ± 0.00"]
+    assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == [
+        "0.03 ± 0.00",
+        "0.04 ± 0.00",
+        "0.05 ± 0.00",
+    ]
     assert [row.settings["parameters"] for row in esan.published_times()][:2] == ["3.9M", "109.5M"]
     assert main(["timing", str(SWEEPS / "esan_timing.py"), "--models=esan,csran", "--dry-run", "--batches", "7"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -157,12 +197,23 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
 @pytest.mark.slow
 def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_ones(tmp_path, capsys):
     run = saved_model.save(tmp_path / "runs" / "x-seed1")
-    words = ["timing", str(SWEEPS / "re2_timing.py"), "--smoke", "--split", "none", "--run", str(run), "--workdir", str(tmp_path)]
+    words = [
+        "timing",
+        str(SWEEPS / "re2_timing.py"),
+        "--smoke",
+        "--split",
+        "none",
+        "--run",
+        str(run),
+        "--workdir",
+        str(tmp_path),
+    ]
     assert main([*words, "--seeds", "2"]) == 0
     *random, trained = json.loads((tmp_path / "timing.json").read_text())["rows"]
     assert [(row["model"], row["settings"]["blocks"], row["split"]) for row in random] == [
-        ("RE2 (1 block)", 1, None), ("RE2 (2 blocks)", 2, None),
-    ]  # fmt: skip
+        ("RE2 (1 block)", 1, None),
+        ("RE2 (2 blocks)", 2, None),
+    ]
     # Three batches of each of two starts; of what is trained there is one.
     assert [len(row["batch_seconds"]) for row in (*random, trained)] == [6, 6, 3]
     assert (trained["model"], trained["trained"], trained["split"]) == ("run x-seed1", True, None)

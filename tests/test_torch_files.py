@@ -35,17 +35,30 @@ def refused(tmp_path, content):
 def test_what_was_saved_is_read(tmp_path, layout):
     shared = Storage(GRID)
     saved = {
-        "whole": Tensor(shared, 0, (2, 3), (3, 1)), "row": Tensor(shared, 3, (3,), (1,)), "turned": Tensor(shared, 0, (3, 2), (1, 3)),
-        "half": Tensor.of(GRID.astype(np.float16)), "brain": Tensor.of(GRID.astype(jnp.bfloat16)), "long": Tensor.of(np.array([1 << 40])),
-        "one": Tensor(Storage(np.float32([2.5])), 0, (), ()), "none": Tensor(Storage(np.zeros(0, np.float32)), 0, (0, 3), (3, 1)),
-        "args": argparse.Namespace(blocks=2, kernel_sizes=[3], name="ä"), "score": np.float64(0.5), "plain": (1, 2.5, None, [True]),
-    }  # fmt: skip
+        "whole": Tensor(shared, 0, (2, 3), (3, 1)),
+        "row": Tensor(shared, 3, (3,), (1,)),
+        "turned": Tensor(shared, 0, (3, 2), (1, 3)),
+        "half": Tensor.of(GRID.astype(np.float16)),
+        "brain": Tensor.of(GRID.astype(jnp.bfloat16)),
+        "long": Tensor.of(np.array([1 << 40])),
+        "one": Tensor(Storage(np.float32([2.5])), 0, (), ()),
+        "none": Tensor(Storage(np.zeros(0, np.float32)), 0, (0, 3), (3, 1)),
+        "args": argparse.Namespace(blocks=2, kernel_sizes=[3], name="ä"),
+        "score": np.float64(0.5),
+        "plain": (1, 2.5, None, [True]),
+    }
     found = read(tmp_path, layout(saved))
     assert found.keys() == saved.keys() and found["args"] == saved["args"] and found["plain"] == saved["plain"]
     expected = {
-        "whole": GRID, "row": GRID[1], "turned": GRID.T, "half": GRID.astype(np.float16), "brain": GRID.astype(jnp.bfloat16),
-        "long": np.array([1 << 40]), "one": np.float32(2.5), "none": np.zeros((0, 3), np.float32),
-    }  # fmt: skip
+        "whole": GRID,
+        "row": GRID[1],
+        "turned": GRID.T,
+        "half": GRID.astype(np.float16),
+        "brain": GRID.astype(jnp.bfloat16),
+        "long": np.array([1 << 40]),
+        "one": np.float32(2.5),
+        "none": np.zeros((0, 3), np.float32),
+    }
     for name, value in expected.items():
         assert found[name].dtype == value.dtype and found[name].shape == value.shape
         np.testing.assert_array_equal(found[name], value)
@@ -102,11 +115,23 @@ def archive(content, change):
 def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
     good = torch_format.zipped([Tensor.of(GRID)])
     assert "data/0" in refused(tmp_path, archive(good, lambda members: members.pop("best/data/0")))
-    assert "20 bytes, not 24" in refused(tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(20)})))
-    assert "28 bytes, not 24" in refused(tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(28)})))
+    assert "20 bytes, not 24" in refused(
+        tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(20)}))
+    )
+    assert "28 bytes, not 24" in refused(
+        tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(28)}))
+    )
     refused(tmp_path, archive(good, lambda members: members.pop("best/data.pkl")))
     refused(tmp_path, archive(good, lambda members: members.update({"other/data.pkl": b"."})))
-    for told in ((1, (2, 3), (3, 1)), (0, (2, 3), (4, 1)), (0, (9,), (0,)), (-1, (2,), (1,)), (0, (2,), (-1,)), (0, (2,), (1, 1)), (0, (10**12,), (1,))):
+    for told in (
+        (1, (2, 3), (3, 1)),
+        (0, (2, 3), (4, 1)),
+        (0, (9,), (0,)),
+        (-1, (2,), (1,)),
+        (0, (2,), (-1,)),
+        (0, (2,), (1, 1)),
+        (0, (10**12,), (1,)),
+    ):
         assert "a tensor is" in refused(tmp_path, torch_format.zipped([Tensor(Storage(GRID), *told)]))
     with zipfile.ZipFile(tmp_path / "packed.pt", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("best/data.pkl", pickle.dumps(["x" * 100_000], protocol=2))
@@ -115,9 +140,13 @@ def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
 
 def test_no_room_is_made_for_what_the_file_cannot_hold(tmp_path):
     for layout in LAYOUTS:
-        assert "too short for its storages" in refused(tmp_path, layout([Tensor(Storage(GRID, count=10**13), 0, (2, 3), (3, 1))]))
+        assert "too short for its storages" in refused(
+            tmp_path, layout([Tensor(Storage(GRID, count=10**13), 0, (2, 3), (3, 1))])
+        )
     memo = b"\x80\x02]r\xff\xff\xff\x7f."  # an entry with the greatest number there is
-    assert "the pickle is damaged" in refused(tmp_path, archive(torch_format.zipped([]), lambda members: members.update({"best/data.pkl": memo})))
+    assert "the pickle is damaged" in refused(
+        tmp_path, archive(torch_format.zipped([]), lambda members: members.update({"best/data.pkl": memo}))
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\3\4", pickle.dumps(1), b"\x80\x02}q\x00."])

@@ -54,7 +54,7 @@ def test_harm_changes_the_file(tmp_path, harm):
 
 
 def test_changes_are_repeatable():
-    content = b'a\tb\nc\td\n'
+    content = b"a\tb\nc\td\n"
     for change in (*mutations.MUST_BE_REFUSED, *mutations.MAY_BE_GOOD):
         assert change(content, random.Random(1)) == change(content, random.Random(1))
     assert mutations.json_replaced(b'{"a": [1]}', random.Random(1)) != b'{"a": [1]}'

@@ -37,14 +37,21 @@ def record(rate, seed, dev, test=0.5, status="finished", selected_on="dev.accura
 
 
 def test_the_best_mean_on_dev_is_chosen_whatever_test_says():
-    choice = tuning.choose([
-        record(0.1, 0, dev=0.90, test=0.9), record(0.1, 1, dev=0.60, test=0.9),  # the best single seed, and best on test
-        record(0.2, 0, dev=0.79, test=0.1), record(0.2, 1, dev=0.81, test=0.1),
-        record(0.3, 0, dev=0.70, test=0.2), record(0.3, 1, dev=0.71, test=0.2),
-    ])  # fmt: skip
+    choice = tuning.choose(
+        [
+            record(0.1, 0, dev=0.90, test=0.9),
+            record(0.1, 1, dev=0.60, test=0.9),  # the best single seed, and best on test
+            record(0.2, 0, dev=0.79, test=0.1),
+            record(0.2, 1, dev=0.81, test=0.1),
+            record(0.3, 0, dev=0.70, test=0.2),
+            record(0.3, 1, dev=0.71, test=0.2),
+        ]
+    )
     assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.mean == pytest.approx(0.8)
     assert (choice.candidates, choice.diverged, choice.seeds) == (3, 0, (0, 1))
-    assert choice.note().startswith("Chosen by dev accuracy, 80.0 in the mean of 2 seeds, among 3 settings: learning_rate=0.2;")
+    assert choice.note().startswith(
+        "Chosen by dev accuracy, 80.0 in the mean of 2 seeds, among 3 settings: learning_rate=0.2;"
+    )
 
 
 def test_a_setting_with_a_diverged_seed_is_not_chosen():
@@ -64,7 +71,9 @@ def test_a_late_divergence_counts_as_one():
 
 
 def test_of_equals_the_first_and_of_losses_the_smallest():
-    assert tuning.choose([record(0.3, 0, dev=0.5), record(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
+    assert tuning.choose([record(0.3, 0, dev=0.5), record(0.1, 0, dev=0.5)]).overrides == {
+        "optimizer.learning_rate": 0.3
+    }
     losses = [record(0.3, 0, dev=0.5, selected_on="dev.loss"), record(0.1, 0, dev=0.4, selected_on="dev.loss")]
     assert tuning.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
 
@@ -85,8 +94,10 @@ def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
     final = tuning.final_sweep(planned, choice, 3)
     runs = final.runs()
     assert [(run.seed, run.variant, run.config.model.blocks, run.config.optimizer.learning_rate) for run in runs] == [
-        (5, "b", 3, 0.2), (6, "b", 3, 0.2), (7, "b", 3, 0.2),
-    ]  # fmt: skip
+        (5, "b", 3, 0.2),
+        (6, "b", 3, 0.2),
+        (7, "b", 3, 0.2),
+    ]
     assert final.table.rows == ("variant", "optimizer.learning_rate") and final.table.published == published
     assert not final.table.columns and not final.table.original
 
@@ -107,7 +118,9 @@ def test_a_published_result_stands_beside_whatever_was_chosen():
     asked = {"model.name": "re2", "data.name": "snli", "model.blocks": 2, "seeds": 10}
     published = (Published("P", {"test.accuracy": "88"}, "Table 1", asked, 10, chosen_on_test=True),)
     planned = Sweep("s", default_config(), {"model.blocks": (1, 3)}, (0,), TableLayout("t", (), published=published))
-    final = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2, on_test=True)
+    final = tuning.final_sweep(
+        planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2, on_test=True
+    )
     (row,) = final.table.published
     assert row.settings == {"model.name": "re2", "data.name": "snli", "seeds": 10}
     # It was chosen on test, and stands beside what is so chosen here.
@@ -119,14 +132,20 @@ def test_a_published_result_stands_beside_whatever_was_chosen():
 
 def test_halving_chose_what_the_whole_grid_chose_in_the_kept_results():
     folder = ROOT / "results" / "tuning"
-    whole, halved = (tuning.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved"))
+    whole, halved = (
+        tuning.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved")
+    )
     assert whole.dropped == 0 < halved.dropped and whole.candidates == halved.candidates
-    assert whole.overrides == halved.overrides == json.loads((folder / "halved" / "choice.json").read_text())["overrides"]
+    assert (
+        whole.overrides == halved.overrides == json.loads((folder / "halved" / "choice.json").read_text())["overrides"]
+    )
 
 
 def tuned(files, workdir, **arguments):
     watcher = small_sweep.Watcher()
-    text = tuning.tune(files / "small.py", workdir=workdir, display=watcher, overrides=small_sweep.overrides(files), **arguments)
+    text = tuning.tune(
+        files / "small.py", workdir=workdir, display=watcher, overrides=small_sweep.overrides(files), **arguments
+    )
     return text, watcher
 
 
@@ -194,7 +213,11 @@ def test_the_paper_s_grid_can_be_tried_without_data_and_halved(tmp_path, capsys,
     words += ["--workdir", str(tmp_path / "work")]
     words += [f"--config.execution.cache_directory={tmp_path / 'cache'}", "--grid.training.batch_size=512"]
     # Two short runs from the first step to the last: one program.
-    words += ["--grid.optimizer.learning_rate=0.001,0.003", "--config.execution.restack=False", "--config.data.maximum_length=6"]
+    words += [
+        "--grid.optimizer.learning_rate=0.001,0.003",
+        "--config.execution.restack=False",
+        "--config.data.maximum_length=6",
+    ]
     assert main([*words, "--dry-run"]) == 0
     assert "successive halving: of 2 settings 1 after epoch 1 of 2 go on" in capsys.readouterr().err
     assert main(words) == 0

@@ -116,7 +116,9 @@ def test_a_line_may_be_cut_by_a_block(tmp_path, monkeypatch):
 
 @given(
     st.dictionaries(
-        st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6).filter(lambda word: word == word.lower()),
+        st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6).filter(
+            lambda word: word == word.lower()
+        ),
         st.lists(st.floats(-1e9, 1e9, width=32), min_size=4, max_size=4),
         min_size=1,
         max_size=30,
@@ -164,7 +166,9 @@ def test_files_that_cannot_be_used(tmp_path):
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", TEXT)
         archive.writestr("b.txt", TEXT)
-    with pytest.raises(InputError, match=r"holds 2 files: 'a.txt', 'b.txt'; name one of them .*, as in 'two.zip/a.txt'"):
+    with pytest.raises(
+        InputError, match=r"holds 2 files: 'a.txt', 'b.txt'; name one of them .*, as in 'two.zip/a.txt'"
+    ):
         read_vectors(tmp_path / "two.zip", ())
     with pytest.raises(InputError, match="holds no 'c.txt'; it holds 'a.txt', 'b.txt'"):
         read_vectors(tmp_path / "two.zip" / "c.txt", ())

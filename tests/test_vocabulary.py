@@ -25,7 +25,11 @@ def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
     assert vocabulary.ids(["<padding>", "<unknown>"]) == [UNKNOWN, UNKNOWN]
 
 
-@given(st.dictionaries(st.text(max_size=5), st.integers(1, 9), max_size=20), st.sets(st.text(max_size=5)), st.integers(1, 9))
+@given(
+    st.dictionaries(st.text(max_size=5), st.integers(1, 9), max_size=20),
+    st.sets(st.text(max_size=5)),
+    st.integers(1, 9),
+)
 @settings(max_examples=50, deadline=None)
 def test_every_kept_word_comes_back(counts, has_vector, minimum):
     vocabulary = build(counts, has_vector, minimum)

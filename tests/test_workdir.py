@@ -184,7 +184,12 @@ def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, mon
 
 def test_a_damaged_cohort_is_named(workdir):
     (cohort,) = workdir.claim([(A, ("a0",))])
-    wrong = ('{"signature": "s", "runs": "a0"}', '{"signature": 3, "runs": []}', '{"signature": "s", "runs": [1, [2]]}', "[" * 100_000)
+    wrong = (
+        '{"signature": "s", "runs": "a0"}',
+        '{"signature": 3, "runs": []}',
+        '{"signature": "s", "runs": [1, [2]]}',
+        "[" * 100_000,
+    )
     for text in ("{", "[]", '{"runs": []}', "\ufffd", *wrong):
         (cohort.path / "cohort.json").write_text(text)
         with pytest.raises(InputError, match="cohort.json: the file is damaged"):
@@ -229,7 +234,9 @@ def loop(path):
     path.symlink_to(path.name)
 
 
-@pytest.mark.parametrize("name", [".", "runs", "cohorts", "vectors", "cohorts/one", "cohorts/one/checkpoints", "runs/a-seed0"])
+@pytest.mark.parametrize(
+    "name", [".", "runs", "cohorts", "vectors", "cohorts/one", "cohorts/one/checkpoints", "runs/a-seed0"]
+)
 @pytest.mark.parametrize("put", [dangling, loop, os.mknod])
 def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, name, put):
     path = (tmp_path / "work" / name).resolve()
@@ -245,9 +252,17 @@ def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, na
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 @pytest.mark.parametrize(
     "name",
-    ["sweep.json", "halving.json", "cohorts/one/cohort.json", "cohorts/one/DONE", "cohorts/one/rung-3.json", "cohorts/one/error.json",
-     "runs/a-seed0/record.json", "vectors/a.npy"],
-)  # fmt: skip
+    [
+        "sweep.json",
+        "halving.json",
+        "cohorts/one/cohort.json",
+        "cohorts/one/DONE",
+        "cohorts/one/rung-3.json",
+        "cohorts/one/error.json",
+        "runs/a-seed0/record.json",
+        "vectors/a.npy",
+    ],
+)
 @pytest.mark.parametrize("put", [pipe, os.mkdir, dangling])
 def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
     file = workdir.path / name
@@ -260,7 +275,10 @@ def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
 
 def test_a_workdir_that_cannot_be_made_is_told(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    for path, problem in ((tmp_path / "file" / "below", "file: this is a file"), (tmp_path / ("n" * 300), "File name too long")):
+    for path, problem in (
+        (tmp_path / "file" / "below", "file: this is a file"),
+        (tmp_path / ("n" * 300), "File name too long"),
+    ):
         with pytest.raises(InputError, match=problem):
             Workdir(path).check()
     Workdir(tmp_path / "not" / "there" / "yet").check()
@@ -294,14 +312,20 @@ def test_what_killed_launchers_left_is_removed_and_what_a_live_one_has_is_not(wo
         path = workdir.path / f"{name}.12.abcdef01.partial"
         path.parent.mkdir(exist_ok=True)
         path.mkdir() if "runs" in name else path.touch()
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(live.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(live.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout.readline() == b"held\n"
         workdir.clean()
     finally:
         holder.kill()
         holder.communicate()
-    assert os.listdir(half.checkpoints) == ["3"] and not done.checkpoints.exists() and os.listdir(plain.checkpoints) == ["12"]
+    assert (
+        os.listdir(half.checkpoints) == ["3"]
+        and not done.checkpoints.exists()
+        and os.listdir(plain.checkpoints) == ["12"]
+    )
     assert sorted(os.listdir(live.checkpoints)) == ["3", "4.orbax-checkpoint-tmp"]
     assert not list(workdir.path.rglob("*.partial"))
     workdir.clean()

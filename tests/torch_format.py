@@ -11,7 +11,13 @@ import zipfile
 
 import numpy as np
 
-_KINDS = {"float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage", "int64": "LongStorage"}
+_KINDS = {
+    "float32": "FloatStorage",
+    "float64": "DoubleStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage",
+}
 
 
 class Storage:
@@ -118,4 +124,6 @@ def in_a_row(value):
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     first = [pickle.dumps(each, protocol=2) for each in (0x1950A86A20F9469CFC6C, 1001, system)]
     keys = pickle.dumps([str(number) for number in range(len(storages))], protocol=2)
-    return b"".join([*first, pickled, keys, *(struct.pack("<q", values.size) + values.tobytes() for values in storages)])
+    return b"".join(
+        [*first, pickled, keys, *(struct.pack("<q", values.size) + values.tobytes() for values in storages)]
+    )

@@ -1,12 +1,13 @@
-"""Compiles the training and evaluation programs of all models for accelerators that need not be there, and tabulates the figures.
+"""Compiles the training and evaluation programs of all models for accelerators that need not be there, and tabulates
+the figures.
 
     make accelerators                                          # all; hours on two cores, resumed where it was interrupted
     make accelerators ARGUMENTS="--target h100 --model re2"    # a part of it
     make accelerators ARGUMENTS=--tables                       # compiles nothing, makes the tables again
 
-A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known. One that was
-compiled at the same commit is not compiled again. Figures are of the compiled program; the least time of a step follows from the
-published figures of the device (targets.py) and is a bound, not a measurement.
+A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known. One
+that was compiled at the same commit is not compiled again. Figures are of the compiled program; the least time of a
+step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
 """
 
 import argparse
@@ -54,7 +55,9 @@ def compiled(spec: Mapping[str, Any], python: Path) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-m", "benchmarks.accelerators.worker", json.dumps(spec)]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_TO_COMPILE)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_TO_COMPILE
+        )
     except subprocess.TimeoutExpired:
         return {"problem": f"not compiled after {SECONDS_TO_COMPILE} s"}
     if done.returncode:
@@ -76,7 +79,9 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.accelerators", description=__doc__.split("\n")[0])
     for axis, values in AXES.items():
         parser.add_argument(f"--{axis}", nargs="+", type=type(values[0]), choices=values, default=values)
-    parser.add_argument("--environments", type=Path, default=ROOT / ".cache" / "accelerators", help="holds the folders tpu and cuda")
+    parser.add_argument(
+        "--environments", type=Path, default=ROOT / ".cache" / "accelerators", help="holds the folders tpu and cuda"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="default: benchmarks/results/accelerators")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
     arguments = parser.parse_args()
@@ -86,7 +91,9 @@ def main() -> int:
         wanted = [spec for spec in specs(vars(arguments)) if known.get(name_of(spec), {}).get("commit") != commit()]
         start = time.monotonic()
         for number, spec in enumerate(wanted):
-            left = f", {(time.monotonic() - start) / number * (len(wanted) - number) / 60:.0f} min left" if number else ""
+            left = (
+                f", {(time.monotonic() - start) / number * (len(wanted) - number) / 60:.0f} min left" if number else ""
+            )
             print(f"[{number + 1}/{len(wanted)}{left}] {name_of(spec)}", flush=True)
             python = arguments.environments / TARGETS[spec["target"]].platform / "bin" / "python"
             if not python.exists():

@@ -12,9 +12,19 @@ _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # They move nothing: names for arrays that are there.
 _FREE = {
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier",
-    "async-done", "copy-done", "slice-done",
-}  # fmt: skip
+    "parameter",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "after-all",
+    "partition-id",
+    "replica-id",
+    "opt-barrier",
+    "async-done",
+    "copy-done",
+    "slice-done",
+}
 _COLLECTIVE = re.compile(r"^(all-|reduce-scatter|collective-|send|recv|ragged-all)")
 # A gather reads rows of a table, not the table.
 MOST_READ = 8
@@ -37,8 +47,8 @@ class Work:
     Attributes:
       kernels: that are started, those of loops as often as these turn.
       in_loops: of these, how many inside loops.
-      moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result. Of an array that is
-        sliced, or updated in place, the slice counts.
+      moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result. Of an array
+        that is sliced, or updated in place, the slice counts.
       collectives: operations that devices do together.
     """
 
@@ -56,7 +66,13 @@ class Work:
 
 def array_bytes(text: str) -> int:
     """The bytes of all arrays that a type names, without padding."""
-    return sum(math.prod(map(int, filter(None, extents.split(",")))) * _bits(kind) for kind, extents, _ in _ARRAY.findall(text)) // 8
+    return (
+        sum(
+            math.prod(map(int, filter(None, extents.split(",")))) * _bits(kind)
+            for kind, extents, _ in _ARRAY.findall(text)
+        )
+        // 8
+    )
 
 
 def _bits(kind: str) -> int:
@@ -130,21 +146,31 @@ def _moved(found: Mapping[str, Mapping[str, Instruction]], body: Mapping[str, In
         inside = found[re.search(r"calls=%?([\w.\-]+)", kernel.rest).group(1)]
         updates = _updates(inside)
         written -= sum(update.size - inside[update.operands[1]].size for update in updates)
-        names = {int(re.match(r"\((\d+)", one.rest).group(1)): name for name, one in inside.items() if one.opcode == "parameter"}
+        names = {
+            int(re.match(r"\((\d+)", one.rest).group(1)): name
+            for name, one in inside.items()
+            if one.opcode == "parameter"
+        }
         read = [_read(inside, names[number], size, updates) for number, size in enumerate(read)]
     return written + sum(min(size, MOST_READ * written) if written else size for size in read)
 
 
 def _updates(inside: Mapping[str, Instruction]) -> list[Instruction]:
-    """Of a fused computation: the updates of a part of what it is given, whose results are its own, so that they are in place."""
+    """Of a fused computation: the updates of a part of what it is given, whose results are its own, so that they are in
+    place.
+    """
     last = inside[next(reversed(inside))]
     ends = [inside[name] for name in last.operands] if last.opcode == "tuple" else [last]
     ends = [inside[end.operands[0]] if end.opcode == "bitcast" else end for end in ends]
-    return [end for end in ends if end.opcode == "dynamic-update-slice" and inside[end.operands[0]].opcode == "parameter"]
+    return [
+        end for end in ends if end.opcode == "dynamic-update-slice" and inside[end.operands[0]].opcode == "parameter"
+    ]
 
 
 def _read(inside: Mapping[str, Instruction], name: str, size: int, updates: list[Instruction]) -> int:
-    """What a fused computation reads of a parameter of some bytes: all, or nothing but slices and what it updates in place."""
+    """What a fused computation reads of a parameter of some bytes: all, or nothing but slices and what it updates in
+    place.
+    """
     uses = [one for one in inside.values() if name in one.operands]
     if not all(one.operands.index(name) == 0 and (one.opcode == "dynamic-slice" or one in updates) for one in uses):
         return size
@@ -152,7 +178,8 @@ def _read(inside: Mapping[str, Instruction], name: str, size: int, updates: list
 
 
 def worst_padding(text: str) -> tuple[float, str]:
-    """Of the arrays of a TPU program of more than a megabyte: how many times its numbers the most padded one takes, and its type.
+    """Of the arrays of a TPU program of more than a megabyte: how many times its numbers the most padded one takes, and
+    its type.
 
     The last two axes, in the order of the layout, are padded to tiles: `{1,0:T(8,128)}`.
     """

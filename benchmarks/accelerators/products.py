@@ -17,7 +17,9 @@ _ROUNDED = {"bf16": "bfloat16", "f16": "float16"}
 
 
 class Product(NamedTuple):
-    """Of which types the factors are, as XLA names them, and how JAX asks for it: a precision, or the name of an algorithm."""
+    """Of which types the factors are, as XLA names them, and how JAX asks for it: a precision, or the name of an
+    algorithm.
+    """
 
     factors: tuple[str, str]
     asked: Precision | str

@@ -16,9 +16,22 @@ the result. The least time of a step is the larger of moved bytes by bandwidth a
 4 microseconds a kernel on top: a bound. Rows have 40 tokens, words 300 dimensions; a run's settings are those of `configs/*_snli.py`.
 """
 HEADINGS = (
-    "model", "program", "replicas", "batch", "precision", "temporaries (GB)", "arguments (GB)", "moved (GB)", "TFLOP", "kernels",
-    "of them in loops", "collectives", "worst padding", "compiled in (s)", "least time (ms)",
-)  # fmt: skip
+    "model",
+    "program",
+    "replicas",
+    "batch",
+    "precision",
+    "temporaries (GB)",
+    "arguments (GB)",
+    "moved (GB)",
+    "TFLOP",
+    "kernels",
+    "of them in loops",
+    "collectives",
+    "worst padding",
+    "compiled in (s)",
+    "least time (ms)",
+)
 
 
 def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -30,29 +43,56 @@ def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
         if not own:
             continue
         sections.append(f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s")
-        said = sorted({", ".join(f"{name} {version}" for name, version in row["versions"].items()) for row in own if "versions" in row})
+        said = sorted(
+            {
+                ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+                for row in own
+                if "versions" in row
+            }
+        )
         commits = ", ".join(sorted({row["commit"][:7] for row in own}))
         sections.append(f"{'; '.join(said)}; commit {commits}")
         lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + " --- |" * 5 + " ---: |" * (len(HEADINGS) - 5)]
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))
-        if problems := [f"- {row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}: {row['problem']}"
-                        for row in own if "problem" in row]:  # fmt: skip
+        if problems := [
+            f"- {row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}: {row['problem']}"
+            for row in own
+            if "problem" in row
+        ]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
     return "\n\n".join(sections) + "\n"
 
 
 def _place(row: Mapping[str, Any]) -> tuple:
-    return list(CONFIGS).index(row["model"]), row["program"] != "train", row["batch"], row["replicas"], row["precision"] != "float32"
+    return (
+        list(CONFIGS).index(row["model"]),
+        row["program"] != "train",
+        row["batch"],
+        row["replicas"],
+        row["precision"] != "float32",
+    )
 
 
 def _line(row: Mapping[str, Any]) -> str:
     padding = f"{row['worst_padding']:.1f} times" if "worst_padding" in row else ""
     cells = (
-        row["model"], row["program"], row["replicas"], row["batch"], row["precision"], f"{row['temporaries'] / 1e9:.2f}",
-        f"{row['arguments'] / 1e9:.2f}", f"{row['moved'] / 1e9:.1f}", f"{row['operations'] / 1e12:.3g}", row["kernels"], row["kernels_in_loops"],
-        row["collectives"], padding, f"{row['compile_seconds']:.0f}", f"{1e3 * row['least_seconds']:.2f}",
-    )  # fmt: skip
+        row["model"],
+        row["program"],
+        row["replicas"],
+        row["batch"],
+        row["precision"],
+        f"{row['temporaries'] / 1e9:.2f}",
+        f"{row['arguments'] / 1e9:.2f}",
+        f"{row['moved'] / 1e9:.1f}",
+        f"{row['operations'] / 1e12:.3g}",
+        row["kernels"],
+        row["kernels_in_loops"],
+        row["collectives"],
+        padding,
+        f"{row['compile_seconds']:.0f}",
+        f"{1e3 * row['least_seconds']:.2f}",
+    )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

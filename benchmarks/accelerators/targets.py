@@ -13,9 +13,10 @@ class Target:
       topology: of a TPU slice, as XLA names it; of a GPU the file in this folder that describes it to XLA.
       memory: bytes.
       bandwidth: of that memory, bytes a second.
-      peak: precision -> operations a second of matrix products, as `model.precision` runs on it by default. Float32 products are
-        TensorFloat-32 on a GPU and passes of bfloat16 on a TPU.
-      kinds: what JAX calls such devices (`jax.Device.device_kind`). Others of the name, as an H100 PCIe, have other figures.
+      peak: precision -> operations a second of matrix products, as `model.precision` runs on it by default. Float32
+        products are TensorFloat-32 on a GPU and passes of bfloat16 on a TPU.
+      kinds: what JAX calls such devices (`jax.Device.device_kind`). Others of the name, as an H100 PCIe, have other
+        figures.
       compiled_as: the name of the target whose programs are its own, where nothing is compiled for it.
     """
 
@@ -36,16 +37,38 @@ class Target:
 
 # Seconds that a GPU takes to start a kernel.
 SECONDS_A_KERNEL = 4e-6
-# NVIDIA's data sheets (A100 80GB SXM, H100 SXM, dense), Google's "TPU architecture" pages. A TPU's default for float32 is one
-# pass of bfloat16.
+# NVIDIA's data sheets (A100 80GB SXM, H100 SXM, dense), Google's "TPU architecture" pages. A TPU's default for float32
+# is one pass of bfloat16.
 TARGETS = {
     target.name: target
     for target in (
-        Target("h100", "cuda", "h100.txt", 80e9, 3.35e12, {"float32": 495e12, "bfloat16": 989e12}, ("NVIDIA H100 80GB HBM3",)),
-        Target("a100", "cuda", "a100.txt", 80e9, 2.04e12, {"float32": 156e12, "bfloat16": 312e12}, ("NVIDIA A100-SXM4-80GB",)),
-        Target("v5e", "tpu", "v5e:2x2", 16e9, 0.819e12, {"float32": 197e12, "bfloat16": 197e12}, ("TPU v5e", "TPU v5 lite")),
-        Target("v6e", "tpu", "v6e:2x2", 32e9, 1.64e12, {"float32": 918e12, "bfloat16": 918e12}, ("TPU v6e", "TPU v6 lite")),
-        Target("v5p", "tpu", "v5p:2x2x1", 95e9, 2.765e12, {"float32": 459e12, "bfloat16": 459e12}, ("TPU v5p", "TPU v5")),
+        Target(
+            "h100",
+            "cuda",
+            "h100.txt",
+            80e9,
+            3.35e12,
+            {"float32": 495e12, "bfloat16": 989e12},
+            ("NVIDIA H100 80GB HBM3",),
+        ),
+        Target(
+            "a100",
+            "cuda",
+            "a100.txt",
+            80e9,
+            2.04e12,
+            {"float32": 156e12, "bfloat16": 312e12},
+            ("NVIDIA A100-SXM4-80GB",),
+        ),
+        Target(
+            "v5e", "tpu", "v5e:2x2", 16e9, 0.819e12, {"float32": 197e12, "bfloat16": 197e12}, ("TPU v5e", "TPU v5 lite")
+        ),
+        Target(
+            "v6e", "tpu", "v6e:2x2", 32e9, 1.64e12, {"float32": 918e12, "bfloat16": 918e12}, ("TPU v6e", "TPU v6 lite")
+        ),
+        Target(
+            "v5p", "tpu", "v5p:2x2x1", 95e9, 2.765e12, {"float32": 459e12, "bfloat16": 459e12}, ("TPU v5p", "TPU v5")
+        ),
     )
 }
 # The H200 is an H100 with more and faster memory, and runs the same programs.

@@ -23,10 +23,14 @@ PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 30
 CONFIGS = {"re2": "re2_snli", "esan": "esan_snli", "csran": "csran_snli", "cafe": "cafe_snli"}
 COMPILERS = {"tpu": "libtpu", "cuda": "jax-cuda12-plugin"}
 ENVIRONMENT = {
-    # Several processes may compile at once, as none has the device; nor does the lock of one that was killed hinder another.
+    # Several processes may compile at once, as none has the device; nor does the lock of one that was killed hinder
+    # another.
     "tpu": {
-        "JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-    },  # fmt: skip
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    },
     # Without a device, XLA can neither try kernels out nor choose among its own of Triton.
     "cuda": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"},
 }
@@ -42,7 +46,9 @@ def config_of(spec: Mapping[str, Any]) -> Any:
 
 
 def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
-    """The program of a spec (see `__main__.specs`), lowered for arrays that lie as `sharding` says; None: on this machine's device."""
+    """The program of a spec (see `__main__.specs`), lowered for arrays that lie as `sharding` says; None: on this
+    machine's device.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -58,11 +64,15 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
     pairs = spec.get("pairs", PAIRS)
     module = models.build(config_of(spec).model.to_dict(), outputs=CLASSES)
     flat = flattening(module, DIMENSIONS)
-    state, settings, seed, active, *_, split, vectors = memory.step_shapes(module, "classification", DIMENSIONS, batch, LENGTH)
+    state, settings, seed, active, *_, split, vectors = memory.step_shapes(
+        module, "classification", DIMENSIONS, batch, LENGTH
+    )
     vectors = jax.tree.map(lambda leaf: array((WORDS, *leaf.shape[1:]), leaf.dtype), vectors)
     if spec["program"] == "evaluate":
         parameters = array((replicas, *state.parameters.shape), state.parameters.dtype)
-        tokens, sentences = jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"]))
+        tokens, sentences = jax.tree.map(
+            lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"])
+        )
         return jax.jit(functools.partial(cohort_outputs(flat), replicas)).lower(parameters, tokens, sentences, vectors)
     stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
     split = jax.tree.map(lambda leaf: array((pairs, LONGEST)[: leaf.ndim], leaf.dtype), split)
@@ -98,7 +108,8 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     held, text = compiled.memory_analysis(), compiled.as_text()
     work, costs = hlo.work(text), compiled.cost_analysis() or {}
-    # A TPU's compiler counts itself; that for CUDA says nothing, so operations are those of the program before it is compiled.
+    # A TPU's compiler counts itself; that for CUDA says nothing, so operations are those of the program before it is
+    # compiled.
     operations = costs.get("flops") or program_of(spec, target, None).cost_analysis()["flops"]
     moved = costs.get("bytes accessed") or work.moved
     found = {

@@ -1,1 +1,3 @@
-"""What can be known on a device alone, measured there in the order of what it tells: `python -m benchmarks.device --help`."""
+"""What can be known on a device alone, measured there in the order of what it tells:
+`python -m benchmarks.device --help`.
+"""

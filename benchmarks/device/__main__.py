@@ -13,8 +13,9 @@ Stages, in their order:
     depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
     more-replicas  2 to 64 runs of RE2 on SNLI text
 
-All is kept as soon as it is known, and the same command goes on where it was ended, however it was. Sweeps read the original files:
-the cache of encoded data is found by the content of these, and does not stand in for them. Of WikiQACorpus the .txt and .ref files do.
+All is kept as soon as it is known, and the same command goes on where it was ended, however it was. Sweeps read the
+original files: the cache of encoded data is found by the content of these, and does not stand in for them. Of
+WikiQACorpus the .txt and .ref files do.
 """
 
 import argparse
@@ -45,13 +46,21 @@ def _parser() -> argparse.ArgumentParser:
         "python -m benchmarks.device", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="default: all")
-    parser.add_argument("--minutes", type=float, help=f"no longer than this; default: {MINUTES:g}, with --quick {QUICK_MINUTES:g}")
-    parser.add_argument("--data-directory", default=os.environ.get(DATA_VARIABLE, ""), help=f"default: ${DATA_VARIABLE}")
+    parser.add_argument(
+        "--minutes", type=float, help=f"no longer than this; default: {MINUTES:g}, with --quick {QUICK_MINUTES:g}"
+    )
+    parser.add_argument(
+        "--data-directory", default=os.environ.get(DATA_VARIABLE, ""), help=f"default: ${DATA_VARIABLE}"
+    )
     parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, also on a CPU; the results stay in the working folder")
-    parser.add_argument("--workdir", type=Path, help="keeps the sweeps; default: runs/device, with --quick runs/device-quick")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, also on a CPU; the results stay in the working folder"
+    )
+    parser.add_argument(
+        "--workdir", type=Path, help="keeps the sweeps; default: runs/device, with --quick runs/device-quick"
+    )
     parser.add_argument("--results", type=Path, help="default: benchmarks/results/device")
     parser.add_argument("--commit", default="", help="of this code, where git cannot tell")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
@@ -61,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(words: list[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     arguments = _parser().parse_args(words)
-    arguments.workdir = (arguments.workdir or fresh.ROOT / "runs" / ("device-quick" if arguments.quick else "device")).resolve()
+    arguments.workdir = (
+        arguments.workdir or fresh.ROOT / "runs" / ("device-quick" if arguments.quick else "device")
+    ).resolve()
     arguments.results = arguments.results or (arguments.workdir / "results" if arguments.quick else RESULTS)
     try:
         if not arguments.tables:
@@ -104,7 +115,10 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
                 continue
             say(f"{name}: {measure.__doc__}")
             stage = Stage(
-                arguments.results / reports.folder_of(about["device"]), name, about, lambda: tables.write(arguments.results)
+                arguments.results / reports.folder_of(about["device"]),
+                name,
+                about,
+                lambda: tables.write(arguments.results),
             )
             measure(Plan(settings, arguments.workdir, budget), stage)
 
@@ -140,5 +154,7 @@ def _named(words: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it, and so would sweeps
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # what is started in the background ignores it, and so would sweeps
     sys.exit(main())

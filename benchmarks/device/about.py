@@ -1,6 +1,6 @@
 """Says which device JAX finds; a process of its own, because whoever asks JAX for a GPU takes its memory.
 
-    python -m benchmarks.device.about '{"asked_at": 0}'
+python -m benchmarks.device.about '{"asked_at": 0}'
 """
 
 import subprocess

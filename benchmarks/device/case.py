@@ -2,8 +2,8 @@
 
     python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "asked_at": 0}'
 
-The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each has a process of its own: the
-most memory that was in use is counted for a whole process.
+The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each has a process of
+its own: the most memory that was in use is counted for a whole process.
 """
 
 import functools
@@ -37,11 +37,11 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       spec: as in `benchmarks.accelerators`, without a target.
 
     Returns:
-      The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps started one
-      after the other; "in_use", bytes, or None where the device does not tell. Of the program "temporaries" and "arguments", bytes
-      by `memory_analysis()`; "moved" and "kernels", read from its text; "operations" of all matrix products, and "products", what
-      they use; "least_seconds", its bound, or None for a device that is not in the table of benchmarks/accelerators/targets.py.
-      Instead of these "unread", the reason, where they cannot be read.
+      The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps
+      started one after the other; "in_use", bytes, or None where the device does not tell. Of the program "temporaries"
+      and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text; "operations" of all
+      matrix products, and "products", what they use; "least_seconds", its bound, or None for a device that is not in
+      the table of benchmarks/accelerators/targets.py. Instead of these "unread", the reason, where they cannot be read.
     """
     device = jax.devices()[0]
     program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
@@ -61,7 +61,11 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
     try:
         return found | _of_the_program(compiled, spec, device)
-    except (LookupError, ValueError, AttributeError) as error:  # what a new XLA writes otherwise must not cost what was measured
+    except (
+        LookupError,
+        ValueError,
+        AttributeError,
+    ) as error:  # what a new XLA writes otherwise must not cost what was measured
         return found | {"unread": f"{type(error).__name__}: {error}"}
 
 
@@ -95,7 +99,8 @@ def operations_of(spec: Mapping[str, Any]) -> int:
 
 
 def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
-    """Arrays to run a training program with: fresh replicas, random words in pairs that fill their rows, random vectors.
+    """Arrays to run a training program with: fresh replicas, random words in pairs that fill their rows, random
+    vectors.
 
     Arguments:
       program: of `worker.program_of`, lowered.

@@ -20,8 +20,8 @@ def measure(
 ) -> None:
     """Measures the pieces that are missing, in their order, as far as the time goes.
 
-    A piece is not begun if it would probably last longer than is left, and is ended, and lost, if it does. One that failed is kept
-    with the reason, and tried again by the next start.
+    A piece is not begun if it would probably last longer than is left, and is ended, and lost, if it does. One that
+    failed is kept with the reason, and tried again by the next start.
 
     Arguments:
       stage: keeps them.

@@ -29,9 +29,13 @@ GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "fl
 # Changes by which a program compiles in seconds on a CPU; nothing is to be learned from it.
 SMALL = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
 SMALL_CSRAN = {
-    "model.hidden_size": 4, "model.aggregation_layers": 1, "model.head_size": 8, "training.epochs": 1, "training.batch_size": 512,
+    "model.hidden_size": 4,
+    "model.aggregation_layers": 1,
+    "model.head_size": 8,
+    "training.epochs": 1,
+    "training.batch_size": 512,
     "training.maximum_buckets": 1,
-}  # fmt: skip
+}
 # Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
 SECONDS_A_CASE, SECONDS_A_SERIES = 90.0, 120.0
 
@@ -56,7 +60,9 @@ class Plan:
 
 
 def compiled(plan: Plan, stage: Stage) -> None:
-    """Programs compiled and run: what they hold, move and take, beside the bound and what was compiled without a device."""
+    """Programs compiled and run: what they hold, move and take, beside the bound and what was compiled without a
+    device.
+    """
     fields = ("model", "replicas", "batch", "precision")
     asked = {}
     for case in (("re2", 2, 8, "float32"),) if plan.quick else CASES:
@@ -87,7 +93,9 @@ def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
         asked[name] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
     # What a piece compiled, the next ones need again.
     kept = {"JAX_COMPILATION_CACHE_DIR": str(plan.workdir / "cache" / "programs")}
-    pieces.measure(stage, plan.budget, "benchmarks.device.many_runs", asked, 20.0 if plan.quick else SECONDS_A_SERIES, kept)
+    pieces.measure(
+        stage, plan.budget, "benchmarks.device.many_runs", asked, 20.0 if plan.quick else SECONDS_A_SERIES, kept
+    )
 
 
 def wikiqa(plan: Plan, stage: Stage) -> None:

@@ -15,7 +15,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
-# It is interrupted so long before the time is over, and killed at the end of it: it goes on from its last checkpoint either way.
+# It is interrupted so long before the time is over, and killed at the end of it: it goes on from its last checkpoint
+# either way.
 SECONDS_TO_STOP = 20.0
 # In less there is nothing but the start and the compiler.
 LEAST_SECONDS = 60.0
@@ -37,9 +38,13 @@ def train(stage: Stage, budget: Budget, words: Sequence[str], workdir: Path, lea
     if known.get("status") == FINISHED:
         return
     if budget.left() < least + SECONDS_TO_STOP:
-        say(f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(budget.left())} are left")
+        say(
+            f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(budget.left())} are left"
+        )
         return
-    say(f"{stage.name}: jaxmatch sweep {Path(words[0]).name}, up to {duration(budget.left())}; its own estimate follows")
+    say(
+        f"{stage.name}: jaxmatch sweep {Path(words[0]).name}, up to {duration(budget.left())}; its own estimate follows"
+    )
     before, began = known.get("seconds", 0.0), time.monotonic()
 
     def keep(status: str) -> None:
@@ -60,7 +65,12 @@ def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdi
       Its exit status, None if it was interrupted, and the last line that it said.
     """
     process = subprocess.Popen(
-        command, cwd=fresh.ROOT, env=fresh.with_this_checkout(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=fresh.ROOT,
+        env=fresh.with_this_checkout(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     lines: list[str] = []
     listener = threading.Thread(target=_pass_on, args=(process.stderr, lines))
@@ -99,7 +109,9 @@ def _pass_on(stream: TextIO, lines: list[str]) -> None:
 
 
 def left_behind(workdir: Path) -> dict[str, Any]:
-    """What a sweep's folder holds so far: the table, and of each run that ended its scores, its times and what sets it apart."""
+    """What a sweep's folder holds so far: the table, and of each run that ended its scores, its times and what sets it
+    apart.
+    """
     try:
         folder = read_sweep_folder(workdir)
     except InputError:

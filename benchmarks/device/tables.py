@@ -25,9 +25,20 @@ published bandwidth and operations of the matrix products by published peak, and
 without published figures in `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row,
 each is started without waiting for the one before, as training does."""
 HEADINGS = (
-    "model", "runs x batch", "precision", "products in", "temporaries (GB)", "in use (GB)", "moved (GB)", "kernels",
-    "least (ms)", "a step (ms)", "times the least", "in a row (ms)", "compiled in (s)",
-)  # fmt: skip
+    "model",
+    "runs x batch",
+    "precision",
+    "products in",
+    "temporaries (GB)",
+    "in use (GB)",
+    "moved (GB)",
+    "kernels",
+    "least (ms)",
+    "a step (ms)",
+    "times the least",
+    "in a row (ms)",
+    "compiled in (s)",
+)
 
 
 def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[str, Any]) -> str:
@@ -45,14 +56,24 @@ def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[s
                 sections += _stage(name, stages[name], without_device)
     if not any(not stages[name]["quick"] for stages in results.values() for name in stages):
         rows = [dict(zip(("model", "replicas", "batch", "precision"), case, strict=True)) for case in CASES]
-        sections += [f"## No device yet: {NOT_RUN}", f"Compiled for {STAND_IN}.", _figures(rows, without_device, STAND_IN)]
+        sections += [
+            f"## No device yet: {NOT_RUN}",
+            f"Compiled for {STAND_IN}.",
+            _figures(rows, without_device, STAND_IN),
+        ]
     return "\n\n".join(sections) + "\n"
 
 
 def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]) -> list[str]:
     found = kept["found"]
-    about = f"{kept['driver']}; jax {kept['versions']['jax']}" + (f"; commit {kept['commit'][:7]}" if kept["commit"] else "")
-    sections = [f"### {name}", STAGES[name][0].__doc__, about + ("; tiny sizes, from which nothing follows" * kept["quick"])]
+    about = f"{kept['driver']}; jax {kept['versions']['jax']}" + (
+        f"; commit {kept['commit'][:7]}" if kept["commit"] else ""
+    )
+    sections = [
+        f"### {name}",
+        STAGES[name][0].__doc__,
+        about + ("; tiny sizes, from which nothing follows" * kept["quick"]),
+    ]
     if name == "compiled":
         rows = sorted((row for row in found.values() if "problem" not in row), key=_place)
         if rows:
@@ -63,7 +84,9 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
     elif name in ("replicas", "more-replicas"):
         measured = [piece for piece in found.values() if "problem" not in piece]
         if measured:
-            points = {(row["batch"], row["replicas"], row["precision"]): row for piece in measured for row in piece["rows"]}
+            points = {
+                (row["batch"], row["replicas"], row["precision"]): row for piece in measured for row in piece["rows"]
+            }
             rows = [points[point] for point in sorted(points)]
             result = {**kept, "title": REPLICAS.title, "rows": rows, "notes": measured[0]["notes"]}
             return [*sections, *_problems(found), reports.markdown(result, REPLICAS).rstrip()]
@@ -108,14 +131,20 @@ def _cells(row: Mapping[str, Any], beside: Mapping[str, Any]) -> list[str]:
     used = ", ".join(row.get("products", ()))
     measured, least = row.get("seconds"), row.get("least_seconds")
     return [
-        row["model"], f"{row['replicas']} x {row['batch']}", row["precision"], used,
-        pair("temporaries", 1e9, ".2f"), pair("in_use", 1e9, ".2f"), pair("moved", 1e9, ".1f"), pair("kernels", 1, ".0f"),
+        row["model"],
+        f"{row['replicas']} x {row['batch']}",
+        row["precision"],
+        used,
+        pair("temporaries", 1e9, ".2f"),
+        pair("in_use", 1e9, ".2f"),
+        pair("moved", 1e9, ".1f"),
+        pair("kernels", 1, ".0f"),
         pair("least_seconds", 1e-3, ".2f"),
         f"{1e3 * measured:.2f}" if measured else NOT_RUN if beside else "not run",
         f"{measured / least:.2f}" if measured and least else "",
         f"{1e3 * row['seconds_in_a_row']:.2f}" if measured else "",
         pair("compile_seconds", 1, ".0f"),
-    ]  # fmt: skip
+    ]
 
 
 def write(results: Path) -> None:

@@ -1,4 +1,6 @@
-"""Ten runs of every model at once, compiled but not trained: how long that takes, and the memory that a run takes of it."""
+"""Ten runs of every model at once, compiled but not trained: how long that takes, and the memory that a run takes of
+it.
+"""
 
 import contextlib
 import time

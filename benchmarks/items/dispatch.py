@@ -60,7 +60,13 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     own = timing.spread([1e6 * (alone - (all_steps - none) / STEPS_AT_ONCE) for alone, none, all_steps in rounds])
     rows = [{"program": "of one step", "count": 1, "host": own}]
     for count in COUNTS:
-        rows.append({"program": "of several", "count": count, "host": timing.spread([1e6 * none / count for none in found["none"]])})
+        rows.append(
+            {
+                "program": "of several",
+                "count": count,
+                "host": timing.spread([1e6 * none / count for none in found["none"]]),
+            }
+        )
     for row in rows:
         row["share"] = row["host"]["median"] / 1e3
         row["goal"] = f"≤ {GOAL:.0f}" if row["count"] == STEPS_AT_ONCE else ""

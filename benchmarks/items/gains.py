@@ -1,4 +1,6 @@
-"""The largest gains in speed: the version before each and the version with it, timed in turn, and where their time goes."""
+"""The largest gains in speed: the version before each and the version with it, timed in turn, and where their time
+goes.
+"""
 
 import contextlib
 import dataclasses
@@ -46,7 +48,9 @@ class Gain:
 
 GAINS = (
     Gain("length buckets", {"command": "train", "lengths": "all"}, "HEAD", "HEAD", {"training.maximum_buckets": 1}),
-    Gain("huge pages", {"command": "train", "lengths": "commonest"}, "HEAD", "HEAD", environment={TUNABLES: f"{HUGE}=0"}),
+    Gain(
+        "huge pages", {"command": "train", "lengths": "commonest"}, "HEAD", "HEAD", environment={TUNABLES: f"{HUGE}=0"}
+    ),
     Gain("sequences in parts", {"command": "train", "lengths": "commonest"}, "38fc6c9", "38fc6c9~1"),
     Gain("rows side by side, weights normalised once", {"command": "match", "pairs": 2_000}, "3897d82", "3897d82~1"),
     Gain("products of words looked up", {"command": "match", "pairs": 2_000}, "bc163d4", "bc163d4~1"),
@@ -76,7 +80,11 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             candidates = {side: seconds_of(side) for side in sides}
             seconds = timing.in_turn(candidates, min(settings.rounds, MOST_ROUNDS))
         for side in sides:
-            row = {"gain": gain.what, "version": f"{side}, {gain.commit if side == 'after' else gain.before}", **answers[side]["profile"]}
+            row = {
+                "gain": gain.what,
+                "version": f"{side}, {gain.commit if side == 'after' else gain.before}",
+                **answers[side]["profile"],
+            }
             row |= {"of": answers[side]["of"], "seconds": timing.spread(seconds[side])}
             row["ratio"] = timing.ratio(seconds["before"], seconds["after"]) if side == "after" else ""
             rows.append(row)
@@ -119,7 +127,10 @@ def _export(commit: str, folder: Path) -> None:
     done = subprocess.run(["git", "archive", commit], cwd=CONFIGS.parent, capture_output=True, check=False)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise InputError(f"commit {commit} is not to be had: {said[-1] if said else ''}", remedy="use a checkout with its whole history")
+        raise InputError(
+            f"commit {commit} is not to be had: {said[-1] if said else ''}",
+            remedy="use a checkout with its whole history",
+        )
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
 

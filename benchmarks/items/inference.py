@@ -1,4 +1,6 @@
-"""Inference as RE2's Table 5 times it: from word ids to probabilities, against the public PyTorch RE2 and the bare products."""
+"""Inference as RE2's Table 5 times it: from word ids to probabilities, against the public PyTorch RE2 and the bare
+products.
+"""
 
 import contextlib
 import functools
@@ -81,7 +83,9 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
     on_cpu, left = jax.default_backend() == "cpu", bare
     if on_cpu:
         program = model.predictor.program(model.words, tokens, sentences)
-        left = bare_products.of(inspect.unwrap(program.predict), program.weights, program.table, model.words, tokens, sentences)
+        left = bare_products.of(
+            inspect.unwrap(program.predict), program.weights, program.table, model.words, tokens, sentences
+        )
 
     def repeated(products: Callable[[], None]) -> Callable[[], None]:
         def work() -> None:
@@ -92,7 +96,12 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
 
     candidates: dict[str, Callable] = {"ours": ours, "bare": repeated(bare), "left": repeated(left)}
     if peer:
-        peer_settings = {"blocks": blocks, "enc_layers": MODEL["encoder_layers"], "num_vocab": WORDS, "embedding_dim": DIMENSIONS}
+        peer_settings = {
+            "blocks": blocks,
+            "enc_layers": MODEL["encoder_layers"],
+            "num_vocab": WORDS,
+            "embedding_dim": DIMENSIONS,
+        }
         peer.ask("build", settings={**peer_settings, "hidden_size": model.module.config.hidden_size})
 
         def theirs() -> float:

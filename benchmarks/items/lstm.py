@@ -1,4 +1,6 @@
-"""The bidirectional LSTM layer against torch.nn.LSTM: the same sentences, the same weights, the same states and gradients."""
+"""The bidirectional LSTM layer against torch.nn.LSTM: the same sentences, the same weights, the same states and
+gradients.
+"""
 
 import contextlib
 import dataclasses
@@ -52,7 +54,9 @@ class Case:
         """[pairs, ROW, size] -> [2 * pairs, longest sentence, size], zeros behind each sentence; as torch takes it."""
         lengths = self.lengths
         cut = np.zeros((len(lengths), lengths.max(), values.shape[-1]), values.dtype)
-        cut[np.arange(lengths.max()) < lengths[:, None]] = values.reshape(-1, values.shape[-1])  # rows are full: no padding
+        cut[np.arange(lengths.max()) < lengths[:, None]] = values.reshape(
+            -1, values.shape[-1]
+        )  # rows are full: no padding
         return cut
 
     @property
@@ -72,7 +76,11 @@ def case(pairs: int, hidden: int, tokens: tuple[int, int]) -> Case:
     random = np.random.default_rng(0)
     firsts = random.integers(tokens[0], tokens[1], pairs, endpoint=True)
     limit = hidden**-0.5
-    shapes = {"input_kernel": (INPUTS, 2, 4, hidden), "recurrent_kernel": (2, hidden, 4, hidden), "bias": (2, 4, hidden)}
+    shapes = {
+        "input_kernel": (INPUTS, 2, 4, hidden),
+        "recurrent_kernel": (2, hidden, 4, hidden),
+        "bias": (2, 4, hidden),
+    }
     return Case(
         inputs=random.normal(size=(pairs, ROW, INPUTS)).astype(np.float32),
         sentences=np.where(np.arange(ROW) < firsts[:, None], 1, 2).astype(np.int8),
@@ -82,9 +90,13 @@ def case(pairs: int, hidden: int, tokens: tuple[int, int]) -> Case:
 
 
 def programs(given: Case) -> dict[bool, Callable[[], Any]]:
-    """Ours, compiled as answers and training steps are: without and with the gradients of the parameters and the inputs."""
+    """Ours, compiled as answers and training steps are: without and with the gradients of the parameters and the
+    inputs.
+    """
     module = Lstm(given.params["bias"].shape[-1])
-    params, inputs, sentences, wanted = jax.device_put((dict(given.params), given.inputs, given.sentences, given.wanted))
+    params, inputs, sentences, wanted = jax.device_put(
+        (dict(given.params), given.inputs, given.sentences, given.wanted)
+    )
 
     def forward(params, inputs):
         return module.apply({"params": params}, (inputs,), sentences)
@@ -94,10 +106,14 @@ def programs(given: Case) -> dict[bool, Callable[[], Any]]:
         return (states * wanted).sum(), states
 
     options = compiler_options() if jax.default_backend() == "cpu" else None
-    made = {False: jax.jit(forward, compiler_options=options), True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))}
+    made = {
+        False: jax.jit(forward, compiler_options=options),
+        True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True)),
+    }
     made = {training: program.lower(params, inputs).compile() for training, program in made.items()}
     return {
-        training: lambda program=program: jax.block_until_ready(program(params, inputs)) for training, program in made.items()
+        training: lambda program=program: jax.block_until_ready(program(params, inputs))
+        for training, program in made.items()
     }
 
 
@@ -107,7 +123,10 @@ def difference(given: Case, ours: Any, theirs: Mapping[str, np.ndarray]) -> floa
     pairs = [
         (given.by_sentence(np.asarray(states)), theirs["states"]),
         (given.by_sentence(np.asarray(of_inputs)), theirs["inputs"]),
-        (np.asarray(of_params["recurrent_kernel"]).reshape(theirs["recurrent_kernel"].shape), theirs["recurrent_kernel"]),
+        (
+            np.asarray(of_params["recurrent_kernel"]).reshape(theirs["recurrent_kernel"].shape),
+            theirs["recurrent_kernel"],
+        ),
     ]
     return max(float(np.abs(one - other).max() / np.abs(other).max()) for one, other in pairs)
 
@@ -124,7 +143,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             if torch:
                 differences.append(_build(torch, given, ours[True](), settings.scratch))
                 for training in WORK:
-                    candidates[f"torch {training}"] = lambda training=training: torch.ask("run", training=training)["seconds"]
+                    candidates[f"torch {training}"] = lambda training=training: torch.ask("run", training=training)[
+                        "seconds"
+                    ]
             rows += _rows(shape, timing.in_turn(candidates, settings.rounds))
     notes = [
         f"One layer, both directions, {INPUTS} inputs, rows of {ROW} tokens that hold both sentences of a pair. Where sentences have "
@@ -164,7 +185,11 @@ def _build(torch: Conversation, given: Case, ours: Any, scratch: Path) -> float:
       RuntimeError: they are not the same.
     """
     arrays, values = scratch / "lstm-given.npz", scratch / "lstm-found.npz"
-    cut = {"inputs": given.by_sentence(given.inputs), "wanted": given.by_sentence(given.wanted), "lengths": given.lengths}
+    cut = {
+        "inputs": given.by_sentence(given.inputs),
+        "wanted": given.by_sentence(given.wanted),
+        "lengths": given.lengths,
+    }
     np.savez(arrays, **given.params, **cut)
     torch.ask("build", arrays=str(arrays))
     torch.ask("values", to=str(values))
@@ -180,7 +205,12 @@ def _rows(shape: tuple[int, int, tuple[int, int]], seconds: Mapping[str, list[fl
     rows = []
     for training, work in WORK.items():
         ours, theirs = seconds[f"ours {training}"], seconds.get(f"torch {training}")
-        row = {"pairs": pairs, "hidden": hidden, "tokens": str(least) if least == most else f"{least} to {most}", "work": work}
+        row = {
+            "pairs": pairs,
+            "hidden": hidden,
+            "tokens": str(least) if least == most else f"{least} to {most}",
+            "work": work,
+        }
         row["ours"] = timing.spread([1e3 * one for one in ours])
         if theirs:
             row |= {"torch": timing.spread([1e3 * one for one in theirs]), "ratio": timing.ratio(ours, theirs)}

@@ -1,4 +1,6 @@
-"""Matching a whole test set: pairs of texts in, labels out, against the public PyTorch RE2, which gets its text tokenised."""
+"""Matching a whole test set: pairs of texts in, labels out, against the public PyTorch RE2, which gets its text
+tokenised.
+"""
 
 import contextlib
 import time
@@ -31,7 +33,12 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     pairs = list(zip(split.text_a, split.text_b, strict=True))[: QUICK_PAIRS if settings.quick else None]
     model = random_model(config.model.to_dict(), vectors=data.vectors, outputs=len(data.labels))
     matcher = Matcher(
-        model, vocabulary=data.vocabulary, preprocessing=data.preprocessing, labels=data.labels, task=data.task, config={}
+        model,
+        vocabulary=data.vocabulary,
+        preprocessing=data.preprocessing,
+        labels=data.labels,
+        task=data.task,
+        config={},
     )
 
     def ours() -> None:
@@ -43,13 +50,17 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     candidates = {"ours": ours, "tokenising": tokenising}
     row: dict[str, Any] = {"what": f"{data.name} test, {len(pairs):,} pairs", "goal": GOAL}
     with contextlib.ExitStack() as stack:
-        notes = ["Ours takes the raw text and tokenises it; the peer's text comes tokenised, by us, and is cut at spaces."]
+        notes = [
+            "Ours takes the raw text and tokenises it; the peer's text comes tokenised, by us, and is cut at spaces."
+        ]
         if settings.peer:
             peer = stack.enter_context(Peer(settings.peer, settings.peer_python))
             folder = write_peer_data(data, settings.scratch / "matching")
             peer.ask("build", folder=str(folder), settings=peer_settings(config, data))
             candidates["peer"] = lambda: peer.ask("texts", file=str(folder / "test.txt"))["seconds"]
-            notes.append(f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; its own batches and padding.")
+            notes.append(
+                f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; its own batches and padding."
+            )
         began = time.perf_counter()
         ours()
         notes.append(f"The first call, which compiles a program for each length: {time.perf_counter() - began:.1f} s.")

@@ -18,8 +18,8 @@ GROWTH = {
 GROWTH_ON_AN_ACCELERATOR = {"runs": [(32, 64, 24)], "batch": [(1, 2048, 24)], "length": []}
 WORDS, DIMENSIONS, CLASSES = 20_000, 300, 3
 GOAL = 0.2
-# Large blocks of memory go back to the system as soon as they are freed, so that its figures mean something; an accelerator's
-# memory is taken as it is needed, so that two processes can share one.
+# Large blocks of memory go back to the system as soon as they are freed, so that its figures mean something; an
+# accelerator's memory is taken as it is needed, so that two processes can share one.
 ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
@@ -51,7 +51,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 def _row(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
     """A row from the bytes that the worker answered; in MiB."""
     needs = memory.Needs(**answer["needs"])
-    sizes = {name: None if answer[name] is None else answer[name] / 2**20 for name in ("compiled", "measured", "shared", "limit")}
+    sizes = {
+        name: None if answer[name] is None else answer[name] / 2**20
+        for name in ("compiled", "measured", "shared", "limit")
+    }
     row = {**sizes, "device": answer["device"], "estimate": needs.of(replicas) / 2**20, "remark": ""}
     row["planned"] = needs.within(memory.calibration(answer["device"]).to_use * answer["limit"])
     most = sizes["compiled"] if sizes["measured"] is None else sizes["measured"]
@@ -72,7 +75,9 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
         "all needed as much more or less than estimated as was measured, with nothing kept free.",
     ]
     if ratios:
-        notes.insert(0, f"Used, of what the plan estimates: {min(ratios):.2f} to {max(ratios):.2f}; goal: within {GOAL:.0%}.")
+        notes.insert(
+            0, f"Used, of what the plan estimates: {min(ratios):.2f} to {max(ratios):.2f}; goal: within {GOAL:.0%}."
+        )
     return notes
 
 
@@ -87,7 +92,13 @@ def figure(rows: list[dict[str, Any]]) -> Any:
         for name, marker in (("measured", "o"), ("compiled", "s"), ("estimate", "")):
             known = [(row[key], row[name] / 1024) for row in points if row.get(name)]
             if known:
-                axes.plot(*zip(*known, strict=True), marker=marker, markersize=4, linestyle="-" if marker else "--", label=name)
+                axes.plot(
+                    *zip(*known, strict=True),
+                    marker=marker,
+                    markersize=4,
+                    linestyle="-" if marker else "--",
+                    label=name,
+                )
         axes.set(xlabel=label, ylabel="GiB", xlim=(0, None), ylim=(0, None))
     axes.legend(frameon=False)
     return drawn

@@ -32,9 +32,14 @@ SMALL_LSTM = {"model__hidden_size": 8, "training__batch_size": 16}
 QUICK_MODELS = (
     ("RE2", "re2_embedded_inference", SMALL),
     ("CSRAN", "csran_embedded_inference", {**SMALL_LSTM, "model__stacked_layers": 1, "model__head_size": 8}),
-    ("ESAN", "esan_embedded_paraphrase", {**SMALL_LSTM, "model__characters": "cnn", "model__tags": True, "model__exact_match": True}),
+    (
+        "ESAN",
+        "esan_embedded_paraphrase",
+        {**SMALL_LSTM, "model__characters": "cnn", "model__tags": True, "model__exact_match": True},
+    ),
 )
-# A training step: pairs and tokens of a pair. An answer: pairs and tokens of a sentence, as in RE2's Table 5 and ESAN's figure 2.
+# A training step: pairs and tokens of a pair. An answer: pairs and tokens of a sentence, as in RE2's Table 5 and ESAN's
+# figure 2.
 BATCH, LENGTH = 128, 24
 ANSWERED, SENTENCE = 8, 20
 WORDS, DIMENSIONS, CLASSES = 10_000, 300, 3

@@ -20,9 +20,11 @@ from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
 # Runs at once that are tried on an accelerator; on a CPU one, since there a run costs the same beside others.
 REPLICAS = (10, 5, 1)
-# Where on a CPU the lengths that are measured lie among the tokens of an epoch; the others are read off the line through them.
+# Where on a CPU the lengths that are measured lie among the tokens of an epoch; the others are read off the line
+# through them.
 QUANTILES = (0.25, 0.85)
-# A pair that is evaluated costs the forward pass of one that is trained on: a third, in products and in code to compile.
+# A pair that is evaluated costs the forward pass of one that is trained on: a third, in products and in code to
+# compile.
 EVALUATION = 1 / 3
 # Of the peer, timed at once: two batches or more.
 PEER_PAIRS = 1024
@@ -55,7 +57,8 @@ class Throughput:
 
 
 def interpolated(points: Mapping[int, float], length: float) -> float:
-    """Seconds at a length from those at others: linear between neighbours and beyond the ends; one point alone in proportion.
+    """Seconds at a length from those at others: linear between neighbours and beyond the ends; one point alone in
+    proportion.
 
     Arguments:
       points: length -> seconds.
@@ -152,7 +155,9 @@ def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any
 def summed(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The sum of rows; what one of them lacks is None."""
     keys = ("rows", "runs", "train", "compile", "total", "peer")
-    total = {key: None if any(part.get(key) is None for part in parts) else sum(part[key] for part in parts) for key in keys}
+    total = {
+        key: None if any(part.get(key) is None for part in parts) else sum(part[key] for part in parts) for key in keys
+    }
     total["ratio"] = total["peer"] / total["total"] if total["peer"] is not None and total["total"] else None
     return total
 
@@ -167,7 +172,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             if settings.quick and measured:  # one is as good as four to see that it runs
                 measured[name] = next(iter(measured.values()))
                 continue
-            config = settings.config("re2_embedded_inference", **steps.SMALL) if settings.quick else settings.config(file)
+            config = (
+                settings.config("re2_embedded_inference", **steps.SMALL) if settings.quick else settings.config(file)
+            )
             try:
                 data = preparation.prepare(config)
             except InputError as error:
@@ -208,7 +215,9 @@ def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]
         for name, one in measured.items()
     )
     ratios = ", ".join(
-        "{} {median:.1f} ({lower:.1f}–{upper:.1f})".format(name, **one.ratio) for name, one in measured.items() if one.ratio
+        "{} {median:.1f} ({lower:.1f}–{upper:.1f})".format(name, **one.ratio)
+        for name, one in measured.items()
+        if one.ratio
     )
     sizes = ", ".join(f"{pairs:,} {name}" for name, (_, pairs) in paper_tables.DATA_SETS.items())
     return [

@@ -62,7 +62,11 @@ def _given(settings: Settings) -> tuple[list[text.Pair], str]:
 def _data_rows(settings: Settings, folder: Path, own_vectors: Path | None, rounds: int) -> tuple[list[dict], dict]:
     """A cold and a warm start; `own_vectors` where no file of real ones was named."""
     caches = (folder / f"cache{number}" for number in itertools.count())
-    vectors = settings.vectors if settings.vectors and settings.data_directory else str(own_vectors or folder / "vectors.300d.txt")
+    vectors = (
+        settings.vectors
+        if settings.vectors and settings.data_directory
+        else str(own_vectors or folder / "vectors.300d.txt")
+    )
     config = settings.config("re2_snli", data__directory=str(folder), data__vectors=_below(settings, vectors)).to_dict()
     answers: dict[str, list[dict]] = {"cold": [], "warm": []}
 
@@ -98,19 +102,30 @@ def _vector_rows(files: tuple[Path, Path], words_file: Path, rounds: int) -> lis
     gigabytes = files[0].stat().st_size / 1e9
     rows = []
     for suffix, all_done in answers.items():
-        row = _row(f"{gigabytes:.3g} GB of vectors, {suffix}, whole process", all_done, "process_seconds", GOALS["vectors"], ())
+        row = _row(
+            f"{gigabytes:.3g} GB of vectors, {suffix}, whole process", all_done, "process_seconds", GOALS["vectors"], ()
+        )
         beyond = [done["beyond_bytes"] for done in all_done]
         if None not in beyond:
             row["megabytes"] = max(beyond) / 1e6
             row["met"] = "yes" if row["met"] == "yes" and row["megabytes"] < GOAL_MEGABYTES else "no"
-        rows.append({**row, "megabytes_goal": GOAL_MEGABYTES, "kept": all_done[0]["kept"], "lines": all_done[0]["lines"]})
+        rows.append(
+            {**row, "megabytes_goal": GOAL_MEGABYTES, "kept": all_done[0]["kept"], "lines": all_done[0]["lines"]}
+        )
     return rows
 
 
 def _row(what: str, answers: list[dict], of: str, goal: float, parts: tuple[str, ...]) -> dict[str, Any]:
     """A row of the table: `of` of some answers against its goal, and the medians of its parts."""
     seconds = spread([done[of] for done in answers])
-    row = {"what": what, "seconds": seconds, "goal": goal, "met": "yes" if seconds["median"] < goal else "no", "megabytes": NONE, "megabytes_goal": NONE}
+    row = {
+        "what": what,
+        "seconds": seconds,
+        "goal": goal,
+        "met": "yes" if seconds["median"] < goal else "no",
+        "megabytes": NONE,
+        "megabytes_goal": NONE,
+    }
     row["cpu"] = NONE if of == "seconds" else spread([done["cpu_seconds"] for done in answers])["median"]
     for part in (*parts, "import"):
         measured = [done["import_seconds"] if part == "import" else done["parts"].get(part, 0.0) for done in answers]

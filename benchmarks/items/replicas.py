@@ -1,4 +1,6 @@
-"""Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and the device."""
+"""Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and
+the device.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +20,8 @@ from jaxmatch.training.lockstep import outputs_of
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
-# A point whose step lasts longer is timed by itself, unless it is the first beside a single run: in a third as many rounds, and
-# fewer, but one, where its steps would last longer than LONG_SECONDS together.
+# A point whose step lasts longer is timed by itself, unless it is the first beside a single run: in a third as many
+# rounds, and fewer, but one, where its steps would last longer than LONG_SECONDS together.
 OFTEN_SECONDS = 6.0
 LONG_SECONDS = 30.0
 # A run's cost beside others, of its cost alone, at most.
@@ -47,7 +49,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str, Any]]], list[str]]]:
     """Yields a function that measures a series, and the notes on all.
 
-    The function takes a batch size, numbers of replicas, the first of which is 1, and settings of the config; it gives their rows.
+    The function takes a batch size, numbers of replicas, the first of which is 1, and settings of the config; it gives
+    their rows.
     """
     name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
@@ -115,7 +118,12 @@ def _series(
 
 
 def _figures(
-    count: int, batch: int, own: Sequence[float], beside: Sequence[float], peers: Sequence[float], steps_at_the_ceiling: float
+    count: int,
+    batch: int,
+    own: Sequence[float],
+    beside: Sequence[float],
+    peers: Sequence[float],
+    steps_at_the_ceiling: float,
 ) -> dict[str, Any]:
     """What a row says of a measured point.
 
@@ -139,9 +147,17 @@ def _figures(
 
 
 def _by_itself(
-    config: Any, data: EncodedData, length: int, count: int, alone: steps.Steps, peer: Callable[[], float] | None, often: int
+    config: Any,
+    data: EncodedData,
+    length: int,
+    count: int,
+    alone: steps.Steps,
+    peer: Callable[[], float] | None,
+    often: int,
 ) -> dict[str, list[float]]:
-    """Seconds of a long step of `count` runs, of a step of a run alone and of the peer's pairs, in turn; all warm (`Steps.seconds`)."""
+    """Seconds of a long step of `count` runs, of a step of a run alone and of the peer's pairs, in turn; all warm
+    (`Steps.seconds`).
+    """
 
     def row() -> float:
         alone.taking(1)

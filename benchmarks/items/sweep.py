@@ -49,7 +49,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 def _launched(asked: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str, Any]:
     overrides = {**asked["overrides"], "execution.cache_directory": str(folder / "cache")}
     # An empty name is none: programs are kept in the folder that the launcher chooses.
-    return fresh.run(WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, {"JAX_COMPILATION_CACHE_DIR": ""})
+    return fresh.run(
+        WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, {"JAX_COMPILATION_CACHE_DIR": ""}
+    )
 
 
 def _launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +92,13 @@ def _snli(settings: Settings) -> tuple[dict[str, Any], str]:
     asked = {"file": str(CONFIGS / "re2_snli.py"), "overrides": overrides, "replicas": 1, "steps": 24}
     done = fresh.run(WORKER, {**asked, "workdir": str(settings.scratch / "snli-checkpoints")})
     parts = epoch_share(done, SNLI_TRAIN_PAIRS)
-    row = {"what": "re2_snli, an epoch of the whole set, estimated", "runs": 1, "programs": "", "compiled": "", "cpu": ""}
+    row = {
+        "what": "re2_snli, an epoch of the whole set, estimated",
+        "runs": 1,
+        "programs": "",
+        "compiled": "",
+        "cpu": "",
+    }
     row |= {**dict.fromkeys(PARTS, ""), **parts, "seconds": sum(parts.values()), "compile": done["compile_seconds"]}
     note = (
         f"re2_snli: {asked['steps']} steps of {done['pairs']:,} pairs took {done['step_seconds']:.1f} s, scoring {done['dev']:,} dev "

@@ -86,8 +86,12 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                 row["ratio"] = timing.ratio(seconds["peer"], seconds["ours"])
             rows.append(row)
         if peer:
-            notes.append(f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; its own batches.")
-    notes.append(f"{data.name}: {data.splits['train'].pairs:,} training pairs; every length of an epoch, weighted by its batches.")
+            notes.append(
+                f"Peer: the public PyTorch RE2, torch {peer.about['torch']}, {peer.about['device']}; its own batches."
+            )
+    notes.append(
+        f"{data.name}: {data.splits['train'].pairs:,} training pairs; every length of an epoch, weighted by its batches."
+    )
     return rows, notes
 
 

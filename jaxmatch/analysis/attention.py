@@ -1,4 +1,6 @@
-"""Where the tokens of a pair look in the other sentence: the attention weights of a trained model (Figure 3 of RE2 and ESAN)."""
+"""Where the tokens of a pair look in the other sentence: the attention weights of a trained model (Figure 3 of RE2 and
+ESAN).
+"""
 
 import dataclasses
 import functools
@@ -15,7 +17,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher, Prediction
 from jaxmatch.layers.words import WordTable
 
-# The case studies of the papers: Yang et al. (2019), section 3.7, a pair of SNLI's dev set; Hu et al. (2020), section 4.3.
+# The case studies of the papers: Yang et al. (2019), section 3.7, a pair of SNLI's dev set; Hu et al. (2020), section
+# 4.3.
 PAPERS_PAIRS = {
     "re2": ("A green bike is parked next to a door", "The bike is chained to the door"),
     "esan": ("police officer with riot shield stands in front of crowd", "a police officer stands in front of a crowd"),
@@ -37,8 +40,8 @@ class BlockAttention:
     """The weights of one layer that aligns the two sentences, "normalized e_ij in Equation 3" (Yang et al., 2019).
 
     Attributes:
-      name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, and so on; and "stack", by
-        the affinity of which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
+      name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, and so on; and
+        "stack", by the affinity of which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
       over_b: <float32>[length_a, length_b], what each token of the first sentence finds in the second; rows sum to 1.
       over_a: <float32>[length_a, length_b], what each token of the second finds in the first; columns sum to 1.
     """
@@ -78,7 +81,8 @@ class PairAttention:
             "score": self.prediction.score,
             "probabilities": dict(self.prediction.probabilities),
             "blocks": [
-                {"name": block.name, "over_b": _plain(block.over_b), "over_a": _plain(block.over_a)} for block in self.blocks
+                {"name": block.name, "over_b": _plain(block.over_b), "over_a": _plain(block.over_a)}
+                for block in self.blocks
             ],
         }
 
@@ -131,7 +135,9 @@ def _weights(
 
 
 def _name(path: Sequence[str]) -> str:
-    """Of the layer that kept the weights: ("blocks_0", "alignment") is block 1; a model that kept them itself has no path."""
+    """Of the layer that kept the weights: ("blocks_0", "alignment") is block 1; a model that kept them itself has no
+    path.
+    """
     place = " ".join(path)
     for pattern, kind in _NAMES.items():
         if numbered := re.fullmatch(pattern, place):

@@ -37,8 +37,8 @@ def average(probabilities: np.ndarray) -> np.ndarray:
 def vote_shares(probabilities: np.ndarray) -> np.ndarray:
     """How the runs' votes divide, with equal numbers of votes ordered by the summed probability.
 
-    A run votes for its most probable class. To its share of the votes each class is given its averaged probability, scaled
-    down so that all of it weighs less than a vote: it orders equal shares and changes no others.
+    A run votes for its most probable class. To its share of the votes each class is given its averaged probability,
+    scaled down so that all of it weighs less than a vote: it orders equal shares and changes no others.
 
     Arguments:
       probabilities: <float>[runs, pairs, classes].
@@ -53,7 +53,8 @@ def vote_shares(probabilities: np.ndarray) -> np.ndarray:
 
 
 def majority_vote(probabilities: np.ndarray) -> np.ndarray:
-    """The class that most runs find most probable; a tie goes to the larger summed probability, then to the first class.
+    """The class that most runs find most probable; a tie goes to the larger summed probability, then to the first
+    class.
 
     Arguments:
       probabilities: <float>[runs, pairs, classes].
@@ -68,7 +69,8 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     """Scores some runs on one split, alone and together.
 
     Arguments:
-      matchers: the runs, taken one after another: of a generator that loads them the first and the current one stay in memory.
+      matchers: the runs, taken one after another: of a generator that loads them the first and the current one stay in
+        memory.
       split: the pairs.
 
     Raises:

@@ -83,7 +83,12 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
     scores = [f"{split}.{name}" for name in found[0].scores.average]
     printed = [(row, score) for row in published for score in scores if score in row.scores]
     below = tuple(
-        (row.label, str(row.settings.get("parameters", "")), str(row.settings.get("seeds", "")), numbers.score_heading(score))
+        (
+            row.label,
+            str(row.settings.get("parameters", "")),
+            str(row.settings.get("seeds", "")),
+            numbers.score_heading(score),
+        )
         + ("", "", "", row.scores[score])
         for row, score in printed
     )
@@ -140,7 +145,18 @@ def _as_json(one: Ensemble) -> dict[str, Any]:
 def _as_csv(found: Sequence[Ensemble]) -> str:
     """One line a setting and score, numbers unrounded; what is undefined is empty."""
     rows: list[tuple[Any, ...]] = [
-        ("setting", "parameters", "runs", "data", "pairs", "score", "alone.mean", "alone.std", "majority_vote", "averaged_probability")
+        (
+            "setting",
+            "parameters",
+            "runs",
+            "data",
+            "pairs",
+            "score",
+            "alone.mean",
+            "alone.std",
+            "majority_vote",
+            "averaged_probability",
+        )
     ]
     for one in found:
         for name in one.scores.average:
@@ -149,6 +165,14 @@ def _as_csv(found: Sequence[Ensemble]) -> str:
             values = without_nan((statistics.fmean(alone), statistics.stdev(alone), vote, one.scores.average[name]))
             data = f"{one.members[0]['data']['name']} {one.split}"
             rows.append(
-                (setting_name(one.members[0]), one.parameters, len(one.members), data, one.pairs, f"{one.split}.{name}", *values)
+                (
+                    setting_name(one.members[0]),
+                    one.parameters,
+                    len(one.members),
+                    data,
+                    one.pairs,
+                    f"{one.split}.{name}",
+                    *values,
+                )
             )
     return csv_text(rows)

@@ -1,9 +1,9 @@
 """Occlusion sensitivity: what a trained RE2 loses without one alignment feature of one block (RE2's Figure 2).
 
-What alignment and fusion see of a token are "three alignment features" (Yang et al., 2019, section 2): the embedding, the residual
-(the features aligned in earlier blocks) and the contextual features (the encoder's output). One of them in one block is masked to
-zeros at a time; the encoder of the block still sees its input whole, as the paper speaks of what is "not directly accessible by
-alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus, 2014).
+What alignment and fusion see of a token are "three alignment features" (Yang et al., 2019, section 2): the embedding,
+the residual (the features aligned in earlier blocks) and the contextual features (the encoder's output). One of them in
+one block is masked to zeros at a time; the encoder of the block still sees its input whole, as the paper speaks of what
+is "not directly accessible by alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus, 2014).
 """
 
 import dataclasses
@@ -36,8 +36,8 @@ class Occlusion:
       labels: the classes.
       pairs: <int64>[classes], how many pairs are of each.
       accuracy: <float64>[classes], the share of a class that the whole model gets right; NaN for a class without pairs.
-      change: <float64>[blocks, features, classes], by how much that share changes without the feature (`FEATURES`); NaN where
-        a block has no such feature.
+      change: <float64>[blocks, features, classes], by how much that share changes without the feature (`FEATURES`); NaN
+        where a block has no such feature.
     """
 
     labels: tuple[str, ...]
@@ -98,12 +98,16 @@ def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:
     for one in single[1:]:
         alike = one.labels == first.labels and one.change.shape == first.change.shape
         if not alike or not np.array_equal(one.pairs, first.pairs):
-            raise InputError("the runs have not the same labels, blocks and pairs", remedy="give runs that differ in the seed alone")
+            raise InputError(
+                "the runs have not the same labels, blocks and pairs", remedy="give runs that differ in the seed alone"
+            )
     found = {}
     for name in ("accuracy", "change"):
         values = np.stack([getattr(one, name) for one in single])
         found[name] = values.mean(axis=0)
-        found[f"{name}_deviation"] = values.std(axis=0, ddof=1) if len(single) > 1 else np.full(values.shape[1:], np.nan)
+        found[f"{name}_deviation"] = (
+            values.std(axis=0, ddof=1) if len(single) > 1 else np.full(values.shape[1:], np.nan)
+        )
     mean = dataclasses.replace(first, accuracy=found["accuracy"], change=found["change"])
     return SeedOcclusion(tuple(single), mean, found["accuracy_deviation"], found["change_deviation"])
 
@@ -111,7 +115,8 @@ def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:
 def features_seen(module: RE2, block: int) -> tuple[str, ...]:
     """The features that alignment and fusion see in a block, counted from 0, in the order they see them.
 
-    The connections of the ablation hand on one mixture in the place of residual and embedding: it counts as the residual.
+    The connections of the ablation hand on one mixture in the place of residual and embedding: it counts as the
+    residual.
     """
     if not module.config.encoder_input:
         return ("contextual",)
@@ -130,9 +135,13 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> 
     """
     module = matcher.model.module
     if not isinstance(module, RE2):
-        raise InputError(f"occlusion knows the parts of RE2, and this is {type(module).__name__}", remedy="give a run of RE2")
+        raise InputError(
+            f"occlusion knows the parts of RE2, and this is {type(module).__name__}", remedy="give a run of RE2"
+        )
     if matcher.task == "regression":
-        raise InputError("occlusion reports the accuracy of classes, and a regression has none", remedy="give another run")
+        raise InputError(
+            "occlusion reports the accuracy of classes, and a regression has none", remedy="give another run"
+        )
     labels = label_numbers(matcher, split)
     places = [(block, feature) for block in range(module.config.blocks) for feature in features_seen(module, block)]
     kept = np.ones((1 + len(places), module.config.blocks, len(FEATURES)), bool)
@@ -191,7 +200,11 @@ def _masking(module: RE2, kept: jax.Array) -> Callable:
 
     def interceptor(call, arguments, named, context):
         layer, block = context.module, context.module.parent
-        if context.method_name != "__call__" or not isinstance(block, Block) or layer.name not in ("alignment", "fusion"):
+        if (
+            context.method_name != "__call__"
+            or not isinstance(block, Block)
+            or layer.name not in ("alignment", "fusion")
+        ):
             return call(*arguments, **named)
         number = int(block.name.removeprefix("blocks_"))
         sequence, *rest = arguments

@@ -60,7 +60,9 @@ def _sheet(one: Occluded) -> Sheet:
     blocks: dict[int, list[tuple[Text, ...]]] = {}
     for block, feature, change, spread in one.lines():
         blocks.setdefault(block, []).append((Text(str(block)), Text(feature), *_texts(change, spread, "+z.1f")))
-    counts = ", ".join(f"{pairs:,} {label}" for label, pairs in zip(one.mean.labels, one.mean.pairs.tolist(), strict=True))
+    counts = ", ".join(
+        f"{pairs:,} {label}" for label, pairs in zip(one.mean.labels, one.mean.pairs.tolist(), strict=True)
+    )
     what = f"Accuracy of each class (%) and its change in points when a feature of a block is masked; {one.data} ({counts} pairs)."
     setting = [f"Setting: {one.setting}."] if one.setting else []
     return Sheet(
@@ -79,13 +81,27 @@ def _provenance(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _as_csv(found: Sequence[Occluded]) -> str:
-    """One line a setting, block, feature and class; accuracies and their changes as shares of 1, what is undefined empty."""
+    """One line a setting, block, feature and class; accuracies and their changes as shares of 1, what is undefined
+    empty.
+    """
 
     def plain(values: np.ndarray | None, label: int) -> float | None:
         return None if values is None or not math.isfinite(values[label]) else float(values[label])
 
     rows: list[tuple[Any, ...]] = [
-        ("setting", "runs", "data", "block", "masked", "class", "pairs", "accuracy", "accuracy.std", "change", "change.std")
+        (
+            "setting",
+            "runs",
+            "data",
+            "block",
+            "masked",
+            "class",
+            "pairs",
+            "accuracy",
+            "accuracy.std",
+            "change",
+            "change.std",
+        )
     ]
     for one in found:
         for block, feature, change, spread in one.lines():

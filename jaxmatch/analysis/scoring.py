@@ -29,7 +29,9 @@ def label_numbers(matcher: Matcher, split: Split) -> np.ndarray:
         return np.asarray(split.labels, np.float32)
     unknown = sorted(set(split.labels) - set(matcher.labels))
     if unknown:
-        raise InputError(f"label {unknown[0]!r} is not one of the model's ({', '.join(matcher.labels)})", path=split.source)
+        raise InputError(
+            f"label {unknown[0]!r} is not one of the model's ({', '.join(matcher.labels)})", path=split.source
+        )
     position = {label: index for index, label in enumerate(matcher.labels)}
     return np.array([position[label] for label in split.labels], np.int32)
 

@@ -1,4 +1,6 @@
-"""How long a model takes to answer: a batch of words, as Table 5 of RE2 and of ESAN time it, and all the texts of a split."""
+"""How long a model takes to answer: a batch of words, as Table 5 of RE2 and of ESAN time it, and all the texts of a
+split.
+"""
 
 import collections
 import time
@@ -17,7 +19,8 @@ from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher, probabilities_of
 from jaxmatch.layers.words import WordTable
 
-# Answers before the first that is timed: it compiles and makes what is looked up of words; the next may still find a cold cache.
+# Answers before the first that is timed: it compiles and makes what is looked up of words; the next may still find a
+# cold cache.
 _WARM = 3
 
 
@@ -31,9 +34,11 @@ def random_matcher(
     dimensions: int,
     seed: int = 0,
 ) -> Matcher:
-    """A model that answers, with the weights it starts from and random word vectors: what they are does not change a time.
+    """A model that answers, with the weights it starts from and random word vectors: what they are does not change a
+    time.
 
-    The number of words may change it: the table of their products may be too large to be used (inference/cpu/predictor.py).
+    The number of words may change it: the table of their products may be too large to be used
+    (inference/cpu/predictor.py).
 
     Arguments:
       model: what `jaxmatch.models.build` takes.
@@ -68,7 +73,8 @@ def random_matcher(
 def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
     """Times batches of random words one by one, from word ids to probabilities, after a few that do not count.
 
-    Reading text is left out, as in the papers; so is telling parts of speech and exact matches to a model that takes them.
+    Reading text is left out, as in the papers; so is telling parts of speech and exact matches to a model that takes
+    them.
 
     Arguments:
       model: the model.

@@ -81,12 +81,16 @@ class Answers:
                 raise
             raise InputError(
                 "the memory of the device does not suffice to answer this pair",
-                path=self._source, line=line, remedy="shorten its texts, or free memory",
-            ) from None  # fmt: skip
+                path=self._source,
+                line=line,
+                remedy="shorten its texts, or free memory",
+            ) from None
         return prediction
 
     def _check_length(self, line: int, fields: dict[str, Any]) -> None:
-        """Refuses a pair whose answer would take more memory than the device has: the system might end the process for it."""
+        """Refuses a pair whose answer would take more memory than the device has: the system might end the process for
+        it.
+        """
         if sum(map(len, _texts(fields))) <= _SHORT:
             return
         from jaxmatch.inference.padding import padded_size
@@ -96,13 +100,17 @@ class Answers:
         tokens = sum(len(matcher.tokens(text)) for text in _texts(fields))
         device = min(model.vectors.devices(), key=device_bytes)
         there_are = device_bytes(device)
-        needed = answer_bytes(model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, steps=4), device.platform)
+        needed = answer_bytes(
+            model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, steps=4), device.platform
+        )
         if needed > calibration(device.platform).to_use * there_are:
             raise InputError(
                 f"its texts have {tokens:,} tokens, whose answer takes about {needed / 2**30:,.0f} GiB; the device has "
                 f"{there_are / 2**30:,.0f} GiB",
-                path=self._source, line=line, remedy="shorten them, or train with config.data.maximum_length",
-            )  # fmt: skip
+                path=self._source,
+                line=line,
+                remedy="shorten them, or train with config.data.maximum_length",
+            )
 
     def _line(self, line: int, fields: dict[str, Any], prediction: Prediction) -> bytes:
         """One line of output."""
@@ -121,7 +129,10 @@ class Answers:
             return f"{printable_json(record, allow_nan=False)}\n".encode()
         except ValueError:
             raise InputError(
-                "the model's answer is no finite number", path=self._source, line=line, remedy="take another run: this one is of no use"
+                "the model's answer is no finite number",
+                path=self._source,
+                line=line,
+                remedy="take another run: this one is of no use",
             ) from None
 
 

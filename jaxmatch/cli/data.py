@@ -25,14 +25,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--tokenizer", default="word", help="word (default), whitespace, tweet or tweet_split")
     check.add_argument("--keep-case", action="store_true", help="do not lower-case")
     check.add_argument("--keep-punctuation", action="store_true", help="keep tokens that are pure punctuation")
-    check.add_argument("--minimum-count", type=int, default=5, metavar="N", help="keep words without a vector that occur at least N times")
+    check.add_argument(
+        "--minimum-count",
+        type=int,
+        default=5,
+        metavar="N",
+        help="keep words without a vector that occur at least N times",
+    )
     check.add_argument("--maximum-length", type=int, default=0, metavar="N", help="cut texts to N tokens (0: no limit)")
-    check.add_argument("--truncation-side", default="right", metavar="SIDE", help="right (default): cut at the end of a text; or left")
+    check.add_argument(
+        "--truncation-side", default="right", metavar="SIDE", help="right (default): cut at the end of a text; or left"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.data.encoding import DataSettings
     from jaxmatch.data.data_check import check
+    from jaxmatch.data.encoding import DataSettings
     from jaxmatch.sweep.preparation import data_directory, vectors_file
 
     directory = data_directory(arguments.name, arguments.data_directory)

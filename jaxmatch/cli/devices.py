@@ -42,7 +42,9 @@ def memory_text(device) -> str:
 
     told = device.memory_stats() or {}
     if "bytes_limit" in told:
-        return f"{told['bytes_limit'] / GIB:.1f} GiB for this process, {told.get('bytes_in_use', 0) / GIB:.1f} GiB in use"
+        return (
+            f"{told['bytes_limit'] / GIB:.1f} GiB for this process, {told.get('bytes_in_use', 0) / GIB:.1f} GiB in use"
+        )
     if device.platform == "cpu":
         return f"{device_bytes(device) / GIB:.1f} GiB, its share of this machine's memory"
     return "it does not tell its memory"

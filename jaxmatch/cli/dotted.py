@@ -10,8 +10,8 @@ KINDS = ("config", "grid")
 def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, str]]]:
     """Takes the dotted options out of a command line.
 
-    `--config.x.y=value` and `--config.x.y value` mean the same; the last of two for one name wins. Nothing after `--` is
-    taken.
+    `--config.x.y=value` and `--config.x.y value` mean the same; the last of two for one name wins. Nothing after `--`
+    is taken.
 
     Returns:
       What is left, and {"config": {"x.y": "value"}, "grid": {...}}.
@@ -36,6 +36,8 @@ def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str
             value = next(words, None)
         example = "--config.model.blocks=3" if kind == "config" else "--grid.model.blocks=1,2,3"
         if not all(name.split(".")) or value is None:
-            raise InputError(f"{option} has no {'name' if value is not None else 'value'}", remedy=f"write it like {example}")
+            raise InputError(
+                f"{option} has no {'name' if value is not None else 'value'}", remedy=f"write it like {example}"
+            )
         taken[kind][name] = value
     return rest, taken

@@ -20,7 +20,9 @@ HELP = "score a run on dev, test or a file"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--split", choices=splits.SPLITS, default="test", help="split of the data set it was trained on (default: test)")
+    what.add_argument(
+        "--split", choices=splits.SPLITS, default="test", help="split of the data set it was trained on (default: test)"
+    )
     what.add_argument("--input", type=Path, metavar="FILE", help="score this file instead: .tsv or .jsonl, with labels")
     splits.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -38,7 +40,11 @@ def run(arguments: argparse.Namespace) -> None:
         name = f"{matcher.config['data']['name']} {arguments.split}"
     scores = score_split(matcher, split)
     if arguments.format == "json":
-        show(printable_json({"run": str(arguments.run), "data": name, "pairs": len(split), "scores": without_nan(scores)}))
+        show(
+            printable_json(
+                {"run": str(arguments.run), "data": name, "pairs": len(split), "scores": without_nan(scores)}
+            )
+        )
     else:
         show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
         width = max(map(len, scores))

@@ -24,10 +24,18 @@ HELP = "draw curves of a sweep, or a figure again from its values"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "sources", type=Path, nargs="+", metavar="SOURCE", help="the --workdir of a sweep or of a timing, or a figure's JSON file"
+        "sources",
+        type=Path,
+        nargs="+",
+        metavar="SOURCE",
+        help="the --workdir of a sweep or of a timing, or a figure's JSON file",
     )
     parser.add_argument("--against", metavar="SETTING", help="a setting of the grid, such as model.stacked_layers")
-    parser.add_argument("--score", metavar="SCORE", help="with --against: a score such as test.accuracy (default: the one that chose the checkpoints)")
+    parser.add_argument(
+        "--score",
+        metavar="SCORE",
+        help="with --against: a score such as test.accuracy (default: the one that chose the checkpoints)",
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", required=True, help="folder of the figure")
 
 
@@ -39,10 +47,14 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.workdir import TIMING_FILE
 
     if arguments.score and not arguments.against:
-        raise InputError("--score says what to draw against a setting, which is not named", remedy="add --against SETTING")
+        raise InputError(
+            "--score says what to draw against a setting, which is not named", remedy="add --against SETTING"
+        )
     source, *more = arguments.sources
     if more and not arguments.against:
-        raise InputError("several folders share a figure only against a setting", remedy="add --against SETTING, or draw them apart")
+        raise InputError(
+            "several folders share a figure only against a setting", remedy="add --against SETTING, or draw them apart"
+        )
     if arguments.against:
         records = [record for folder in arguments.sources for record in records_of(folder)]
         values = scores_against(records, arguments.against, arguments.score or "")

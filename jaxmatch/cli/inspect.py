@@ -32,8 +32,12 @@ NAMED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a run's folder, WORKDIR/runs/NAME, or the --workdir of a sweep")
-    parser.add_argument("--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: those of the model's paper)")
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a run's folder, WORKDIR/runs/NAME, or the --workdir of a sweep"
+    )
+    parser.add_argument(
+        "--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: those of the model's paper)"
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the weights and their figure here")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -52,8 +56,8 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
       format: "text" or "json".
 
     Raises:
-      InputError: a text is empty or not UTF-8, no run has finished, a model has no attention to show, or there is no matplotlib to
-        draw with.
+      InputError: a text is empty or not UTF-8, no run has finished, a model has no attention to show, or there is no
+        matplotlib to draw with.
     """
     from jaxmatch.analysis import attention
     from jaxmatch.inference.matcher import load
@@ -89,7 +93,10 @@ def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
         raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")
     several = len(settings) > 1
     return [
-        (f"attention-{f'{number}-{slug(setting_name(record))}-' * several}seed{record['seed']}", folder / "runs" / record["run"])
+        (
+            f"attention-{f'{number}-{slug(setting_name(record))}-' * several}seed{record['seed']}",
+            folder / "runs" / record["run"],
+        )
         for number, members in enumerate(settings, start=1)
         for record in members
     ]

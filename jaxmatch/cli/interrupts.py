@@ -1,7 +1,7 @@
 """An interrupt is never lost.
 
-Python raises KeyboardInterrupt wherever the main thread is. In a callback of the garbage collector, of which JAX has one, or in a
-finaliser nobody can catch it: Python prints a traceback and goes on. Then it is raised once more.
+Python raises KeyboardInterrupt wherever the main thread is. In a callback of the garbage collector, of which JAX has
+one, or in a finaliser nobody can catch it: Python prints a traceback and goes on. Then it is raised once more.
 """
 
 import _thread

@@ -23,10 +23,14 @@ def positive(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options after the file."""
-    parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)")
+    parser.add_argument(
+        "--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)"
+    )
     parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, beginning with the file's first")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")
-    parser.add_argument("--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data")
+    parser.add_argument(
+        "--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data"
+    )
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
 
@@ -46,7 +50,9 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
         if not equals:
             value = next(rest, None)
         if value is None:
-            raise InputError(f"{option} is not an option of the command, or has no value", remedy="see jaxmatch sweep --help")
+            raise InputError(
+                f"{option} is not an option of the command, or has no value", remedy="see jaxmatch sweep --help"
+            )
         options[option[2:].replace("-", "_")] = value
     return options
 

@@ -3,8 +3,8 @@
     %load_ext jaxmatch
     %jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
 
-A process of its own would start and compile everything again for each command, and would find the accelerator's memory taken by
-the notebook. Progress is printed as lines, and Stop interrupts as Ctrl-C does in a shell.
+A process of its own would start and compile everything again for each command, and would find the accelerator's memory
+taken by the notebook. Progress is printed as lines, and Stop interrupts as Ctrl-C does in a shell.
 """
 
 import shlex

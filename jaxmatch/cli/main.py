@@ -26,7 +26,7 @@ from jaxmatch.cli import (
     timing,
     train,
     tune,
-)  # fmt: skip
+)
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
@@ -70,7 +70,9 @@ _OF_THE_DEVICE = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors escape control characters of the words it names, and whose help fails where it cannot be written."""
+    """A parser whose errors escape control characters of the words it names, and whose help fails where it cannot be
+    written.
+    """
 
     def error(self, message: str) -> Any:
         super().error(printable(" ".join(message.split())))
@@ -95,23 +97,30 @@ def build_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     for name, module in SUBCOMMANDS.items():
         subparser = subparsers.add_parser(
-            name, help=module.HELP, description=module.__doc__, allow_abbrev=False,
+            name,
+            help=module.HELP,
+            description=module.__doc__,
+            allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
+        )
         module.add_arguments(subparser)
         subparser.set_defaults(module=module)
     return parser
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # where standard error is full or closed, nobody can be told
+    with contextlib.suppress(
+        OSError, ValueError, AttributeError
+    ):  # where standard error is full or closed, nobody can be told
         sys.stderr.write(f"jaxmatch: {printable(text)}\n")
         sys.stderr.flush()
 
 
 def _close_quietly() -> None:
     """Nothing can be written to standard output any more; what Python would still flush at exit must not complain."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # not a real file: then there is nothing that could complain
+    with contextlib.suppress(
+        OSError, ValueError, AttributeError
+    ):  # not a real file: then there is nothing that could complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -191,8 +200,8 @@ def command() -> int:
     """`jaxmatch` as a process of its own."""
     start_again_with_huge_pages()
     raise_lost_interrupts()
-    # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training. From
-    # Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
+    # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training.
+    # From Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     return main()

@@ -32,8 +32,12 @@ HELP = "measure the accuracy of a trained RE2 without a feature"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the --workdir of a sweep, or a run: WORKDIR/runs/NAME")
-    parser.add_argument("--split", choices=splits.SPLITS, default="dev", help="split of the data set it was trained on (default: dev)")
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="the --workdir of a sweep, or a run: WORKDIR/runs/NAME"
+    )
+    parser.add_argument(
+        "--split", choices=splits.SPLITS, default="dev", help="split of the data set it was trained on (default: dev)"
+    )
     splits.add_directory_argument(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the changes and their figure here")
     parser.add_argument("--format", choices=FORMATS, default="markdown")
@@ -95,7 +99,8 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.grouping import by_setting, setting_name
 
-    # In a sweep of several models, RE2 is the one that has such features; a sweep without any is told so by `occlusion`.
+    # In a sweep of several models, RE2 is the one that has such features; a sweep without any is told so by
+    # `occlusion`.
     settings = by_setting(records_of(folder))
     settings = [members for members in settings if _is_re2(members[0])] or settings
     if not settings:

@@ -1,4 +1,6 @@
-"""What commands print, and output that may be long, is written piece by piece, and still appears whole or not at all."""
+"""What commands print, and output that may be long, is written piece by piece, and still appears whole or not at
+all.
+"""
 
 import contextlib
 import sys

@@ -43,7 +43,9 @@ def read_pairs(
     for number, fields in records:
         for key in TEXTS:
             if key not in fields:
-                raise InputError(f"there is no {key}", path=name, line=number, remedy="every pair needs text_a and text_b")
+                raise InputError(
+                    f"there is no {key}", path=name, line=number, remedy="every pair needs text_a and text_b"
+                )
             if not isinstance(fields[key], str):
                 raise InputError(f"{key} is {shown(fields[key])}, not a text", path=name, line=number)
             if not fields[key].strip():
@@ -64,9 +66,11 @@ def _table_rows(
     if missing:
         refuse_carriage_returns(header, name)
         raise InputError(
-            f"the header has no column {missing[0]}", path=name, line=1,
+            f"the header has no column {missing[0]}",
+            path=name,
+            line=1,
             remedy="the first line must name text_a and text_b, separated by tabs",
-        )  # fmt: skip
+        )
     for position, column in enumerate(columns):
         if column in columns[:position]:
             raise InputError(f"the header names column {shown(column)} twice", path=name, line=1)
@@ -74,7 +78,9 @@ def _table_rows(
         values = line.split("\t")
         if len(values) != len(columns):
             raise InputError(
-                f"{len(values)} column{'s' * (len(values) > 1)} where the header names {len(columns)}", path=name, line=number
+                f"{len(values)} column{'s' * (len(values) > 1)} where the header names {len(columns)}",
+                path=name,
+                line=number,
             )
         yield number, dict(zip(columns, values, strict=True))
 

@@ -45,7 +45,9 @@ def run(arguments: argparse.Namespace) -> None:
     is_file = isinstance(source, Path) and source.is_file()
     if is_file:
         with _opened(source) as descriptor:
-            for _ in read_pairs(lines_of(descriptor, source), source, arguments.format):  # found before anything is written
+            for _ in read_pairs(
+                lines_of(descriptor, source), source, arguments.format
+            ):  # found before anything is written
                 pass
     from jaxmatch.inference.matcher import load
 

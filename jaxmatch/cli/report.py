@@ -14,7 +14,9 @@ HELP = "write an HTML page about a sweep"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")
-    parser.add_argument("--output", metavar="FILE", help='file of the page (default: DIR/report.html; "-": standard output)')
+    parser.add_argument(
+        "--output", metavar="FILE", help='file of the page (default: DIR/report.html; "-": standard output)'
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

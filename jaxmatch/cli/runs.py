@@ -16,8 +16,8 @@ def slug(setting: str) -> str:
 
 
 def records_of(directory: Path) -> list[dict[str, Any]]:
-    """What the finished and diverged runs left: of the sweep that was started last there, as its table shows them, or of all the runs
-    in a folder of which nothing but runs was kept.
+    """What the finished and diverged runs left: of the sweep that was started last there, as its table shows them, or
+    of all the runs in a folder of which nothing but runs was kept.
 
     Raises:
       InputError: there are none, or one is damaged.

@@ -52,7 +52,9 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
 
     settings = matcher.config.get("data")
     if not isinstance(settings, dict) or not isinstance(settings.get("name"), str):
-        raise InputError("the model does not say what data it was trained on", remedy="give a file of your own with --input")
+        raise InputError(
+            "the model does not say what data it was trained on", remedy="give a file of your own with --input"
+        )
     directory = data_directory(settings["name"], said_directory, settings.get("directory"))
     task = matcher.task if settings["name"] == catalog.OWN else ""
     found = catalog.find_files(settings["name"], directory, task=task)
@@ -66,7 +68,9 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
 
 
 def _note_change(run: Path, split: str, file: Path) -> None:
-    """Says on standard error that a file is not the one that the run's record names; without a record, or in an old one, none is named."""
+    """Says on standard error that a file is not the one that the run's record names; without a record, or in an old
+    one, none is named.
+    """
     from jaxmatch.data.cache import hash_file
     from jaxmatch.files import read_json
     from jaxmatch.plain_file import check_plain_file

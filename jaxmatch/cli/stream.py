@@ -18,8 +18,8 @@ def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] 
     Arguments:
       descriptor: of a file, a pipe or a terminal.
       name: of it, for errors.
-      when_silent: is called whenever nothing has come for `SILENCE` seconds, before more is waited for. None, as for a file:
-        nothing is called.
+      when_silent: is called whenever nothing has come for `SILENCE` seconds, before more is waited for. None, as for a
+        file: nothing is called.
 
     Raises:
       InputError: a line of more than 64 MiB.
@@ -44,7 +44,10 @@ def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] 
         line += begun
         if len(line) > MOST_BYTES_OF_A_LINE:
             raise InputError(
-                f"the line has more than {MOST_BYTES_OF_A_LINE:,} bytes", path=name, line=number, remedy="a pair is one line of text"
+                f"the line has more than {MOST_BYTES_OF_A_LINE:,} bytes",
+                path=name,
+                line=number,
+                remedy="a pair is one line of text",
             )
     if line:
         yield bytes(line)

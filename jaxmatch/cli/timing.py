@@ -25,12 +25,24 @@ NO_SPLIT = "none"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/ whose name ends in _timing.py")
     parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of the record (default: runs/NAME OF FILE)")
-    parser.add_argument("--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME")
     parser.add_argument(
-        "--split", choices=(*splits.SPLITS, NO_SPLIT), default="test", help="texts to predict; none: no data files (default: test)"
+        "--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME"
     )
-    parser.add_argument("--batches", type=_batches, metavar="N", help="number of batches to time (default: as many as the paper)")
-    parser.add_argument("--seeds", type=launching.positive, metavar="N", help="time each model with N random initializations (default: 1)")
+    parser.add_argument(
+        "--split",
+        choices=(*splits.SPLITS, NO_SPLIT),
+        default="test",
+        help="texts to predict; none: no data files (default: test)",
+    )
+    parser.add_argument(
+        "--batches", type=_batches, metavar="N", help="number of batches to time (default: as many as the paper)"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=launching.positive,
+        metavar="N",
+        help="time each model with N random initializations (default: 1)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would be timed")
     parser.add_argument("--smoke", action="store_true", help="try it in seconds: tiny models, generated data")
     splits.add_directory_argument(parser)
@@ -54,7 +66,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.dotted["grid"]:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
-    asked = inference_times.resolve(arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke)
+    asked = inference_times.resolve(
+        arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke
+    )
     if arguments.dry_run:
         show(inference_times.plan_text(asked, arguments.split))
         return

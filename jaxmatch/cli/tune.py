@@ -27,10 +27,21 @@ WHEN_INTERRUPTED = launching.INTERRUPTED
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/, or one of your own")
-    parser.add_argument("--final-seeds", type=launching.positive, metavar="N", help="number of seeds of the chosen setting (default: 10)")
-    parser.add_argument("--halving", action="store_true", help="drop settings that fall behind early (successive halving)")
-    parser.add_argument("--eta", type=_eta, metavar="N", help="with --halving: the best n / N of n settings continue (default: 3)")
-    parser.add_argument("--rungs", type=_rungs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped")
+    parser.add_argument(
+        "--final-seeds",
+        type=launching.positive,
+        metavar="N",
+        help="number of seeds of the chosen setting (default: 10)",
+    )
+    parser.add_argument(
+        "--halving", action="store_true", help="drop settings that fall behind early (successive halving)"
+    )
+    parser.add_argument(
+        "--eta", type=_eta, metavar="N", help="with --halving: the best n / N of n settings continue (default: 3)"
+    )
+    parser.add_argument(
+        "--rungs", type=_rungs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped"
+    )
     launching.add_arguments(parser)
 
 
@@ -48,7 +59,9 @@ def _rungs(text: str) -> tuple[int, ...]:
 def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
     given = {name: value for name in ("eta", "rungs") if (value := getattr(arguments, name)) is not None}
     if given and not arguments.halving:
-        raise InputError(f"--{next(iter(given))} says how to drop settings, which was not asked for", remedy="add --halving")
+        raise InputError(
+            f"--{next(iter(given))} says how to drop settings, which was not asked for", remedy="add --halving"
+        )
     return {"halve": True, **given} if arguments.halving else {}
 
 

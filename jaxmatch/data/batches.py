@@ -85,8 +85,7 @@ class BatchPlan:
     def tokens(self) -> int:
         """Tokens of an epoch, padding and fillers included."""
         return sum(
-            count * self.batch_rows[bucket] * self.buckets[bucket]
-            for bucket, count in self.batch_counts.items()
+            count * self.batch_rows[bucket] * self.buckets[bucket] for bucket, count in self.batch_counts.items()
         )
 
     def padding_share(self, lengths: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 """Length buckets: the few static lengths that the pairs of a split are padded to.
 
-A compiled program has fixed shapes. The two sentences of a pair lie side by side in one row of tokens, so a shape is a single
-number, the row's length; the few lengths are chosen to add as little padding as any choice can.
+A compiled program has fixed shapes. The two sentences of a pair lie side by side in one row of tokens, so a shape is a
+single number, the row's length; the few lengths are chosen to add as little padding as any choice can.
 """
 
 from collections.abc import Iterable
@@ -75,7 +75,9 @@ def padding_share(lengths: np.ndarray, buckets: tuple[int, ...]) -> float:
 
 
 def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those (rows, length) that no other exceeds or equals in both: tracing a program for each shape takes a second or more."""
+    """Those (rows, length) that no other exceeds or equals in both: tracing a program for each shape takes a second or
+    more.
+    """
     kept: list[tuple[int, int]] = []
     for rows, length in sorted(set(shapes), reverse=True):
         if not kept or length > kept[-1][1]:

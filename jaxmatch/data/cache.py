@@ -64,7 +64,9 @@ def file_digest(path: Path, cache_directory: Path) -> str:
 
 
 def _state(path: Path) -> dict[str, Any]:
-    """What changes when a file does; the time of change and the inode cannot be set back as that of modification can."""
+    """What changes when a file does; the time of change and the inode cannot be set back as that of modification
+    can.
+    """
     status = path.stat()
     return {
         "path": str(path),

@@ -30,8 +30,8 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
       Empty for generated data.
 
     Raises:
-      InputError: an unknown name or task, no such directory, no file at all, something else than a regular file in the place of
-        one, or a companion file is missing.
+      InputError: an unknown name or task, no such directory, no file at all, something else than a regular file in the
+        place of one, or a companion file is missing.
     """
     _check_name_and_task(name, task)
     if name in EMBEDDED_TASKS:
@@ -90,7 +90,9 @@ def about(name: str) -> Mapping[str, str]:
 
 
 def filtered(name: str) -> bool:
-    """Whether only questions with right and wrong candidates count in the scores of a ranking; of one's own data, they do."""
+    """Whether only questions with right and wrong candidates count in the scores of a ranking; of one's own data, they
+    do.
+    """
     return CATALOG[name].filtered if name in CATALOG else True
 
 

@@ -1,11 +1,13 @@
-"""The characters of each word of a vocabulary, as ESAN (section 3) and CSRAN's released code take them: sixteen of each.
+"""The characters of each word of a vocabulary, as ESAN (section 3) and CSRAN's released code take them: sixteen of
+each.
 
-CSRAN's code takes them before it lower-cases a word; here they are of the vocabulary's words, which `data.lowercase` has lower-cased.
+CSRAN's code takes them before it lower-cases a word; here they are of the vocabulary's words, which `data.lowercase`
+has lower-cased.
 
-They depend on the word alone, so one table a vocabulary does, looked up on the device by the ids of the words; and a character's
-number depends on the character alone, so a saved model needs no list of them. In training all words the vocabulary lacks share one
-row: a word that is to keep its characters must be in the vocabulary (`data.minimum_count` 1 keeps all words of the data). A model
-trained so is given the characters of new words too when it answers (matcher.py).
+They depend on the word alone, so one table a vocabulary does, looked up on the device by the ids of the words; and a
+character's number depends on the character alone, so a saved model needs no list of them. In training all words the
+vocabulary lacks share one row: a word that is to keep its characters must be in the vocabulary (`data.minimum_count` 1
+keeps all words of the data). A model trained so is given the characters of new words too when it answers (matcher.py).
 """
 
 from collections.abc import Sequence
@@ -25,11 +27,12 @@ def character_table(words: Sequence[str], known: int = LEAST_KNOWN) -> np.ndarra
 
     Arguments:
       words: in the order of their ids: padding, unknown, and the words.
-      known: how many numbers there are, 128 or more. Characters beyond ASCII share those from 128 on, by their code points.
+      known: how many numbers there are, 128 or more. Characters beyond ASCII share those from 128 on, by their code
+        points.
 
     Returns:
-      <uint16>[words, 16] (<uint32> for more than 65,536 numbers); 0 is padding. The row of padding is all padding, that of
-      unknown words one character without a number of its own.
+      <uint16>[words, 16] (<uint32> for more than 65,536 numbers); 0 is padding. The row of padding is all padding, that
+      of unknown words one character without a number of its own.
     """
     if known < LEAST_KNOWN:
         raise ValueError(f"{known} characters are fewer than the {LEAST_KNOWN} of ASCII")

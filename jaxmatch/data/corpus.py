@@ -40,7 +40,11 @@ class Corpus:
         for text in texts:
             # Taken one by one: a word that stands only where a text is cut off is none of this data.
             pieces = preprocessing.pieces(text)
-            kept = (number for piece in (reversed(pieces) if from_its_end else pieces) if (number := numbers[piece]) is not None)
+            kept = (
+                number
+                for piece in (reversed(pieces) if from_its_end else pieces)
+                if (number := numbers[piece]) is not None
+            )
             found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
             if from_its_end:
                 found.reverse()

@@ -99,7 +99,9 @@ def _labels(data: DataSet, problems: list[str]) -> str:
         rows = []
         for name, split in data.splits.items():
             values = np.array(split.labels or [np.nan], np.float64)
-            rows.append((name, *(f"{value:.3f}" for value in (values.min(), values.mean(), values.max(), values.std()))))
+            rows.append(
+                (name, *(f"{value:.3f}" for value in (values.min(), values.mean(), values.max(), values.std())))
+            )
             if values.min() == values.max():
                 problems.append(f"{name}: every pair has the score {values.min():g}")
         return _table(("scores", "lowest", "mean", "highest", "deviation"), rows)
@@ -127,7 +129,9 @@ def _groups(data: DataSet, problems: list[str]) -> str:
             found.setdefault(group, set()).add(label)
         scored = sum(len(labels) > 1 for labels in found.values())
         sizes = Counter(split.groups).values()
-        rows.append((name, f"{len(found):,}", f"{scored:,}", f"{len(split) / max(1, len(found)):.1f}", max(sizes, default=0)))
+        rows.append(
+            (name, f"{len(found):,}", f"{scored:,}", f"{len(split) / max(1, len(found)):.1f}", max(sizes, default=0))
+        )
         if not scored:
             problems.append(f"{name}: no group has both a right and a wrong candidate, so nothing can be ranked")
     return _table(("groups", "all", "right and wrong", "mean size", "largest"), rows)
@@ -176,7 +180,10 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     ]
     missing = sorted((word for word in known if word not in found), key=lambda word: (-counts[word], word))
     if missing:
-        lines.append("  most frequent without a vector: " + ", ".join(f"{escaped(word)} ({counts[word]})" for word in missing[:8]))
+        lines.append(
+            "  most frequent without a vector: "
+            + ", ".join(f"{escaped(word)} ({counts[word]})" for word in missing[:8])
+        )
     _judge_vectors(shares, report, problems)
     return "\n".join(lines)
 
@@ -198,7 +205,9 @@ def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
             problems.append(f"{name}: {_count(repeated, 'pair repeats', 'pairs repeat')} an earlier one")
         contradicting = _contradicting(texts[name], split)
         if contradicting:
-            problems.append(f"{name}: {_count(contradicting, 'pair stands', 'pairs stand')} there with different labels")
+            problems.append(
+                f"{name}: {_count(contradicting, 'pair stands', 'pairs stand')} there with different labels"
+            )
     known = set(texts.get("train", ()))
     for name in texts:
         shared = 0 if name == "train" else sum(pair in known for pair in texts[name])

@@ -22,6 +22,7 @@ from jaxmatch.files import remove_abandoned
 # Counts up when the same input comes to give other arrays or another report.
 _FORMAT = 1
 
+
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
     """Which data, and how its text becomes numbers.
@@ -119,13 +120,14 @@ class EncodedSplit:
         """The pairs as rows: the tokens of the first sentence, then those of the second, then padding.
 
         Returns:
-          ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]: 1 or 2, which sentence a token is of; 0 is padding.
+          ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]: 1 or 2, which sentence a token is of; 0 is
+          padding.
         """
         return self._laid(self.tokens_a, self.tokens_b)
 
     def features(self) -> dict[str, np.ndarray]:
-        """What is known of each token besides its word, in the same rows: 'tags' <uint8>[pairs, longest], 'exact_match' <int8>[pairs,
-        longest], as far as they were asked for."""
+        """What is known of each token besides its word, in the same rows: 'tags' <uint8>[pairs, longest], 'exact_match'
+        <int8>[pairs, longest], as far as they were asked for."""
         known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
         return {name: self._laid(*sides)[0] for name, sides in known.items() if sides[0] is not None}
 
@@ -189,7 +191,9 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             except cache.DamagedEntry:
                 made = _encode(settings)
                 if _fingerprint(settings, cache_directory)[0] != fingerprint:
-                    raise InputError("its files changed while they were read", path=settings.directory or None, remedy="start again")
+                    raise InputError(
+                        "its files changed while they were read", path=settings.directory or None, remedy="start again"
+                    ) from None
                 cache.store(entry, *made)
                 arrays, values = cache.load(entry)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
@@ -302,9 +306,10 @@ def check_words(data: DataSet, corpus: Corpus, settings: DataSettings) -> None:
         if len(split) and all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
             by = f"tokenizer {settings.tokenizer!r}" + (" without punctuation" if settings.remove_punctuation else "")
             raise InputError(
-                f"no text of the {name} split of data set {data.name!r} has a word left by {by}", path=split.source,
+                f"no text of the {name} split of data set {data.name!r} has a word left by {by}",
+                path=split.source,
                 remedy="keep punctuation (remove_punctuation), or use another tokenizer",
-            )  # fmt: skip
+            )
 
 
 def _table(words: Vocabulary, found: WordVectors, dimensions: int) -> np.ndarray:
@@ -345,7 +350,11 @@ def _report(
 
 
 def _from_entry(
-    settings: DataSettings, fingerprint: str, files: Mapping[str, str], arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]
+    settings: DataSettings,
+    fingerprint: str,
+    files: Mapping[str, str],
+    arrays: Mapping[str, np.ndarray],
+    values: Mapping[str, Any],
 ) -> EncodedData:
     names = [field.name for field in dataclasses.fields(EncodedSplit)]
     # Made anew in less time than a file of it would take to be read and held to its hash.

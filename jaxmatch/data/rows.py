@@ -11,15 +11,15 @@ def side_by_side(
     """The tokens of a pair's first sentence, then those of the second, then padding.
 
     Arguments:
-      tokens_a: <int32>[total], word ids of all first sentences, laid end to end; or another feature of each token, of which 0
-        is padding, too.
+      tokens_a: <int32>[total], word ids of all first sentences, laid end to end; or another feature of each token, of
+        which 0 is padding, too.
       lengths_a: <int32>[pairs].
       tokens_b, lengths_b: of the second sentences.
       length: of a row; every pair's tokens fit in.
 
     Returns:
-      ids <int32>[pairs, length], of the type of the tokens, and sentences <int8>[pairs, length]: 1 or 2, which sentence a token is
-      of; 0 is padding.
+      ids <int32>[pairs, length], of the type of the tokens, and sentences <int8>[pairs, length]: 1 or 2, which sentence
+      a token is of; 0 is padding.
     """
     columns = np.arange(length)
     first = columns < lengths_a[:, None]

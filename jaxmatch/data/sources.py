@@ -19,13 +19,14 @@ class Source:
       task: "classification", "regression" or "ranking".
       labels: label names in the order of the model's outputs; empty for a regression.
       folder: the official folder, relative to the data directory.
-      files: split -> candidate file names in that folder, of which the first that exists is read; none where the official
-        release has no such split.
+      files: split -> candidate file names in that folder, of which the first that exists is read; none where the
+        official release has no such split.
       read: reads one split's file.
       selection: the score that chooses a checkpoint.
       read_split: split -> what reads it instead of `read`.
       about: split -> what it is, where that is not what its name says, or why it is not there.
-      filtered: of a ranking, whether only questions with right and wrong candidates count in its scores; otherwise all with a right one.
+      filtered: of a ranking, whether only questions with right and wrong candidates count in its scores; otherwise all
+        with a right one.
       companion_suffix: the suffix of a second file that must lie beside each split's file; empty if there is none.
     """
 

@@ -11,12 +11,55 @@ from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 
 MODEL = "averaged_perceptron_tagger_eng"
-# Those of the Penn Treebank that the tagger gives. Their order is part of every model trained with them: never change it.
+# Those of the Penn Treebank that the tagger gives. Their order is part of every model trained with them: never change
+# it.
 _TAGS = (
-    "#", "$", "''", "(", ")", ",", ".", ":", "CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD", "NN", "NNP",
-    "NNPS", "NNS", "PDT", "POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP",
-    "VBZ", "WDT", "WP", "WP$", "WRB", "``",
-)  # fmt: skip
+    "#",
+    "$",
+    "''",
+    "(",
+    ")",
+    ",",
+    ".",
+    ":",
+    "CC",
+    "CD",
+    "DT",
+    "EX",
+    "FW",
+    "IN",
+    "JJ",
+    "JJR",
+    "JJS",
+    "LS",
+    "MD",
+    "NN",
+    "NNP",
+    "NNPS",
+    "NNS",
+    "PDT",
+    "POS",
+    "PRP",
+    "PRP$",
+    "RB",
+    "RBR",
+    "RBS",
+    "RP",
+    "SYM",
+    "TO",
+    "UH",
+    "VB",
+    "VBD",
+    "VBG",
+    "VBN",
+    "VBP",
+    "VBZ",
+    "WDT",
+    "WP",
+    "WP$",
+    "WRB",
+    "``",
+)
 # 0 is padding; 1 is no tag: a text of which no token was left, or a tag that a later tagger may give.
 NO_TAG = 1
 _NUMBERS = {tag: number for number, tag in enumerate(_TAGS, start=NO_TAG + 1)}
@@ -57,7 +100,8 @@ def _tagger() -> Any:
         return PerceptronTagger(lang="eng")
     except (LookupError, OSError, ValueError) as error:
         raise InputError(
-            f"NLTK's model {MODEL!r} cannot be read ({error})", remedy=f"install it again: python -m nltk.downloader {MODEL}"
+            f"NLTK's model {MODEL!r} cannot be read ({error})",
+            remedy=f"install it again: python -m nltk.downloader {MODEL}",
         ) from error
 
 

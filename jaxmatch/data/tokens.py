@@ -13,15 +13,18 @@ from jaxmatch.errors import InputError
 
 @functools.cache
 def _nltk(name: str) -> Any:
-    """One of NLTK's tokenisers. Importing NLTK takes a second or two, which a start with prepared data need not wait."""
+    """One of NLTK's tokenisers.
+
+    Importing NLTK takes a second or two, which a start with prepared data need not wait.
+    """
     import nltk.tokenize
 
     return getattr(nltk.tokenize, name)()
 
 
 # Plain text, on which the word tokeniser's thirty rules come to a handful: nothing but ASCII words, marks that are
-# always set apart, a comma before a space, single dashes and full stops, and the clitics of English. Most text is plain,
-# and is split several times faster than rule by rule; the tests hold both ways to each other.
+# always set apart, a comma before a space, single dashes and full stops, and the clitics of English. Most text is
+# plain, and is split several times faster than rule by rule; the tests hold both ways to each other.
 _PLAIN = re.compile(
     r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
          |,(?=\ |$) | -(?!-) | \.(?!\.)
@@ -133,7 +136,9 @@ class Preprocessing:
         if self.maximum_length < 0:
             raise InputError(f"a maximum length of {self.maximum_length} tokens", remedy="use 0 for no limit")
         if self.truncation_side not in TRUNCATION_SIDES:
-            raise InputError(f"there is no side {self.truncation_side!r} to cut", remedy=f"use one of {', '.join(TRUNCATION_SIDES)}")
+            raise InputError(
+                f"there is no side {self.truncation_side!r} to cut", remedy=f"use one of {', '.join(TRUNCATION_SIDES)}"
+            )
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a text; one '<unknown>' if nothing is left, so that no sentence is empty."""

@@ -112,7 +112,9 @@ def file_of(path: str | Path) -> Path:
       InputError: it is not there, or is no regular file.
     """
     archive, _ = split_path(path)
-    plain_file.require_plain_file(archive, missing="there is no such vector file", remedy="name a .txt, .txt.gz or .zip file in GloVe's layout")
+    plain_file.require_plain_file(
+        archive, missing="there is no such vector file", remedy="name a .txt, .txt.gz or .zip file in GloVe's layout"
+    )
     return archive
 
 
@@ -160,7 +162,11 @@ def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
     names = [name for name in names if name.endswith(".txt")] or names
     if len(names) != 1:
         problem = f"the archive holds {len(names)} files" + (f": {listed(names)}" if names else "")
-        remedy = f"name one of them behind the archive, as in {shown(f'{path.name}/{names[0]}', 200)}" if names else "fetch it again"
+        remedy = (
+            f"name one of them behind the archive, as in {shown(f'{path.name}/{names[0]}', 200)}"
+            if names
+            else "fetch it again"
+        )
         raise InputError(problem, path=path, remedy=remedy)
     return names[0]
 
@@ -169,7 +175,8 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     """Lines without their ends; every stream is read in large blocks, whatever its own line reading costs.
 
     Raises:
-      InputError: the stream is damaged, or a line is longer than `_LONGEST_LINE`; of such a line no more than a block is held.
+      InputError: the stream is damaged, or a line is longer than `_LONGEST_LINE`; of such a line no more than a block
+        is held.
     """
     rest, before = b"", 0
     archive, _ = split_path(path)
@@ -182,7 +189,10 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
         if max(map(len, lines)) > _LONGEST_LINE:
             number = before + 1 + next(place for place, line in enumerate(lines) if len(line) > _LONGEST_LINE)
             raise InputError(
-                f"the line is longer than {_LONGEST_LINE >> 20} MiB", path=path, line=number, remedy="a line is a word and its numbers"
+                f"the line is longer than {_LONGEST_LINE >> 20} MiB",
+                path=path,
+                line=number,
+                remedy="a line is a word and its numbers",
             )
         rest = lines.pop()
         before += len(lines)
@@ -219,7 +229,9 @@ def _read(
     header = _header(head, path)
     dimensions = header or _common_dimensions(head)
     if dimensions < 1:
-        raise InputError("this is no file of word vectors", path=path, line=1, remedy="a line is a word and its numbers")
+        raise InputError(
+            "this is no file of word vectors", path=path, line=1, remedy="a line is a word and its numbers"
+        )
     index: dict[str, int] = {}
     rows = _Rows(dimensions)
     broken, examples, count, number = 0, [], 0, 0
@@ -311,7 +323,10 @@ def _header(head: list[bytes], path: Path) -> int:
         return 0
     if len(fields[1]) > len(str(_LONGEST_LINE)) or int(fields[1]) > _LONGEST_LINE // 2:
         raise InputError(
-            f"the header states {shown(fields[1].decode())} dimensions", path=path, line=1, remedy="its two numbers are words and dimensions"
+            f"the header states {shown(fields[1].decode())} dimensions",
+            path=path,
+            line=1,
+            remedy="its two numbers are words and dimensions",
         )
     return int(fields[1])
 

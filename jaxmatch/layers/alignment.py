@@ -52,7 +52,8 @@ class Alignment(nn.Module):
         if self.config.temperature == "learned":
             scores = scores * self.temperature.astype(scores.dtype)
         weights = attention_weights(scores, of_other_sentence(sentences))
-        # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the program.
+        # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the
+        # program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
         return tuple(matmul(weights, part, precision) for part in sequence)

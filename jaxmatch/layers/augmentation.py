@@ -19,7 +19,9 @@ class Augmentation(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, features: dict[str, jax.Array]) -> jax.Array:
-        """sequence a: <float32>[batch, length, size]; features, {'word': e, 'contextual': h}: as `sequence` -> the same."""
+        """sequence a: <float32>[batch, length, size]; features, {'word': e, 'contextual': h}: as `sequence` -> the
+        same.
+        """
         if self.kind == "none" or not features:
             return sequence
         if self.kind == "simple":

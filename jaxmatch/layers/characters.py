@@ -53,7 +53,9 @@ class CharacterLstm(nn.Module):
           InputError: if the number of features is odd.
         """
         if self.features % 2:
-            raise InputError(f"{self.features} character features cannot be shared by two directions", remedy="give an even number")
+            raise InputError(
+                f"{self.features} character features cannot be shared by two directions", remedy="give an even number"
+            )
         states = Lstm(self.features // 2, precision=self.precision)((embedded,), mask.astype(jnp.int8))
         forward, backward = jnp.split(states, 2, axis=-1)
         place = jnp.where(mask, jnp.arange(mask.shape[1]), -1)
@@ -78,10 +80,16 @@ class CharacterFeatures(nn.Module):
 
     @nn.compact
     def __call__(self, characters: jax.Array) -> jax.Array:
-        """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32>[batch, length, features]."""
+        """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32>[batch, length,
+        features].
+        """
         config = self.config
-        table = self.param("embedding", nn.initializers.glorot_uniform(), (config.known_characters, self.size), jnp.float32)
+        table = self.param(
+            "embedding", nn.initializers.glorot_uniform(), (config.known_characters, self.size), jnp.float32
+        )
         batch, length, longest = characters.shape
         words = characters.reshape(-1, longest)
-        encode = CHARACTER_ENCODERS[config.characters](config.character_features, precision=config.precision, name="encoder")
+        encode = CHARACTER_ENCODERS[config.characters](
+            config.character_features, precision=config.precision, name="encoder"
+        )
         return encode(table[words], words > 0).reshape(batch, length, config.character_features)

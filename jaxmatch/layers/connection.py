@@ -1,8 +1,8 @@
 """How the blocks of RE2 are connected (section 2.1): the input of a block from what came before it.
 
-A connection is called with n >= 2, the number of the block whose input x(n) it makes; the embeddings x(1); the input x(n-1) of
-the block before, in parts; and the outputs o(1) ... o(n-1). All are <float32>[batch, length, ...]. It gives x(n) in parts
-(layers/parts.py).
+A connection is called with n >= 2, the number of the block whose input x(n) it makes; the embeddings x(1); the input
+x(n-1) of the block before, in parts; and the outputs o(1) ... o(n-1). All are <float32>[batch, length, ...]. It gives
+x(n) in parts (layers/parts.py).
 """
 
 import math
@@ -57,7 +57,9 @@ class VanillaResidual(nn.Module):
 
 
 class VanillaRunningSum(nn.Module):
-    """The same ablation in the PyTorch code: a block's output plus its input, and first of all the embeddings, mapped to its size."""
+    """The same ablation in the PyTorch code: a block's output plus its input, and first of all the embeddings, mapped
+    to its size.
+    """
 
     config: RE2Config
 
@@ -72,7 +74,9 @@ class VanillaRunningSum(nn.Module):
 
 
 class VanillaProjected(nn.Module):
-    """The same ablation in the TensorFlow code: a block's output, mapped to the size of its input where they differ, plus its input."""
+    """The same ablation in the TensorFlow code: a block's output, mapped to the size of its input where they differ,
+    plus its input.
+    """
 
     config: RE2Config
 

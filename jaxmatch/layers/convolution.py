@@ -1,7 +1,7 @@
 """A convolution along a sentence, as matrix products.
 
-`lax.conv` turns into a grouped convolution under vmap, which is several times slower than the same work as matrix products and
-adds all-gathers when sharded; no convolution may be left in a compiled step.
+`lax.conv` turns into a grouped convolution under vmap, which is several times slower than the same work as matrix
+products and adds all-gathers when sharded; no convolution may be left in a compiled step.
 """
 
 import flax.linen as nn
@@ -29,8 +29,8 @@ def _shifted(values: jax.Array, distance: int) -> jax.Array:
 def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: str) -> jax.Array:
     """Correlates along each sentence of a row, with zeros beyond both of its ends ("same" padding).
 
-    One wide product gives what every token contributes to its neighbours; the contributions are then shifted to them and
-    summed, unless a boundary lies between. A shift of the narrow outputs costs less than one of the inputs.
+    One wide product gives what every token contributes to its neighbours; the contributions are then shifted to them
+    and summed, unless a boundary lies between. A shift of the narrow outputs costs less than one of the inputs.
 
     Arguments:
       parts: of <float32>[batch, length, inputs] (layers/parts.py).
@@ -68,7 +68,9 @@ class Convolution(nn.Module):
 
     @nn.compact
     def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
-        """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in `convolve`."""
+        """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in
+        `convolve`.
+        """
         shape = (self.width, sum(sizes(parts)), self.features)
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)

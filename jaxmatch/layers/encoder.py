@@ -19,7 +19,9 @@ class ConvolutionalEncoder(nn.Module):
         widths = self.config.kernel_sizes
         features = self.config.hidden_size // len(widths)
         beside = [
-            Convolution(self.config, features, width, name=f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else ""))
+            Convolution(
+                self.config, features, width, name=f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else "")
+            )
             for which, width in enumerate(widths)
         ]
         outputs = [convolution(sequence, sentences) for convolution in beside]

@@ -13,18 +13,27 @@ from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows
 from jaxmatch.layers.parts import Parts, sizes
 
+
+def _difference(own: Parts, aligned: Parts) -> Parts:
+    return tuple(a - other for a, other in zip(own, aligned, strict=True))
+
+
+def _product(own: Parts, aligned: Parts) -> Parts:
+    return tuple(a * other for a, other in zip(own, aligned, strict=True))
+
+
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
-    "difference": lambda own, aligned: tuple(a - other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_2([a; a - a'])
-    "product": lambda own, aligned: tuple(a * other for a, other in zip(own, aligned, strict=True)),  # Eq. 4: G_3([a; a * a'])
+    "difference": _difference,  # Eq. 4: G_2([a; a - a'])
+    "product": _product,  # Eq. 4: G_3([a; a * a'])
 }
 
 
 def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], precision: str) -> jax.Array:
     """What the networks of Eq. 4 sum before their activation, without their biases.
 
-    All three see `a`, and two see `a'`: one product with kernels side by side is faster than three. With the rows W and W' of
-    G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so that the difference is never made.
+    All three see `a`, and two see `a'`: one product with kernels side by side is faster than three. With the rows W and
+    W' of G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so that the difference is never made.
 
     Arguments:
       own, aligned: parts of <float32>[batch, length, size], the tokens a and what they were aligned with, a'.
@@ -34,7 +43,9 @@ def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], p
     Returns:
       <float32>[batch, length, 3 * features].
     """
-    (first, first_aligned), (second, difference), (third, product) = ((each[: len(own)], each[len(own) :]) for each in rows)
+    (first, first_aligned), (second, difference), (third, product) = (
+        (each[: len(own)], each[len(own) :]) for each in rows
+    )
     of_own = [
         jnp.concatenate([one, two + less, three], axis=-1)
         for one, two, less, three in zip(first, second, difference, third, strict=True)
@@ -62,8 +73,12 @@ class FullFusion(nn.Module):
         rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES), strict=True)
         if self.config.dropout_placement == "every_layer" and dropout_rate is not None:
             # Each network drops its own of the numbers in `a`.
-            inputs = [Dropout().in_parts((*own, *compare(own, aligned)), dropout_rate) for compare in PERSPECTIVES.values()]
-            summed = jnp.concatenate([matmul_by_rows(*both, precision) for both in zip(inputs, rows, strict=True)], axis=-1)
+            inputs = [
+                Dropout().in_parts((*own, *compare(own, aligned)), dropout_rate) for compare in PERSPECTIVES.values()
+            ]
+            summed = jnp.concatenate(
+                [matmul_by_rows(*both, precision) for both in zip(inputs, rows, strict=True)], axis=-1
+            )
         else:
             summed = _together(own, aligned, rows, precision)
         compared = gelu(summed + jnp.concatenate(biases).astype(summed.dtype))

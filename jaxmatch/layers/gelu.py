@@ -21,5 +21,6 @@ def _derivative(primals, tangents):
     square = inputs * inputs
     tanh = jnp.tanh(_SCALE * inputs * (1 + _CUBIC * square))
     slope = 0.5 * (1 + tanh) + 0.5 * inputs * (1 - tanh * tanh) * _SCALE * (1 + 3 * _CUBIC * square)
-    # Kept as it is: XLA's GPU compiler would keep what the inputs are made of instead, three times as much in a convolution.
+    # Kept as it is: XLA's GPU compiler would keep what the inputs are made of instead, three times as much in a
+    # convolution.
     return 0.5 * inputs * (1 + tanh), jax.lax.optimization_barrier(slope) * tangent

@@ -9,7 +9,8 @@ from jaxmatch.layers.parts import Parts, sizes
 
 
 class HighwayLayer(nn.Module):
-    """`gate * relu(W_h x) + (1 - gate) * x`; where the sizes differ, x is first mapped to the layer's, as in CSRAN's code.
+    """`gate * relu(W_h x) + (1 - gate) * x`; where the sizes differ, x is first mapped to the layer's, as in CSRAN's
+    code.
 
     Arguments:
       features: number of outputs.

@@ -18,7 +18,9 @@ _ON_A_CPU = contextvars.ContextVar("on_a_cpu", default=False)
 
 @contextlib.contextmanager
 def traced_for_a_cpu() -> Iterator[None]:
-    """What is traced in this context is for a CPU alone, and holds no choice: for whoever looks at its equations before it is lowered."""
+    """What is traced in this context is for a CPU alone, and holds no choice: for whoever looks at its equations before
+    it is lowered.
+    """
     before = _ON_A_CPU.set(True)
     try:
         yield
@@ -27,7 +29,8 @@ def traced_for_a_cpu() -> Iterator[None]:
 
 
 def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where either direction comes to the sentence that it reads second: <int8>[row, step] -> <bool>[row, step, 1] twice.
+    """Where either direction comes to the sentence that it reads second: <int8>[row, step] -> <bool>[row, step, 1]
+    twice.
 
     The sentence that it reads first needs no mark: it finds the zeros of the start.
     """
@@ -46,7 +49,8 @@ class Lstm(nn.Module):
     Arguments:
       features: of a direction.
       bidirectional: whether the sentences are also read from their ends.
-      forget_bias: what the bias of the forget gate starts at; the papers do not say, and cuDNN, which CSRAN uses, has 0.
+      forget_bias: what the bias of the forget gate starts at; the papers do not say, and cuDNN, which CSRAN uses, has
+        0.
       precision: of the matrix products.
     """
 
@@ -86,11 +90,11 @@ class Lstm(nn.Module):
         begins = _begins(sentences)[: 1 + self.bidirectional]
         forms = {"cpu": lstm_on_cpu.hidden_states, "default": lstm_on_device.hidden_states}
         forms = {platform: functools.partial(form, precision=self.precision) for platform, form in forms.items()}
-        # Each direction is given the sequence for itself, the second first: so their gradients are added, in this order, to those
-        # that come from elsewhere, as if there were no choice.
+        # Each direction is given the sequence for itself, the second first: so their gradients are added, in this
+        # order, to those that come from elsewhere, as if there were no choice.
         sequences = (sequence,) * len(begins)
-        # Which of the two is known when the program is lowered; the other leaves nothing in it. In both, the states of a scan are
-        # float32 whatever the rest is in: rounding would add up over the steps.
+        # Which of the two is known when the program is lowered; the other leaves nothing in it. In both, the states of
+        # a scan are float32 whatever the rest is in: rounding would add up over the steps.
         arguments = sequences, *weights, is_token, begins
         states = forms["cpu"](*arguments) if _ON_A_CPU.get() else jax.lax.platform_dependent(*arguments, **forms)
         return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

@@ -1,12 +1,13 @@
 """The recurrence of an LSTM for a CPU's memory and compiler.
 
-Both directions and both sentences of all rows run in one scan. What does not depend on the step before is kept out of it:
-the product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent kernel is one
-product after the scan rather than a sum over its steps.
+Both directions and both sentences of all rows run in one scan. What does not depend on the step before is kept out of
+it: the product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent
+kernel is one product after the scan rather than a sum over its steps.
 
-The large arrays, [row, step, 4 * features] of a direction, are neither copied nor laid out anew: a step reads its place in them
-and writes it. First they hold what the inputs add to the gates, then the gates. The backward pass writes the gradients of the
-sums into the gates to arrays of their own: in the place of the gates, XLA would copy the whole arrays in each step.
+The large arrays, [row, step, 4 * features] of a direction, are neither copied nor laid out anew: a step reads its place
+in them and writes it. First they hold what the inputs add to the gates, then the gates. The backward pass writes the
+gradients of the sums into the gates to arrays of their own: in the place of the gates, XLA would copy the whole arrays
+in each step.
 """
 
 import functools
@@ -49,8 +50,8 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
     """As `recurrence`.
 
     Returns:
-      hidden states, <float32>[row, step, directions * features]; and, for the backward pass, the gates in the place of `added`
-      and the cells that each step met, <float32>[step, row, features] of each direction.
+      hidden states, <float32>[row, step, directions * features]; and, for the backward pass, the gates in the place of
+      `added` and the cells that each step met, <float32>[step, row, features] of each direction.
     """
     rows, length, _ = added[0].shape
     directions, features, _ = kernel.shape
@@ -95,7 +96,8 @@ def recurrence(
       precision: of the matrix products.
 
     Returns:
-      the hidden states, <float32>[row, step, directions * features]; where there is no token, those of the token before.
+      the hidden states, <float32>[row, step, directions * features]; where there is no token, those of the token
+      before.
     """
     return _scan(added, kernel, bias, is_token, begins, precision, keep=False)[0]
 
@@ -112,13 +114,16 @@ def _backward(precision, residuals, state_gradients):
     transposed = list(jnp.swapaxes(kernel, -1, -2))
 
     def one_step(carry, step_and_cells):
-        """From the gradients of the states after a step to those of the states before it, and of the sums into its gates."""
+        """From the gradients of the states after a step to those of the states before it, and of the sums into its
+        gates.
+        """
         gradients, of_added = carry
         step, met = step_and_cells
         before, written = [], []
         for direction, place in enumerate(_places(step, length, directions)):
             starts, token, cell = _at(begins[direction], place), _at(is_token, place), met[direction]
-            # Each read for itself: cut from one read of all four, XLA's CPU compiler does not vectorise what reads them.
+            # Each read for itself: cut from one read of all four, XLA's CPU compiler does not vectorise what reads
+            # them.
             let_in, forget, candidate, let_out = (
                 _at(gates[direction], place, gate * features, features) for gate in range(GATES)
             )

@@ -1,16 +1,17 @@
 """The recurrence of an LSTM for an accelerator, where every kernel that a step starts costs time.
 
-A step makes one product for both directions, which `jax.vmap` extends to all replicas. Of the rest, XLA makes two further
-kernels on a GPU, and three in the backward pass: one or two that compute, and one that writes what is kept to its place among
-that of all steps. Barriers keep it to that: what they return is computed once, not again by each kernel that reads it. The
-kernel that is left counts the steps.
+A step makes one product for both directions, which `jax.vmap` extends to all replicas. Of the rest, XLA makes two
+further kernels on a GPU, and three in the backward pass: one or two that compute, and one that writes what is kept to
+its place among that of all steps. Barriers keep it to that: what they return is computed once, not again by each kernel
+that reads it. The kernel that is left counts the steps.
 
-What a scan reads and writes lies step by step in the order in which each direction reads, but for what the inputs add, which
-stays as the product with the inputs gives it.
+What a scan reads and writes lies step by step in the order in which each direction reads, but for what the inputs add,
+which stays as the product with the inputs gives it.
 
-Kept for the backward pass are, side by side, the four gates, the cell that the step met and the tanh of its new cell, so that
-nothing but products and sums is left to do. Where there is no token, gates that let the cell pass stand there, and the hidden
-state that passes stands in the place of the tanh: a hidden state is the output gate times that, everywhere.
+Kept for the backward pass are, side by side, the four gates, the cell that the step met and the tanh of its new cell,
+so that nothing but products and sums is left to do. Where there is no token, gates that let the cell pass stand there,
+and the hidden state that passes stands in the place of the tanh: a hidden state is the output gate times that,
+everywhere.
 """
 
 import functools
@@ -23,19 +24,26 @@ from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
 from jaxmatch.layers.parts import Parts
 
 _KEPT = GATES + 2
-# The factors of a bfloat16 product with other extents XLA pads for the matrix units of a GPU, and would do so in each step.
+# The factors of a bfloat16 product with other extents XLA pads for the matrix units of a GPU, and would do so in each
+# step.
 _MULTIPLE = 8
 
 
 def _in_order(values: jax.Array) -> jax.Array:
-    """[row, step, direction, size] -> [step, direction, row, size], the steps in the order in which each direction reads."""
+    """[row, step, direction, size] -> [step, direction, row, size], the steps in the order in which each direction
+    reads.
+    """
     return jnp.concatenate([values[:, :, :1], values[:, ::-1, 1:]], axis=2).transpose(1, 2, 0, 3)
 
 
 def _in_place(values: jax.Array) -> jax.Array:
-    """The way back of `_in_order`, directions side by side: [step, direction, row, size] -> [row, step, direction * size]."""
+    """The way back of `_in_order`, directions side by side: [step, direction, row, size] -> [row, step, direction *
+    size].
+    """
     values = values.transpose(2, 0, 1, 3)
-    return jnp.concatenate([values[:, :, 0], *(values[:, ::-1, direction] for direction in range(1, values.shape[2]))], axis=-1)
+    return jnp.concatenate(
+        [values[:, :, 0], *(values[:, ::-1, direction] for direction in range(1, values.shape[2]))], axis=-1
+    )
 
 
 def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
@@ -51,8 +59,8 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
     """The steps one after the other; as `recurrence`.
 
     Returns:
-      the hidden states, <float32>[step, direction, row, features], or what is kept, [step, direction, row, 6 * features] in the
-      type of the products.
+      the hidden states, <float32>[step, direction, row, features], or what is kept, [step, direction, row, 6 *
+      features] in the type of the products.
     """
     steps, directions, rows, _ = is_token.shape
     dtype = PRECISIONS[precision]
@@ -96,7 +104,8 @@ def _parts(kept: jax.Array) -> list[jax.Array]:
 def recurrence(
     added: jax.Array, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, starts: jax.Array, precision: str
 ) -> jax.Array:
-    """The recurrent part of an LSTM. Padding leaves a state as it is; where a direction starts a sentence it finds zeros.
+    """The recurrent part of an LSTM. Padding leaves a state as it is; where a direction starts a sentence it finds
+    zeros.
 
     Arguments:
       added: what the inputs add to the gates, <float32 or bfloat16>[row, step, directions * 4 * features].
@@ -125,13 +134,17 @@ def _backward(precision, residuals, state_gradients):
     zeros = jnp.zeros((directions, rows, features), jnp.float32)
 
     def one_step(carry, given):
-        """From the gradients that the step after hands on to those that this one does, and of the sums into its gates."""
+        """From the gradients that the step after hands on to those that this one does, and of the sums into its
+        gates.
+        """
         product, passed, of_cell = carry
         of_state, token, next_start, kept = given
         *gates, cell, squashed = _parts(kept)
         _, forget, _, let_out = gates
         of_hidden = of_state + passed + jnp.where(next_start, 0.0, product)
-        of_sum = jnp.where(next_start, 0.0, of_cell) + jnp.where(token, of_hidden * let_out * (1 - squashed * squashed), 0.0)
+        of_sum = jnp.where(next_start, 0.0, of_cell) + jnp.where(
+            token, of_hidden * let_out * (1 - squashed * squashed), 0.0
+        )
         passed, of_cell = jnp.where(token, 0.0, of_hidden), of_sum * forget
         of_hidden, of_sum, passed, of_cell = jax.lax.optimization_barrier((of_hidden, of_sum, passed, of_cell))
         of_sums = gradient_of_sums(of_sum, of_hidden, gates, cell, squashed).astype(dtype)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.parts import Parts, sizes, split
 
-# precision -> the type of the factors, and of what layers hand on. What a device makes of float32 ones: jaxmatch/products.py.
+# precision -> the type of the factors, and of what layers hand on. What a device makes of float32 ones:
+# jaxmatch/products.py.
 PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": jnp.float32, "bfloat16": jnp.bfloat16}
 # How a product is asked for; the others as JAX does by default.
 ASKED = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
@@ -34,7 +35,8 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
     if right.ndim == 2 and len(rows) > 1:
         # As one product of two matrices, whose gradients need no copies in another layout on a CPU.
         return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
-    # The result is rounded to `dtype` before it becomes the left one's, so that the gradient's two products run in it as well.
+    # The result is rounded to `dtype` before it becomes the left one's, so that the gradient's two products run in it
+    # as well.
     return jnp.matmul(left.astype(dtype), right.astype(dtype), precision=ASKED.get(precision)).astype(left.dtype)
 
 

@@ -1,4 +1,6 @@
-"""The prediction layers of ESAN (Eq. 11 and 12), CSRAN (section 2.5) and CAFE: a perceptron over both sentences' vectors."""
+"""The prediction layers of ESAN (Eq. 11 and 12), CSRAN (section 2.5) and CAFE: a perceptron over both sentences'
+vectors.
+"""
 
 import flax.linen as nn
 import jax
@@ -41,4 +43,6 @@ class Perceptron(nn.Module):
             else:
                 seen = (Linear(self.features, "relu", **options, name=f"hidden_{layer}")(*seen),)
         # Logits never in bfloat16, as in layers/prediction.py.
-        return Linear(self.outputs, precision=of_scores(self.precision), name="output")(*Dropout().in_parts(seen, dropout_rate))
+        return Linear(self.outputs, precision=of_scores(self.precision), name="output")(
+            *Dropout().in_parts(seen, dropout_rate)
+        )

@@ -1,5 +1,5 @@
-"""Pooling over the tokens of a sentence: maximum (Collobert et al., 2011; RE2, section 2), mean (ESAN, Eq. 9) and sum (CSRAN,
-Eq. 8)."""
+"""Pooling over the tokens of a sentence: maximum (Collobert et al., 2011; RE2, section 2), mean (ESAN, Eq. 9) and sum
+(CSRAN, Eq. 8)."""
 
 import jax
 import jax.numpy as jnp

@@ -40,7 +40,9 @@ class AttentionRefinement(nn.Module):
     def _scalars(self, name: str, sequence: jax.Array, allowed: jax.Array) -> list[jax.Array]:
         """The three comparisons with what `allowed` tokens give, <float32>[batch, length, 1] each."""
         # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
-        project = Linear(sequence.shape[-1], "relu", use_bias=False, precision=self.precision, name=f"{name}_projection")
+        project = Linear(
+            sequence.shape[-1], "relu", use_bias=False, precision=self.precision, name=f"{name}_projection"
+        )
         projected = project(sequence)
         weights = attention_weights(matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision), allowed)
         if name == "between":  # how a token attends to its own sentence is no alignment of two
@@ -52,4 +54,6 @@ class AttentionRefinement(nn.Module):
             "difference": (aligned - sequence,),
         }
         # Eq. 3
-        return [FactorizationMachine(self.factors, name=f"{name}_{which}")(parts) for which, parts in comparisons.items()]
+        return [
+            FactorizationMachine(self.factors, name=f"{name}_{which}")(parts) for which, parts in comparisons.items()
+        ]

@@ -32,15 +32,19 @@ def folded(params: Any) -> Any:
 
 
 def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
-    """`gain * direction / norm(direction)`: <float32>[..., outputs] and <float32>[outputs] -> <float32>[..., outputs]."""
+    """`gain * direction / norm(direction)`: <float32>[..., outputs] and <float32>[outputs] -> <float32>[...,
+    outputs].
+    """
     return direction * (gain / column_norms(direction))
 
 
-def normalized_kernel(module: nn.Module, shape: tuple[int, ...], *, activated: bool, weight_normalization: str) -> jax.Array:
+def normalized_kernel(
+    module: nn.Module, shape: tuple[int, ...], *, activated: bool, weight_normalization: str
+) -> jax.Array:
     """Declares the weights of a layer in `module` and returns the kernel they make.
 
-    The kernel is `gain * direction / norm(direction)`, one gain and one norm an output. The direction starts with standard
-    deviation sqrt(2 / fan in), or sqrt(1 / fan in) where no activation follows. The gain starts
+    The kernel is `gain * direction / norm(direction)`, one gain and one norm an output. The direction starts with
+    standard deviation sqrt(2 / fan in), or sqrt(1 / fan in) where no activation follows. The gain starts
       'he': at the direction's norm, so that the kernel starts at the direction (the paper; the PyTorch code);
       'unit': at 1, which cancels the scale of the direction (the TensorFlow code).
     With 'none' the kernel is a parameter itself.
@@ -59,6 +63,8 @@ def normalized_kernel(module: nn.Module, shape: tuple[int, ...], *, activated: b
     if weight_normalization == "none":
         return module.param("kernel", initial_direction, shape, jnp.float32)
     direction = module.param("direction", initial_direction, shape, jnp.float32)
-    initial_gain = {"he": lambda _: column_norms(direction), "unit": lambda _: jnp.ones(shape[-1:])}[weight_normalization]
+    initial_gain = {"he": lambda _: column_norms(direction), "unit": lambda _: jnp.ones(shape[-1:])}[
+        weight_normalization
+    ]
     gain = module.param("gain", initial_gain)
     return kernel_of(direction, gain)

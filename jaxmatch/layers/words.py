@@ -1,4 +1,6 @@
-"""What a model is given for each word: its vector, and features beside it, as ESAN (section 2.1), CSRAN (section 2.1) and CAFE have."""
+"""What a model is given for each word: its vector, and features beside it, as ESAN (section 2.1), CSRAN (section 2.1)
+and CAFE have.
+"""
 
 from typing import NamedTuple
 
@@ -15,7 +17,8 @@ from jaxmatch.layers.parts import Parts
 
 
 class WordTable(NamedTuple):
-    """What is known of each word of a vocabulary, where that is more than its vector; models take it in place of the vectors.
+    """What is known of each word of a vocabulary, where that is more than its vector; models take it in place of the
+    vectors.
 
     Attributes:
       vectors: <float32>[words, dimensions].
@@ -26,7 +29,9 @@ class WordTable(NamedTuple):
     characters: jax.Array
 
 
-def with_characters(tokens: dict[str, jax.Array], words: jax.Array | WordTable) -> tuple[dict[str, jax.Array], jax.Array]:
+def with_characters(
+    tokens: dict[str, jax.Array], words: jax.Array | WordTable
+) -> tuple[dict[str, jax.Array], jax.Array]:
     """Looks up the characters of the tokens, if they are known; the tokens with them, and the vectors."""
     if not isinstance(words, WordTable):
         return tokens, words
@@ -43,9 +48,9 @@ class WordFeatures(nn.Module):
         """Looks up what is known of each word.
 
         Arguments:
-          tokens: 'ids' <int32>[batch, length] and, as far as they are asked for, 'characters' <integer>[batch, length, 16],
-            'tags' <integer>[batch, length] and 'exact_match' <int8 or float32>[batch, length]. Features may be missing when
-            parameters are made, which do not depend on them.
+          tokens: 'ids' <int32>[batch, length] and, as far as they are asked for, 'characters' <integer>[batch, length,
+            16], 'tags' <integer>[batch, length] and 'exact_match' <int8 or float32>[batch, length]. Features may be
+            missing when parameters are made, which do not depend on them.
           vectors: <float32>[words, dimensions].
 
         Returns:
@@ -71,7 +76,8 @@ class WordFeatures(nn.Module):
             return tokens[name]
         if not self.is_initializing():
             raise InputError(
-                f"the model takes {name!r} of each word, which the data does not bring", remedy=f"leave model.{name} as it is by default"
+                f"the model takes {name!r} of each word, which the data does not bring",
+                remedy=f"leave model.{name} as it is by default",
             )
         shape = tokens["ids"].shape
         return jnp.zeros((*shape, LONGEST_WORD) if name == "characters" else shape, jnp.int32)

@@ -1,7 +1,7 @@
 """The models, by the name a config gives them.
 
-A model is a Flax linen module: `init` makes its parameters and `apply` is a pure function of them. It takes the table of word
-vectors as an argument and never holds it, so that a thousand runs share one.
+A model is a Flax linen module: `init` makes its parameters and `apply` is a pure function of them. It takes the table
+of word vectors as an argument and never holds it, so that a thousand runs share one.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
     """Makes the model that a config's `model` part describes.
 
     Arguments:
-      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config.py); the rest keep their defaults.
+      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config.py); the rest keep their
+        defaults.
       outputs: number of classes, or 1 in regression.
 
     Raises:

@@ -1,8 +1,8 @@
 """CAFE: compare, compress and propagate (Tay et al., EMNLP 2018), the single-layer model that CSRAN stacks.
 
-As its released code has it where CSRAN's paper compares with it: a highway network, one CAFE block over the words, an LSTM, mean and max
-pooling, and highway layers over both vectors, their product and their difference (dense layers in the authors' own command for
-CAFE: model.head = "dense"). Left out is what that code adds to the block by default:
+As its released code has it where CSRAN's paper compares with it: a highway network, one CAFE block over the words, an
+LSTM, mean and max pooling, and highway layers over both vectors, their product and their difference (dense layers in
+the authors' own command for CAFE: model.head = "dense"). Left out is what that code adds to the block by default:
 a factorisation machine over the six scalars, and the whole of the intra-aligned vector.
 """
 
@@ -30,9 +30,17 @@ class CAFE(PairModel):
         self.words = WordFeatures(config)
         self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
         self.refine = AttentionRefinement(config.factors, config.precision, name="refinement")
-        self.encode = Lstm(config.hidden_size, config.bidirectional, config.forget_bias, config.precision, name="encoder")
+        self.encode = Lstm(
+            config.hidden_size, config.bidirectional, config.forget_bias, config.precision, name="encoder"
+        )
         self.predict = Perceptron(
-            config.prediction, config.head, config.head_layers, config.head_size, self.outputs, config.precision, name="prediction"
+            config.prediction,
+            config.head,
+            config.head_layers,
+            config.head_size,
+            self.outputs,
+            config.precision,
+            name="prediction",
         )
         self.dropout = Dropout()
 

@@ -1,9 +1,9 @@
 """CSRAN: co-stack residual affinity networks (Tay et al., EMNLP 2018), its figure 1.
 
-Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pair_model.py). As in the
-released code, a CAFE block stands before each LSTM layer of the stack, and dropout before every highway, LSTM and dense layer.
-Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first prediction layer has dropout
-before it, too.
+Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
+(models/pair_model.py). As in the released code, a CAFE block stands before each LSTM layer of the stack, and dropout
+before every highway, LSTM and dense layer. Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws
+anew for each token, and the first prediction layer has dropout before it, too.
 """
 
 import jax
@@ -26,9 +26,9 @@ from jaxmatch.models.pair_model import PairModel
 class CSRAN(PairModel):
     """The whole of figure 1, from words to logits.
 
-    In the setting of the released run it trains 14.5M numbers (the paper prints none; ESAN's figure 2 says more than 10M), most of
-    them where the first aggregation LSTM meets the comparisons of all layers. Without `refinement` and `co_stack` it is the stacked
-    baseline of figure 2.
+    In the setting of the released run it trains 14.5M numbers (the paper prints none; ESAN's figure 2 says more than
+    10M), most of them where the first aggregation LSTM meets the comparisons of all layers. Without `refinement` and
+    `co_stack` it is the stacked baseline of figure 2.
     """
 
     config: CSRANConfig
@@ -44,7 +44,13 @@ class CSRAN(PairModel):
         self.stack = [self._lstm(f"stack_{number}") for number in range(config.stacked_layers)]
         self.aggregate = [self._lstm(f"aggregation_{number}") for number in range(config.aggregation_layers)]
         self.predict = Perceptron(
-            config.prediction, config.head, config.head_layers, config.head_size, self.outputs, config.precision, name="prediction"
+            config.prediction,
+            config.head,
+            config.head_layers,
+            config.head_size,
+            self.outputs,
+            config.precision,
+            name="prediction",
         )
         self.dropout = Dropout()
 
@@ -53,7 +59,10 @@ class CSRAN(PairModel):
         return Lstm(config.hidden_size, forget_bias=config.forget_bias, precision=config.precision, name=name)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> the two halves of z of Eq. 8, <float32>[batch, 2 * hidden] each."""
+        """All below the prediction layers: as `match` -> the two halves of z of Eq.
+
+        8, <float32>[batch, 2 * hidden] each.
+        """
         co_stack, precision = self.config.co_stack, self.config.precision
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)

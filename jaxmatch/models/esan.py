@@ -1,8 +1,9 @@
 """ESAN: enhanced sentence alignment network (Hu et al., W-NUT 2020), its figure 1.
 
-Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens (models/pair_model.py). The paper
-says that there is dropout, not where: here, as in RE2's code, words are dropped once for all that sees them, so is what the encoder gives,
-and there is dropout before every later layer whose weights are trained but the co-attention and the gates.
+Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
+(models/pair_model.py). The paper says that there is dropout, not where: here, as in RE2's code, words are dropped once
+for all that sees them, so is what the encoder gives, and there is dropout before every later layer whose weights are
+trained but the co-attention and the gates.
 """
 
 import flax.linen as nn
@@ -23,13 +24,17 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class ContextualEncoder(nn.Module):
-    """The encoding layer: bidirectional LSTMs on top of each other, whose outputs have the size of the word features."""
+    """The encoding layer: bidirectional LSTMs on top of each other, whose outputs have the size of the word
+    features.
+    """
 
     config: ESANConfig
 
     @nn.compact
     def __call__(self, words: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """words: parts of <float32>[batch, length, inputs] -> h <float32>[batch, length, size], size that of all inputs."""
+        """words: parts of <float32>[batch, length, inputs] -> h <float32>[batch, length, size], size that of all
+        inputs.
+        """
         size = sum(sizes(words))
         for layer in range(self.config.encoder_layers):
             words = words if layer == 0 else Dropout().in_parts(words, dropout_rate)
@@ -59,8 +64,8 @@ class EnhancedAlignment(nn.Module):
 class ESAN(PairModel):
     """The whole of figure 1, from words to logits.
 
-    In the Quora setting (300-dimensional vectors, a character convolution of 100 filters, the defaults below) it trains 3.86M
-    numbers; the paper's Table 5 prints 3.9M.
+    In the Quora setting (300-dimensional vectors, a character convolution of 100 filters, the defaults below) it trains
+    3.86M numbers; the paper's Table 5 prints 3.9M.
     """
 
     config: ESANConfig
@@ -69,19 +74,26 @@ class ESAN(PairModel):
         config = self.config
         self.words = WordFeatures(config)
         self.encode = ContextualEncoder(config, name="encoder")
-        self.align = [EnhancedAlignment(config, name=f"alignment_{number}") for number in range(config.alignment_layers)]
+        self.align = [
+            EnhancedAlignment(config, name=f"alignment_{number}") for number in range(config.alignment_layers)
+        ]
         self.predict = Perceptron(
             config.prediction, "dense", 2, config.hidden_size, self.outputs, config.precision, name="prediction"
         )
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layer: as `match` -> V'_a and V'_b of Eq. 9 and 10, <float32>[batch, 2 * size] each."""
+        """All below the prediction layer: as `match` -> V'_a and V'_b of Eq.
+
+        9 and 10, <float32>[batch, 2 * size] each.
+        """
         words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
         sequence = contextual = self.encode(words, sentences, dropout_rate)
         features = {"word": jnp.concatenate(words, axis=-1)} if self.config.word_features else {}
         for number, layer in enumerate(self.align):
-            if number == 1 and self.config.contextual_features:  # the first layer is given the contextual features themselves
+            if (
+                number == 1 and self.config.contextual_features
+            ):  # the first layer is given the contextual features themselves
                 features = {**features, "contextual": contextual}
             sequence = layer(sequence, features, sentences, dropout_rate)
         return mean_and_max(sequence, sentences == 1), mean_and_max(sequence, sentences == 2)

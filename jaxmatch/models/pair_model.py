@@ -9,14 +9,17 @@ from jaxmatch.layers.words import WordTable, with_characters
 
 
 def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Padded sentences as rows of both: {'ids': <int32>[batch, length_a]} and [batch, length_b] -> what `match` takes."""
+    """Padded sentences as rows of both: {'ids': <int32>[batch, length_a]} and [batch, length_b] -> what `match`
+    takes.
+    """
     tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
     is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
     return tokens, jnp.concatenate([is_token_a * jnp.int8(1), is_token_b * jnp.int8(2)], axis=1)
 
 
 class PairModel(nn.Module):
-    """A model of pairs of sentences. A subclass has `predict`, its prediction layer, and `sentence_vectors`, all below it.
+    """A model of pairs of sentences. A subclass has `predict`, its prediction layer, and `sentence_vectors`, all below
+    it.
 
     Arguments:
       config: its settings (jaxmatch/config.py).
@@ -46,10 +49,11 @@ class PairModel(nn.Module):
         """Matches pairs of sentences.
 
         Arguments:
-          a: {'ids': <int32>[batch, length_a]}, the words of the first sentences; 0 is padding. A model may take further features
-            of each word (layers/words.py).
+          a: {'ids': <int32>[batch, length_a]}, the words of the first sentences; 0 is padding. A model may take further
+            features of each word (layers/words.py).
           b: {'ids': <int32>[batch, length_b]}, of the second.
-          vectors: <float32>[words, dimensions], the word vectors, which are not trained; or a table that has the characters, too.
+          vectors: <float32>[words, dimensions], the word vectors, which are not trained; or a table that has the
+            characters, too.
           dropout_rate: <float32>[], or None in evaluation; otherwise the random numbers come from the key 'dropout'.
 
         Returns:
@@ -67,7 +71,8 @@ class PairModel(nn.Module):
         """As a call, for pairs that already are rows; padding may stand anywhere in them.
 
         Arguments:
-          tokens: {'ids': <int32>[batch, length]}, the words of both sentences, those of the first before those of the second.
+          tokens: {'ids': <int32>[batch, length]}, the words of both sentences, those of the first before those of the
+            second.
           sentences: <int8>[batch, length], 1 or 2: which sentence a token is of; 0 is padding.
           vectors, dropout_rate: as in a call.
 

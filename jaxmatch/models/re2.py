@@ -1,8 +1,8 @@
 """RE2: simple and effective text matching with richer alignment features (Yang et al., ACL 2019), its figure 1.
 
-Up to the pooling layer both sentences go through the same parameters, so a pair is one row of tokens, the second sentence
-after the first: every token-wise layer is one product over both, and rows need padding at one end only. Convolution,
-alignment and pooling are told which sentence a token is of.
+Up to the pooling layer both sentences go through the same parameters, so a pair is one row of tokens, the second
+sentence after the first: every token-wise layer is one product over both, and rows need padding at one end only.
+Convolution, alignment and pooling are told which sentence a token is of.
 """
 
 import flax.linen as nn
@@ -33,7 +33,9 @@ class Block(nn.Module):
         self.fuse = FUSIONS[self.config.fusion](self.config, name="fusion")
 
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """x(n), parts of <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both sentences."""
+        """x(n), parts of <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both
+        sentences.
+        """
         encoded = self.encoder(sequence, sentences, dropout_rate)
         # The ablation "w/o enc-in" hands on the contextual features alone.
         sequence = (*sequence, encoded) if self.config.encoder_input else (encoded,)

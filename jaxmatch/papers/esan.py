@@ -34,7 +34,9 @@ def data_set(name: str) -> DataSet:
 
 
 def features(name: str) -> dict[str, Any]:
-    """Of a data set, what the paper gives of each word: characters, and on inference tasks part of speech and exact match (section 2.1)."""
+    """Of a data set, what the paper gives of each word: characters, and on inference tasks part of speech and exact
+    match (section 2.1).
+    """
     return _CHARACTERS | (_SYNTAX if name in _INFERENCE else {})
 
 
@@ -57,7 +59,11 @@ def published_times() -> tuple[Published, ...]:
 
 def _stated(name: str, config: ConfigDict) -> dict[str, Any]:
     """The settings by which a row of the paper finds the same row here: its words' features are part of them."""
-    return {"model.name": "esan", "data.name": config.data.name, **{f"model.{key}": value for key, value in features(name).items()}}
+    return {
+        "model.name": "esan",
+        "data.name": config.data.name,
+        **{f"model.{key}": value for key, value in features(name).items()},
+    }
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:

@@ -6,8 +6,9 @@ A file has the paper's data sets and its tables, each under the name of the tabl
     columns = ["row", "parameters", "wikiqa test.map", "wikiqa test.mrr"]
     rows = [["KVMN (Miller et al., 2016)", "", "0.7069", "0.7265"]]
 
-A column of figures is named by data set and score, or by the score alone where the table has no data sets. An empty cell
-means that the paper prints nothing there. `unlike` says of a column why our score of that name must not be compared with it.
+A column of figures is named by data set and score, or by the score alone where the table has no data sets. An empty
+cell means that the paper prints nothing there. `unlike` says of a column why our score of that name must not be
+compared with it.
 """
 
 import dataclasses

@@ -21,9 +21,18 @@ ROBUSTNESS = ("snli", "quora", "scitail")
 SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
 ORIGINAL = "original"
 UP_TO = 5  # blocks and encoder layers of Table 7
-# What a row of the paper says about its model. The hidden size is left out: the paper gives 150 for all sets, the released
-# settings use 200 for three of them.
-STATED = ("blocks", "encoder_layers", "alignment", "fusion", "connection", "encoder_input", "prediction", "parallel_blocks")
+# What a row of the paper says about its model. The hidden size is left out: the paper gives 150 for all sets, the
+# released settings use 200 for three of them.
+STATED = (
+    "blocks",
+    "encoder_layers",
+    "alignment",
+    "fusion",
+    "connection",
+    "encoder_input",
+    "prediction",
+    "parallel_blocks",
+)
 
 
 def data_set(name: str) -> DataSet:
@@ -36,6 +45,7 @@ def data_set(name: str) -> DataSet:
 
 
 # What is trained
+
 
 def ablation_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...]:
     """`setting_notes` of Table 6, and which residual connection it has."""
@@ -87,8 +97,8 @@ def timed() -> dict[str, dict[str, Any]]:
     return {f"RE2 ({count} block{'s' * (count > 1)})": {"blocks": count} for count in (1, 2, 3)}
 
 
-# Figure 2 is of "a three-block RE2 model", section 3.7, as the released setting of SNLI is; Figure 3 shows the third block as
-# the last. The number of seeds is told of neither.
+# Figure 2 is of "a three-block RE2 model", section 3.7, as the released setting of SNLI is; Figure 3 shows the third
+# block as the last. The number of seeds is told of neither.
 ANALYSED_BLOCKS = 3
 ANALYSED_SEEDS = 3
 
@@ -116,7 +126,9 @@ def published_times() -> tuple[Published, ...]:
 def _stated(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings by which a row of the paper finds the same row here."""
     model = {**config.model.to_dict(), **changes}
-    stated = {f"model.{key}": model[key] for key in STATED} | VECTOR_ALONE  # of each word the paper gives RE2 its vector alone
+    stated = {
+        f"model.{key}": model[key] for key in STATED
+    } | VECTOR_ALONE  # of each word the paper gives RE2 its vector alone
     return {"model.name": "re2", "data.name": config.data.name, **stated, "seeds": SEEDS}
 
 

@@ -1,8 +1,10 @@
-"""What a launcher's `--setting` trains: RE2 as the file of a data set says, as its paper says, or as either code of its authors has it.
+"""What a launcher's `--setting` trains: RE2 as the file of a data set says, as its paper says, or as either code of its
+authors has it.
 
-`configs/re2.py` has the model and optimizer of the authors' codes, treats text as the paper says, and scores dev after every epoch.
-The other settings follow one source each. The paper's numbers were made by the TensorFlow code (hitvoice/RE2). The PyTorch code
-came later (alibaba-edu/simple-effective-text-matching-pytorch) and reads the same settings (configs/*.json5).
+`configs/re2.py` has the model and optimizer of the authors' codes, treats text as the paper says, and scores dev after
+every epoch. The other settings follow one source each. The paper's numbers were made by the TensorFlow code
+(hitvoice/RE2). The PyTorch code came later (alibaba-edu/simple-effective-text-matching-pytorch) and reads the same
+settings (configs/*.json5).
 """
 
 import dataclasses
@@ -14,18 +16,23 @@ from ml_collections import ConfigDict
 from jaxmatch.errors import InputError
 from jaxmatch.settings import nearest, with_overrides
 
-CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = "configured", "paper", "released_pytorch", "released_tensorflow"
+CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = (
+    "configured",
+    "paper",
+    "released_pytorch",
+    "released_tensorflow",
+)
 
-# Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is applied before
-# every fully-connected or convolutional layer"; Eq. 2 has no temperature.
+# Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is
+# applied before every fully-connected or convolutional layer"; Eq. 2 has no temperature.
 _PAPER = {
     "model.hidden_size": 150,
     "model.dropout_placement": "every_layer",
     "model.temperature": "none",
     "data.maximum_length": 0,
 }
-# "An exponentially decaying learning rate with a linear warmup", without numbers. Where a file has none, the decay is the default of
-# the authors' codes, and the warmup is an epoch.
+# "An exponentially decaying learning rate with a linear warmup", without numbers. Where a file has none, the decay is
+# the default of the authors' codes, and the warmup is an epoch.
 _DECAY = {"optimizer.decay_rate": 0.95, "optimizer.decay_samples": 128_000}
 _WARMUP = {"scitail": 23_596, "quora": 384_348, "wikiqa": 20_360}
 
@@ -35,8 +42,8 @@ _OFTEN_LATE = {
     "training.evaluate_every_samples_late": 12_800,
     "training.minimum_samples": 5_120_000,
 }
-# Where configs/re2.py does otherwise than both codes. Residual parts are summed over all blocks before. The text keeps its
-# punctuation, but for SNLI, whose file had lost it before. Dev is scored more often.
+# Where configs/re2.py does otherwise than both codes. Residual parts are summed over all blocks before. The text keeps
+# its punctuation, but for SNLI, whose file had lost it before. Dev is scored more often.
 _RELEASED = {
     "snli": _OFTEN_LATE | {"training.late_from_samples": 5_120_000},
     "scitail": {
@@ -74,7 +81,9 @@ SETTINGS = {
     PAPER: Setting(
         ", the paper's setting",
         _OF_THE_PAPER,
-        ("The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an epoch of warmup",),
+        (
+            "The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an epoch of warmup",
+        ),
     ),
     RELEASED_PYTORCH: Setting(
         ", the setting of the PyTorch code",
@@ -86,8 +95,14 @@ SETTINGS = {
     ),
     RELEASED_TENSORFLOW: Setting(
         ", the setting of the TensorFlow code",
-        ("vanilla_projected", "the TensorFlow code's: a block's output, mapped to the size of its input, plus its input"),
-        ("The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper says GeLU", _MIXED),
+        (
+            "vanilla_projected",
+            "the TensorFlow code's: a block's output, mapped to the size of its input, plus its input",
+        ),
+        (
+            "The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper says GeLU",
+            _MIXED,
+        ),
     ),
 }
 
@@ -149,7 +164,9 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...
 
 
 def residual_connection(model: Mapping[str, Any]) -> tuple[str, str]:
-    """The connection of "residual conn." in Table 6 and what a caption says of it: that of the source that `config.model` follows."""
+    """The connection of "residual conn." in Table 6 and what a caption says of it: that of the source that
+    `config.model` follows.
+    """
     if model["connection"] != "augmented_running_sum":
         return setting(PAPER).residual
     return setting(RELEASED_TENSORFLOW if model["encoder_activation"] == "relu" else RELEASED_PYTORCH).residual

@@ -16,8 +16,9 @@ def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
       records: as the runs left them; those that diverged are left out.
 
     Returns:
-      Plain values, of which `drawings.curves` draws the figure: for each setting the seeds, and for each evaluation the samples
-      seen, the mean over the seeds that were still training, their sample standard deviation (None for one seed) and count.
+      Plain values, of which `drawings.curves` draws the figure: for each setting the seeds, and for each evaluation the
+      samples seen, the mean over the seeds that were still training, their sample standard deviation (None for one
+      seed) and count.
 
     Raises:
       InputError: no run has finished, or the runs were not chosen by one score.

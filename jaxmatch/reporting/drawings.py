@@ -1,7 +1,7 @@
 """The drawings of what the analyses found: each makes a matplotlib figure of plain values.
 
-They can be told apart in print and by colour-blind readers: colour maps are viridis and cividis, whose lightness rises steadily,
-lines differ in their markers too, and cells of a heat map have their numbers in them.
+They can be told apart in print and by colour-blind readers: colour maps are viridis and cividis, whose lightness rises
+steadily, lines differ in their markers too, and cells of a heat map have their numbers in them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _LARGEST = 60
 
 
 def attention(data: Mapping[str, Any]) -> Figure:
-    """Attention weights of a pair (RE2's Figure 3): a row a block, a column a direction; see `PairAttention.as_json`."""
+    """Attention weights of a pair (RE2's Figure 3): a row a block, a column a direction; see
+    `PairAttention.as_json`.
+    """
     rows, columns = len(data["tokens_a"]), len(data["tokens_b"])
     directions = {"over_b": "first over second\n(rows sum to 1)", "over_a": "second over first\n(columns sum to 1)"}
     strongest = max(np.max(block[key]) for block in data["blocks"] for key in ("over_b", "over_a"))
@@ -111,14 +113,19 @@ def timing(data: Mapping[str, Any]) -> Figure:
     figure = _figure(8, 1.5 + 0.42 * len(names))
     left, right = figure.subplots(1, 2, sharey=True)
     # A published number is written with the digits it was printed with.
-    styles = {"measured here": (ours, "o", "#31688e", "#31688e", 5, 1), "as published": (theirs, "D", "none", "#440154", -12, None)}
+    styles = {
+        "measured here": (ours, "o", "#31688e", "#31688e", 5, 1),
+        "as published": (theirs, "D", "none", "#440154", -12, None),
+    }
     seconds = f"time for {data['batch_size']} pairs of {data['length']} tokens a sentence"
     for axes, label, unit, value, spread in ((left, "parameters", "", 0, None), (right, seconds, "s", 1, 2)):
         for style, (rows, marker, inside, edge, above, places) in styles.items():
             known = {names.index(name): row for name, row in rows.items() if row[value] is not None}
             if not all(row[value] > 0 for row in known.values()):
                 raise ValueError("a size or time that is not above 0")
-            options = dict(marker=marker, markerfacecolor=inside, markeredgecolor=edge, ecolor=edge, linestyle="none", capsize=2)
+            options = dict(
+                marker=marker, markerfacecolor=inside, markeredgecolor=edge, ecolor=edge, linestyle="none", capsize=2
+            )
             spreads = [row[spread] for row in known.values()] if spread else None
             axes.errorbar([row[value] for row in known.values()], list(known), xerr=spreads, label=style, **options)
             for place, row in known.items():
@@ -138,13 +145,13 @@ def timing(data: Mapping[str, Any]) -> Figure:
 
 
 def _parameters(text: str | None) -> float | None:
-    """"3.9M" as 3.9e6; None for what is no number ("> 10M")."""
+    """ "3.9M" as 3.9e6; None for what is no number ("> 10M")."""
     found = re.fullmatch(r"([\d.]+)M", text or "")
     return 1e6 * float(found[1]) if found else None
 
 
 def _seconds(text: str | None) -> tuple[float | None, float]:
-    """"0.04 ± 0.01" as (0.04, 0.01)."""
+    """ "0.04 ± 0.01" as (0.04, 0.01)."""
     mean, _, deviation = (text or "").partition(" ± ")
     return (float(mean) if mean else None), float(deviation or 0)
 
@@ -156,7 +163,9 @@ def _seeds(counts: Collection[int]) -> str:
 
 
 def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score: str, across: str) -> Figure:
-    """Lines with a band of one sample standard deviation: (label, key of the place, points with "mean" and "deviation") each."""
+    """Lines with a band of one sample standard deviation: (label, key of the place, points with "mean" and "deviation")
+    each.
+    """
     import matplotlib
 
     if not lines:
@@ -185,7 +194,7 @@ def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score:
 
 
 def _words(name: str) -> str:
-    """"dev.macro_f1" as "dev macro f1"."""
+    """ "dev.macro_f1" as "dev macro f1"."""
     return name.replace(".", " ").replace("_", " ")
 
 

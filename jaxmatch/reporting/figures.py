@@ -100,9 +100,13 @@ def redraw(source: Path, folder: Path) -> list[Path]:
     try:
         data = read_json(source)
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error})", path=source, remedy="give a JSON file written beside a figure") from error
+        raise InputError(
+            f"cannot be read ({error})", path=source, remedy="give a JSON file written beside a figure"
+        ) from error
     if not isinstance(data, dict) or data.get("kind") not in list(KINDS):
-        raise InputError("does not hold the values of a figure", path=source, remedy="give a JSON file written beside a figure")
+        raise InputError(
+            "does not hold the values of a figure", path=source, remedy="give a JSON file written beside a figure"
+        )
     return draw(data, folder, Path(source).stem, source=source)
 
 

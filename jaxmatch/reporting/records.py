@@ -30,7 +30,8 @@ def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | Non
 def placed(record: Mapping[str, Any], variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """A record at the place that its run has in the grid now.
 
-    A run keeps its name when a grid gains an axis or a variant is called otherwise, and its file the place it was trained at.
+    A run keeps its name when a grid gains an axis or a variant is called otherwise, and its file the place it was
+    trained at.
     """
     return {**record, "variant": variant, "overrides": dict(overrides)}
 
@@ -49,12 +50,16 @@ def read_record(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"the record cannot be read ({error})", path=path, remedy=ANEW) from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise InputError(f"this is not a record of format {FORMAT}", path=path, remedy="remove it, or use the version that wrote it")
+        raise InputError(
+            f"this is not a record of format {FORMAT}", path=path, remedy="remove it, or use the version that wrote it"
+        )
     try:
         check_record(record)
         check_curve(record)
     except InputError as error:
         raise InputError(error.problem, path=path, remedy=ANEW) from None
     if record["selected_on"].removeprefix("dev.") not in HIGHER_IS_BETTER:
-        raise InputError(f"field 'selected_on' is {record['selected_on']!r}, which is no score of dev", path=path, remedy=ANEW)
+        raise InputError(
+            f"field 'selected_on' is {record['selected_on']!r}, which is no score of dev", path=path, remedy=ANEW
+        )
     return record

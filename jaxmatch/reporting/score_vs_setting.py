@@ -1,4 +1,6 @@
-"""A score against one setting of a sweep's grid, over the seeds: CSRAN's Figures 2 and 3 draw accuracy against stacked layers."""
+"""A score against one setting of a sweep's grid, over the seeds: CSRAN's Figures 2 and 3 draw accuracy against stacked
+layers.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,17 +16,18 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
     """A curve for each setting of all else.
 
     Arguments:
-      records: as the runs left them, of one sweep or of several data sets; those that diverged or were dropped are left out.
+      records: as the runs left them, of one sweep or of several data sets; those that diverged or were dropped are left
+        out.
       axis: a setting of the grid whose values are numbers, such as "model.stacked_layers", or its last part alone.
       score: "dev." or "test." and a score's name; by default the dev score that chose the checkpoints.
 
     Returns:
-      Plain values, of which `drawings.scores` draws the figure: for each curve its name and, for each value of the axis, the mean
-      of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
+      Plain values, of which `drawings.scores` draws the figure: for each curve its name and, for each value of the
+      axis, the mean of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
 
     Raises:
-      InputError: no run has finished, the grid has no such axis, its values are no numbers, a run has no such score, or two
-        settings have one place.
+      InputError: no run has finished, the grid has no such axis, its values are no numbers, a run has no such score, or
+        two settings have one place.
     """
     settings = by_setting(records)
     if not settings:
@@ -33,14 +36,18 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
     curves: dict[str, dict[float, dict[str, Any]]] = {}
     selections = sorted({record["selected_on"] for members in settings for record in members})
     if not score and len(selections) > 1:
-        raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy="say which with --score")
+        raise InputError(
+            f"the runs were chosen by different scores: {', '.join(selections)}", remedy="say which with --score"
+        )
     score = score or selections[0]
     several = len({_data(members[0]) for members in settings}) > 1
     for members in settings:
         first = members[0]
         value = first["overrides"].get(axis)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise InputError(f"{axis} is {value!r} in run {first['run']}, which is no number", remedy="draw against another setting")
+            raise InputError(
+                f"{axis} is {value!r} in run {first['run']}, which is no number", remedy="draw against another setting"
+            )
         others = {key: each for key, each in first["overrides"].items() if key != axis}
         name = setting_name({**first, "overrides": others})
         points = curves.setdefault(f"{_data(first)}: {name}" if several else name, {})
@@ -54,7 +61,9 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
         "kind": "scores",
         "axis": axis,
         "score": score,
-        "curves": [{"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()],
+        "curves": [
+            {"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()
+        ],
     }
 
 

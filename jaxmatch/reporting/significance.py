@@ -1,7 +1,7 @@
 """How sure a difference between seeds is: confidence intervals of means, and Welch's t-test.
 
-Both take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how much a
-score depends on chance in training, not how much it depends on which pairs the test set holds.
+Both take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how
+much a score depends on chance in training, not how much it depends on which pairs the test set holds.
 """
 
 import dataclasses
@@ -97,8 +97,8 @@ def judge(interval: Interval, published: float, higher_is_better: bool = True, r
       rounding: how far the number may lie from what it was rounded from.
 
     Returns:
-      "covers" if the number lies in the interval, ends included, or may have been rounded from one that does; else "beats" if all
-      of the interval is better than it, and "misses" if all of it is worse.
+      "covers" if the number lies in the interval, ends included, or may have been rounded from one that does; else
+      "beats" if all of the interval is better than it, and "misses" if all of it is worse.
     """
     if interval.lower - rounding <= published <= interval.upper + rounding:
         return "covers"
@@ -157,7 +157,9 @@ def against_original(
       InputError: there is no such row.
     """
     if original not in rows:
-        raise InputError(f"there is no row {original!r} to compare with", remedy=f"name one of {', '.join(map(str, rows))}")
+        raise InputError(
+            f"there is no row {original!r} to compare with", remedy=f"name one of {', '.join(map(str, rows))}"
+        )
     return {row: welch(values, rows[original], confidence) for row, values in rows.items() if row != original}
 
 

@@ -48,7 +48,9 @@ def notes_file(directory: Path) -> Path:
 
 
 def name_of_sweep(directory: Path) -> str | None:
-    """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are damaged."""
+    """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are
+    damaged.
+    """
     file = notes_file(directory)
     try:
         check_plain_file(file, "")
@@ -59,7 +61,11 @@ def name_of_sweep(directory: Path) -> str | None:
 
 def _place(place: Mapping[str, Any]) -> dict[str, Any]:
     """A run's place in the grid; nothing where an earlier version wrote none."""
-    return {"variant": str(place["variant"]), "overrides": dict(place["overrides"]), "seed": int(place["seed"])} if place else {}
+    return (
+        {"variant": str(place["variant"]), "overrides": dict(place["overrides"]), "seed": int(place["seed"])}
+        if place
+        else {}
+    )
 
 
 def read_sweep_folder(directory: Path) -> SweepFolder:
@@ -82,9 +88,13 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
         name = str(notes.get("name", directory.name))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
     except FileNotFoundError:
-        raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep") from None
+        raise InputError(
+            "no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep"
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"the file is damaged ({error})", path=file, remedy="run the sweep again to renew it") from None
+        raise InputError(
+            f"the file is damaged ({error})", path=file, remedy="run the sweep again to renew it"
+        ) from None
     folder = Workdir(directory)
     files = {run: folder.run_folder(run) / "record.json" for run in runs}
     records = {run: read_record(file) for run, file in files.items() if file.exists()}

@@ -81,7 +81,9 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
     work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
     seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK)
-    lines.append(f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before")
+    lines.append(
+        f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before"
+    )
     return "\n".join(lines)
 
 
@@ -93,7 +95,8 @@ class Display:
     """
 
     def __init__(self, console: Console | None = None):
-        # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a terminal.
+        # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a
+        # terminal.
         self.console = console or Console(
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
         )

@@ -60,11 +60,13 @@ class Stage:
         return folder.done or (self.until is not None and folder.rung(self.until).exists())
 
 
-def execute(plan: Plan, workdir: Workdir, display: Display, devices: Sequence[jax.Device] | None = None) -> list[dict[str, Any]]:
+def execute(
+    plan: Plan, workdir: Workdir, display: Display, devices: Sequence[jax.Device] | None = None
+) -> list[dict[str, Any]]:
     """Trains the runs of a plan that are not on record, and returns all its records.
 
-    Several processes may execute plans on one folder: each cohort is trained by one of them, and the others wait for it. What
-    a killed process leaves is taken up from its last checkpoint.
+    Several processes may execute plans on one folder: each cohort is trained by one of them, and the others wait for
+    it. What a killed process leaves is taken up from its last checkpoint.
 
     Arguments:
       plan: what to train.
@@ -104,8 +106,8 @@ def execute_stage(
 ) -> None:
     """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`.
 
-    A cohort takes the devices that it fills; on the others the next ones are trained beside it. One that fails is marked, and the
-    others go on. What failed before is tried again, once.
+    A cohort takes the devices that it fills; on the others the next ones are trained beside it. One that fails is
+    marked, and the others go on. What failed before is tried again, once.
 
     Raises:
       FailedCohorts: some failed, here or in another launcher; the others have come as far as the stage goes.
@@ -142,7 +144,8 @@ def execute_stage(
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
         if all(map(failed, claimed)):
             raise FailedCohorts(claimed, len(wanted))
-        # Somebody may have stopped at one that holds runs which are not planned here, and which the next claim abandons.
+        # Somebody may have stopped at one that holds runs which are not planned here, and which the next claim
+        # abandons.
         trained = any(run_jobs([job(folder) for folder in claimed if wanted.issuperset(folder.runs)], devices))
         left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
         if not trained and left:
@@ -190,7 +193,12 @@ def _try(
 
 
 def _train(
-    plan: Plan, folder: CohortFolder, workdir: Workdir, listener: Listener, stage: Stage, devices: tuple[jax.Device, ...]
+    plan: Plan,
+    folder: CohortFolder,
+    workdir: Workdir,
+    listener: Listener,
+    stage: Stage,
+    devices: tuple[jax.Device, ...],
 ) -> bool:
     """Trains a cohort as far as the stage goes; whether it has its records."""
     planned = plan.runs

@@ -13,7 +13,9 @@ _LONGEST = 400
 
 
 def of_the_machine(error: Exception) -> bool:
-    """Whether an error would meet every other cohort, too: the disk is full, a folder is gone, standard error is closed."""
+    """Whether an error would meet every other cohort, too: the disk is full, a folder is gone, standard error is
+    closed.
+    """
     return isinstance(error, OSError) and error.errno is not None
 
 
@@ -25,7 +27,11 @@ def mark_failed(folder: CohortFolder, error: Exception) -> str:
         message = f"{type(error).__name__}: {error}".removesuffix(": ")
     message = " ".join(message.split())[:_LONGEST]
     # The number tells this failure from one before with the same words.
-    notes = {"failure": secrets.token_hex(8), "message": message, "traceback": "".join(traceback.format_exception(error))}
+    notes = {
+        "failure": secrets.token_hex(8),
+        "message": message,
+        "traceback": "".join(traceback.format_exception(error)),
+    }
     write_json(folder.error, notes)
     return message
 

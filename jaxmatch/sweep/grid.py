@@ -21,7 +21,8 @@ TRACED = "optimizer"
 ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",)}
 # What says how a run is made, not what it is.
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
-# Settings that came after runs had been recorded, at the value that these were trained with: it does not change a run's name.
+# Settings that came after runs had been recorded, at the value that these were trained with: it does not change a run's
+# name.
 _SILENT = {
     "model.encoder_activation": "gelu",
     "model.temperature": "learned",
@@ -51,7 +52,9 @@ class Run:
     variant: str = ""
 
     def signature(self, fingerprint: str) -> str:
-        """Names what a program is compiled for and trained on: all settings but the traced ones, and the data's content."""
+        """Names what a program is compiled for and trained on: all settings but the traced ones, and the data's
+        content.
+        """
         kept = {key: value for key, value in self._said().items() if not key.startswith(f"{TRACED}.")}
         return _hash({"settings": kept, "data": fingerprint})
 
@@ -62,7 +65,11 @@ class Run:
     def _said(self) -> dict[str, Any]:
         """The settings that say what the run is."""
         flat = flatten(self.config)
-        return {key: value for key, value in flat.items() if not key.startswith(NOT_IDENTITY) and (key, value) not in _SILENT.items()}
+        return {
+            key: value
+            for key, value in flat.items()
+            if not key.startswith(NOT_IDENTITY) and (key, value) not in _SILENT.items()
+        }
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:
@@ -91,10 +98,10 @@ class Sweep:
       config: what all runs share.
       grid: dotted setting -> the values it takes; every combination is trained.
       seeds: every combination is trained with each.
-      table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those that
-        go with `training.selection`.
-      variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid, which goes before
-        what the variant sets itself.
+      table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those
+        that go with `training.selection`.
+      variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
+        which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
     """
 
@@ -128,7 +135,9 @@ class Sweep:
         for name, options in self.analyses.items():
             if not isinstance(options, Mapping) or set(options).difference(ANALYSES[name]):
                 known = ", ".join(ANALYSES[name])
-                raise TypeError(f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or nothing")
+                raise TypeError(
+                    f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or nothing"
+                )
             if not isinstance(options.get("split", ""), str):
                 raise TypeError(f"the split of the analysis {name!r} is {options['split']!r}: make it a text")
             pair = options.get("pair", ("", ""))
@@ -141,7 +150,8 @@ class Sweep:
         """All runs, in the order of the grid.
 
         Raises:
-          InputError: an axis without values, no seeds or unusable ones, a value given twice, or a setting that does not exist.
+          InputError: an axis without values, no seeds or unusable ones, a value given twice, or a setting that does not
+            exist.
         """
         if not self.seeds:
             raise InputError(f'the sweep "{self.name}" has no seeds', remedy="give at least one")
@@ -152,7 +162,9 @@ class Sweep:
             raise InputError(f'the sweep "{self.name}" gives a seed twice', remedy="name each seed once")
         for key, values in self.grid.items():
             if not values:
-                raise InputError(f'the grid axis "{key}" has no values', remedy="give at least one, or leave the axis out")
+                raise InputError(
+                    f'the grid axis "{key}" has no values', remedy="give at least one, or leave the axis out"
+                )
             if len({repr(value) for value in values}) < len(values):
                 raise InputError(f'the grid axis "{key}" has a value twice', remedy="name each value once")
         runs = []

@@ -1,8 +1,8 @@
 """Successive halving: at a few rungs of training, only the best settings of a grid go on.
 
-Algorithm 1 of Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS 2016),
-which keeps a half at a time; a share of 1/eta is that of Li et al., "Hyperband" (JMLR 18, 2018). What is here decides; `rungs`
-trains.
+Algorithm 1 of Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
+2016), which keeps a half at a time; a share of 1/eta is that of Li et al., "Hyperband" (JMLR 18, 2018). What is here
+decides; `rungs` trains.
 """
 
 import dataclasses
@@ -17,7 +17,8 @@ from jaxmatch.training import evaluation_times
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 ETA = 3
-# Of themselves, not more: scores of the first epochs say little, least of all about small learning rates and long warmups.
+# Of themselves, not more: scores of the first epochs say little, least of all about small learning rates and long
+# warmups.
 MOST_RUNGS = 2
 
 
@@ -61,7 +62,9 @@ class Halving:
         Arguments:
           replica_steps: of the whole grid.
         """
-        steps = ", ".join(f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True))
+        steps = ", ".join(
+            f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True)
+        )
         return (
             f"  successive halving: of {self.settings:,} settings {steps} of {self.epochs} go on; "
             f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
@@ -123,17 +126,23 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
       InputError: the settings cannot be compared at a rung, there is nothing to drop, or a rung is out of place.
     """
     configs = [run.config for run, _ in plan.runs.values()]
-    check_common({
-        "training.selection": {f"dev.{config.training.selection}" for config in configs},
-        "data.name": {config.data.name for config in configs},
-        "training.epochs": {str(config.training.epochs) for config in configs},
-    })  # fmt: skip
+    check_common(
+        {
+            "training.selection": {f"dev.{config.training.selection}" for config in configs},
+            "data.name": {config.data.name for config in configs},
+            "training.epochs": {str(config.training.epochs) for config in configs},
+        }
+    )
     epochs, settings = configs[0].training.epochs, len(settings_of(plan))
     if settings == 1:
-        raise InputError("the grid has one setting, so there is none to drop", remedy="leave out --halving, or widen the grid")
+        raise InputError(
+            "the grid has one setting, so there is none to drop", remedy="leave out --halving, or widen the grid"
+        )
     first = 1
     for cohort in plan.cohorts:
-        first = max(first, evaluation_times.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs))
+        first = max(
+            first, evaluation_times.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs)
+        )
     if first >= epochs:
         raise InputError(
             f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",

@@ -1,4 +1,6 @@
-"""Inference time as a launcher: models with random weights, or a trained one, timed on the CPU beside what papers printed."""
+"""Inference time as a launcher: models with random weights, or a trained one, timed on the CPU beside what papers
+printed.
+"""
 
 import contextlib
 import dataclasses
@@ -49,15 +51,16 @@ class Timing:
       config: what the models share; its data set is that of the throughput.
       models: name of a row -> settings of the config that it changes.
       batches: how many are timed; 2 or more.
-      published: rows of papers: "times.batch_seconds" among the scores and "parameters" among the settings. One with the name of
-        a row stands beside it.
+      published: rows of papers: "times.batch_seconds" among the scores and "parameters" among the settings. One with
+        the name of a row stands beside it.
       notes: whatever else a reader must know.
       pairs: of a batch.
       length: tokens of a sentence.
       dimensions: of the word vectors.
       passes: over the split, that are timed.
       most_pairs: of the split, None for all.
-      seeds: models of a row, each started from random weights of its own; batches are timed of each, the split of the first.
+      seeds: models of a row, each started from random weights of its own; batches are timed of each, the split of the
+        first.
     """
 
     name: str
@@ -112,7 +115,9 @@ def resolve(
         overrides["data.directory"] = directory
     module = load_module(file)
     if not hasattr(module, "get_timing"):
-        raise InputError("the file has no get_timing()", path=file, remedy="give a file of sweeps/ whose name ends in _timing.py")
+        raise InputError(
+            "the file has no get_timing()", path=file, remedy="give a file of sweeps/ whose name ends in _timing.py"
+        )
     timing = called(module, "get_timing", options, file)
     if not isinstance(timing, Timing):
         raise InputError(f"get_timing() returns a {type(timing).__name__}", path=file, remedy="return a Timing")
@@ -140,7 +145,9 @@ def plan_text(timing: Timing, split: str) -> str:
     outputs = len(_answers(timing)[0]) or 1
     throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {timing.config.data.name} {split}"
     of_each = f" of each of {timing.seeds} random starts" if timing.seeds > 1 else ""
-    lines = [f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a sentence{throughput}"]
+    lines = [
+        f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a sentence{throughput}"
+    ]
     for name, config in _configs(timing).items():
         parameters = parameter_count(build(config.model, outputs=outputs), timing.dimensions)
         lines.append(f"  {name}: {parameters:,} parameters")
@@ -180,8 +187,8 @@ def run(
       The record, as plain values for JSON; `drawings.timing` draws its figure, `tables.times` makes its table.
 
     Raises:
-      InputError: the split cannot be read, a model takes parts of speech and NLTK's tagger is not installed, or JAX is kept from
-        the CPU.
+      InputError: the split cannot be read, a model takes parts of speech and NLTK's tagger is not installed, or JAX is
+        kept from the CPU.
     """
     load = os.getloadavg()[0]
     pairs, answers = None if split == NO_SPLIT else _split(timing, split), _answers(timing)
@@ -196,7 +203,9 @@ def run(
         if trained is not None:
             say(trained.name)
             data = trained.matcher.config["data"]["name"]
-            rows.append({"model": trained.name, "trained": True, **_row(timing, [trained.matcher], trained.split, data, split)})
+            rows.append(
+                {"model": trained.name, "trained": True, **_row(timing, [trained.matcher], trained.split, data, split)}
+            )
     return {
         "format": FORMAT,
         "kind": "timing",
@@ -221,7 +230,10 @@ def run(
             }
             for row in timing.published
         ],
-        "notes": [*timing.notes, "Products of words' vectors with weights are made once, before the times begin, where they fit"],
+        "notes": [
+            *timing.notes,
+            "Products of words' vectors with weights are made once, before the times begin, where they fit",
+        ],
     }
 
 
@@ -257,7 +269,9 @@ def _answers(timing: Timing) -> tuple[tuple[str, ...], str]:
     if name in catalog.CATALOG:
         return catalog.CATALOG[name].labels, catalog.CATALOG[name].task
     if name not in catalog.EMBEDDED_TASKS:
-        raise InputError(f"the labels of data set {name!r} are known when it is read", remedy="time one that has an official form")
+        raise InputError(
+            f"the labels of data set {name!r} are known when it is read", remedy="time one that has an official form"
+        )
     return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
 
 
@@ -267,7 +281,9 @@ def _split(timing: Timing, name: str) -> Split:
     return found.part(range(len(found))[: timing.most_pairs], found.dropped)
 
 
-def _matcher(timing: Timing, config: ConfigDict, split: Split | None, labels: tuple[str, ...], task: str, seed: int) -> Matcher:
+def _matcher(
+    timing: Timing, config: ConfigDict, split: Split | None, labels: tuple[str, ...], task: str, seed: int
+) -> Matcher:
     texts = _MADE_UP if split is None else (*split.text_a, *split.text_b)
     preprocessing = data_settings(config).preprocessing
     shared = {"labels": labels, "task": task, "dimensions": timing.dimensions, "seed": seed}
@@ -278,7 +294,9 @@ def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data:
     """What is known of a model: its settings and size, seconds of each batch, and of each pass over the split."""
     row: dict[str, Any] = {}
     for matcher in matchers:
-        seconds = batch_seconds(matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches).tolist()
+        seconds = batch_seconds(
+            matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches
+        ).tolist()
         if row:
             row["batch_seconds"] += seconds
             continue

@@ -73,7 +73,9 @@ def sweep(
       InputError: anything the user can mend.
       FailedCohorts: some runs failed; it brings the table of the others.
     """
-    planned = resolve(file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke)
+    planned = resolve(
+        file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke
+    )
     if dry_run:
         show_plan(planned, workdir, display)
         return ""
@@ -94,7 +96,9 @@ def table_of_the_others(layout: TableLayout, before: Sequence[str] = ()) -> Iter
     except FailedCohorts as failed:
         tables = [*before]
         if failed.records:
-            tables.append(make_table(failed.records, dataclasses.replace(layout, notes=(*layout.notes, failed.note))).markdown())
+            tables.append(
+                make_table(failed.records, dataclasses.replace(layout, notes=(*layout.notes, failed.note))).markdown()
+            )
         failed.table = "\n".join(tables)
         raise
 
@@ -132,8 +136,8 @@ def run(
       halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
 
     Raises:
-      InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for what no run
-        will have, or the folder cannot be written, or is that of a timing or of another sweep.
+      InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for
+        what no run will have, or the folder cannot be written, or is that of a timing or of another sweep.
       FailedCohorts: some runs failed; it brings the records of the others.
     """
     display = display or Display()
@@ -199,7 +203,9 @@ def resolve(
         if value is not None and not smoke:  # generated data needs neither
             overrides[setting] = value
     planned = _load_sweep(Path(file), options)
-    return changed(smoked(planned) if smoke else planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
+    return changed(
+        smoked(planned) if smoke else planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides
+    )
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
@@ -239,7 +245,9 @@ def changed(
     grid = dict(planned.grid)
     for key, text in grid_overrides.items():
         if key not in known:
-            raise InputError(f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(known)))
+            raise InputError(
+                f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(known))
+            )
         grid[key] = _values(text)
     for key in overrides:
         if key in grid:
@@ -247,10 +255,13 @@ def changed(
                 f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…"
             )
         if planned.variants and all(key in settings for settings in planned.variants.values()):
-            raise InputError(f"every variant of this sweep sets config.{key}", remedy="leave it out, or change the sweep file")
+            raise InputError(
+                f"every variant of this sweep sets config.{key}", remedy="leave it out, or change the sweep file"
+            )
         if key.startswith("model.") and any("model.name" in settings for settings in planned.variants.values()):
             raise InputError(
-                f"config.{key} is not common to the models of this sweep", remedy="leave it out, or change the sweep file"
+                f"config.{key} is not common to the models of this sweep",
+                remedy="leave it out, or change the sweep file",
             )
         # It would be lost there without a word.
         if own := [name for name, settings in planned.variants.items() if key in settings]:
@@ -259,7 +270,9 @@ def changed(
                 remedy="leave it out, or change the sweep file",
             )
     config = with_overrides(planned.config, overrides)
-    rows = tuple(planned.table.rows) + tuple(key for key in grid if key not in planned.table.rows and key != planned.table.columns)
+    rows = tuple(planned.table.rows) + tuple(
+        key for key in grid if key not in planned.table.rows and key != planned.table.columns
+    )
     order = {**planned.table.order, **grid}
     selection = config.training.selection
     scores = planned.table.scores or SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
@@ -269,9 +282,14 @@ def changed(
         scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
         published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
     now = flatten(config)
-    # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a result.
-    different = [f"{key}={now[key]}" for key in overrides if now[key] != known.get(key) and not key.startswith(NOT_IDENTITY)]
-    notes = planned.table.notes + ((f"Settings changed from the sweep file's: {', '.join(different)}",) if different else ())
+    # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a
+    # result.
+    different = [
+        f"{key}={now[key]}" for key in overrides if now[key] != known.get(key) and not key.startswith(NOT_IDENTITY)
+    ]
+    notes = planned.table.notes + (
+        (f"Settings changed from the sweep file's: {', '.join(different)}",) if different else ()
+    )
     for key in grid:
         if own := [name for name, settings in planned.variants.items() if key in settings]:
             notes += (f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}",)
@@ -318,4 +336,3 @@ def _keep_compiled_programs(planned: Sweep) -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     # The small helpers too: there are dozens, and together they take a second.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-

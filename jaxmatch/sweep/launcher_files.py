@@ -80,7 +80,9 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
 
 
 def config_file(path: Path) -> tuple[Path, dict[str, str]]:
-    """The file and the options that a path stands for: where there is no configs/re2_snli.py, configs/re2.py with dataset=snli."""
+    """The file and the options that a path stands for: where there is no configs/re2_snli.py, configs/re2.py with
+    dataset=snli.
+    """
     path = Path(path)
     if not path.exists():
         for end in (place for place, letter in enumerate(path.stem) if letter == "_"):

@@ -1,8 +1,8 @@
 """What a program must hold in memory at once, read off its trace: nothing is compiled or run.
 
-Element-wise work is fused into what uses it, so only some values are ever written down: results and factors of matrix products,
-gathered rows, reductions, concatenations, and what the program returns. Such a value stays until its last use, by itself or by
-way of what is computed from it element by element.
+Element-wise work is fused into what uses it, so only some values are ever written down: results and factors of matrix
+products, gathered rows, reductions, concatenations, and what the program returns. Such a value stays until its last
+use, by itself or by way of what is computed from it element by element.
 """
 
 from typing import Any
@@ -12,7 +12,9 @@ _WRITTEN = frozenset(
 )
 _VIEWS = frozenset({"transpose", "reshape", "squeeze"})
 # Equations that only wrap a program.
-_WRAPPERS = frozenset("pjit jit closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat checkpoint".split())
+_WRAPPERS = frozenset(
+    "pjit jit closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr remat checkpoint".split()
+)
 
 
 class _Trace:
@@ -46,10 +48,16 @@ class _Trace:
             inner = [part for part in equation.params.values() if hasattr(part, "eqns")] if name in _WRAPPERS else []
             if inner:
                 wrapped = getattr(inner[0], "jaxpr", inner[0])
-                known = {id(variable): value for variable, value in zip(wrapped.invars, used, strict=True) if value is not None}
+                known = {
+                    id(variable): value
+                    for variable, value in zip(wrapped.invars, used, strict=True)
+                    if value is not None
+                }
                 self._add(wrapped, known)
                 made = [known.get(id(variable)) for variable in wrapped.outvars]
-                values.update({id(var): value for var, value in zip(equation.outvars, made, strict=True) if value is not None})
+                values.update(
+                    {id(var): value for var, value in zip(equation.outvars, made, strict=True) if value is not None}
+                )
             else:
                 values.update({id(variable): self._new(variable) for variable in equation.outvars})
                 made = [values[id(variable)] for variable in equation.outvars]

@@ -1,7 +1,8 @@
 """Estimates how many replicas fit into memory. Nothing is compiled.
 
-A plan divides the runs of a signature into cohorts by this estimate. Cohorts therefore do not depend on the compiler. How many of
-a cohort's replicas an accelerator computes at the same time is decided later, from the compiled programs (training/room.py).
+A plan divides the runs of a signature into cohorts by this estimate. Cohorts therefore do not depend on the compiler.
+How many of a cohort's replicas an accelerator computes at the same time is decided later, from the compiled programs
+(training/room.py).
 """
 
 import contextlib
@@ -26,7 +27,8 @@ from jaxmatch.training.step import flattening, initial_state, train_step
 
 # State that lasts from step to step: the parameters, Adam's two moments, and the best parameters so far.
 COPIES_OF_PARAMETERS = 4
-# Where not all replicas are computed at the same time, a loop over them writes new copies of the parameters and both moments.
+# Where not all replicas are computed at the same time, a loop over them writes new copies of the parameters and both
+# moments.
 COPIES_OF_A_LOOP = 3
 # A checkpoint copies the state to the host. On a CPU that is the same memory. It is not part of a step.
 COPIES_OF_A_CHECKPOINT = 4
@@ -37,11 +39,11 @@ class Calibration(NamedTuple):
     """Measured constants of a platform.
 
     Attributes:
-      held: temporary memory of a compiled step, divided by the smallest amount that its trace allows. Copies in another layout and
-        early scheduling increase it, recomputation reduces it.
+      held: temporary memory of a compiled step, divided by the smallest amount that its trace allows. Copies in another
+        layout and early scheduling increase it, recomputation reduces it.
       least_item_bytes: the smallest size of one number.
-      to_use: the share of a device's memory to use. On an accelerator the compiled program decides how many replicas are computed
-        at the same time (training/room.py), so a low share would only leave the device idle.
+      to_use: the share of a device's memory to use. On an accelerator the compiled program decides how many replicas
+        are computed at the same time (training/room.py), so a low share would only leave the device idle.
     """
 
     held: float
@@ -51,14 +53,15 @@ class Calibration(NamedTuple):
 
 _CALIBRATIONS = {
     # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65;
-    # `python -m benchmarks memory` measures it anew. The rest of the memory is for the runtime and what an estimate leaves out.
+    # `python -m benchmarks memory` measures it anew. The rest of the memory is for the runtime and what an estimate
+    # leaves out.
     "cpu": Calibration(held=1.5, least_item_bytes=4, to_use=0.7),
-    # Temporaries of the training programs of all models as compiled for an H100 and an A100, 10 and 32 runs at 64 and 512 pairs of
-    # 40 tokens, float32 and bfloat16: RE2 0.68 to 0.92, the others 0.54 to 0.76 (benchmarks/results/accelerators, commit 883f009).
-    # One run at 64 pairs holds up to 1.35.
+    # Temporaries of the training programs of all models as compiled for an H100 and an A100, 10 and 32 runs at 64 and
+    # 512 pairs of 40 tokens, float32 and bfloat16: RE2 0.68 to 0.92, the others 0.54 to 0.76
+    # (benchmarks/results/accelerators, commit 883f009). One run at 64 pairs holds up to 1.35.
     "gpu": Calibration(held=0.9, least_item_bytes=2, to_use=SHARE_TO_USE),
-    # The same for a v5e: 9.7 GB of two runs at 512 pairs, which is 2.8, and 16.6 GB of ten, 0.96, which the compiler was to
-    # make fit 15.75 GB and could not (jax 0.10.2).
+    # The same for a v5e: 9.7 GB of two runs at 512 pairs, which is 2.8, and 16.6 GB of ten, 0.96, which the compiler
+    # was to make fit 15.75 GB and could not (jax 0.10.2).
     "tpu": Calibration(held=1.5, least_item_bytes=2, to_use=SHARE_TO_USE),
 }
 
@@ -150,7 +153,8 @@ class Needs:
     """The estimated memory of replicas on one device.
 
     Attributes:
-      step: temporary bytes of one replica at the largest shape, of a training step or of an evaluation, whichever needs more.
+      step: temporary bytes of one replica at the largest shape, of a training step or of an evaluation, whichever needs
+        more.
       parameters: bytes of one replica's parameters, padding included (training/step.py).
       most: how many replicas are computed at the same time; None: all (training/replicas.py).
     """
@@ -174,7 +178,8 @@ class Needs:
         return max(self.most, int((room - self.most * self.step) / (copies * self.parameters)))
 
     def that_fit(self, devices: Sequence[jax.Device], shared: int = 0) -> int:
-        """A number of replicas that fit on all devices together, as any smaller number does. At least one for each device.
+        """A number of replicas that fit on all devices together, as any smaller number does. At least one for each
+        device.
 
         Arguments:
           devices: all of one kind.
@@ -213,11 +218,14 @@ def needs(
 def shared_bytes(data: EncodedData) -> int:
     """The bytes that all replicas on a device share: the word vectors, and the training pairs, padded to the longest.
 
-    A step gathers its batch from these arrays (`evaluation.device_split`). Dev and test are left out because they are far smaller.
+    A step gathers its batch from these arrays (`evaluation.device_split`). Dev and test are left out because they are
+    far smaller.
     """
     train = data.splits["train"]
     features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
-    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (1 + features)  # the id; the sentence and the features
+    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (
+        1 + features
+    )  # the id; the sentence and the features
     characters = 0 if data.characters is None else data.characters.nbytes
     return data.vectors.nbytes + characters + train.pairs * int(train.lengths.max(initial=0)) * of_a_token
 

@@ -11,9 +11,17 @@ from jaxmatch.workdir import Workdir
 def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
     """Writes down, in a sweep's folder, what `read_sweep_folder` reads besides records; `text` is the plan in words."""
     places = {
-        name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed} for name, (run, _) in plan.runs.items()
+        name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed}
+        for name, (run, _) in plan.runs.items()
     }
     layout = dataclasses.asdict(plan.sweep.table)
     analyses = {name: dict(options) for name, options in plan.sweep.analyses.items()}
-    notes = {"name": plan.sweep.name, "layout": layout, "runs": list(places), "places": places, "analyses": analyses, "plan": text}
+    notes = {
+        "name": plan.sweep.name,
+        "layout": layout,
+        "runs": list(places),
+        "places": places,
+        "analyses": analyses,
+        "plan": text,
+    }
     write_json(notes_file(folder.path), notes)

@@ -68,7 +68,8 @@ class PlannedCohort:
     def device_work(self) -> float:
         """Multiply-adds of each device.
 
-        Where a device's replicas are not all computed at the same time, they take turns. Every turn counts as a full one.
+        Where a device's replicas are not all computed at the same time, they take turns. Every turn counts as a full
+        one.
         """
         side_by_side = at_once(self._on_a_device, self.needs.most, self.limit)
         return self.multiplications * turns(self._on_a_device, side_by_side) * side_by_side
@@ -98,7 +99,9 @@ class Plan:
     def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:
         """Run name -> the run and its cohort."""
         return {
-            name: (run, cohort) for cohort in self.cohorts for name, run in zip(cohort.names(), cohort.runs, strict=True)
+            name: (run, cohort)
+            for cohort in self.cohorts
+            for name, run in zip(cohort.names(), cohort.runs, strict=True)
         }
 
     def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
@@ -111,7 +114,8 @@ class Plan:
         like = {cohort.signature: cohort for cohort in self.cohorts}
         packed = pack(((cohort.signature, cohort.names()) for cohort in self.cohorts), lambda run: run not in finished)
         return tuple(
-            dataclasses.replace(like[signature], runs=tuple(runs[name][0] for name in names)) for signature, names in packed
+            dataclasses.replace(like[signature], runs=tuple(runs[name][0] for name in names))
+            for signature, names in packed
         )
 
 
@@ -149,7 +153,9 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     return Plan(sweep, tuple(cohorts))
 
 
-def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> list[PlannedCohort]:
+def _cohorts(
+    signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]
+) -> list[PlannedCohort]:
     config = runs[0].config
     if "train" not in data.splits or not data.splits["train"].pairs:
         raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
@@ -160,7 +166,9 @@ def _cohorts(signature: str, runs: list[Run], data: EncodedData, devices: tuple[
     module = models.build(config.model.to_dict(), outputs=outputs_of(data))
     shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
     most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
-    lengths, rows = evaluation_shapes(data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets)
+    lengths, rows = evaluation_shapes(
+        data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets
+    )
     answered = largest(zip(rows, lengths, strict=True))
     needs = memory.needs(module, data.task, data.vectors.shape[1], largest(shapes), devices[0].platform, answered)
     shared = memory.shared_bytes(data)
@@ -217,7 +225,12 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
         )
     dev = data.splits["dev"]
     constant = np.zeros((dev.pairs, outputs_of(data)), np.float32)  # has a score, however bad, wherever anything has
-    told = {"label_names": data.labels, "groups": dev.groups, "documents": dev.documents, "filtered": catalog.filtered(data.name)}
+    told = {
+        "label_names": data.labels,
+        "groups": dev.groups,
+        "documents": dev.documents,
+        "filtered": catalog.filtered(data.name),
+    }
     scores = score(data.task, dev.labels, constant, **told)
     if math.isnan(scores.get(training["selection"], 0.0)):
         ranked = data.task == "ranking" and training["selection"] != "auc"

@@ -82,7 +82,7 @@ def prepare(config: Mapping[str, Any]) -> encoding.EncodedData:
     """The encoded data of a run's config.
 
     Raises:
-      InputError: files are missing or damaged, or no vectors are named; or the model takes parts of speech, and NLTK's tagger is
-        not installed.
+      InputError: files are missing or damaged, or no vectors are named; or the model takes parts of speech, and NLTK's
+        tagger is not installed.
     """
     return encoding.prepare(data_settings(config), cache_folder(config["execution"]["cache_directory"]))

@@ -91,11 +91,11 @@ def make_record(
 ) -> dict[str, Any]:
     """The record of a run, as plain values for JSON.
 
-    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's share of the
-    training and what it takes to answer a pair (see `Scorer.answered`) make models comparable. `dropped` tells, of a run whose
-    status is "dropped", how far it came and by what rule it was given up (`halving`, see `halving.Halving`). `products` is what the
-    matrix products really use on the devices (`products.products_of`). `ran_out` is there where the memory of a device ran out, with
-    what was done about it (`room.RanOut`).
+    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's
+    share of the training and what it takes to answer a pair (see `Scorer.answered`) make models comparable. `dropped`
+    tells, of a run whose status is "dropped", how far it came and by what rule it was given up (`halving`, see
+    `halving.Halving`). `products` is what the matrix products really use on the devices (`products.products_of`).
+    `ran_out` is there where the memory of a device ran out, with what was done about it (`room.RanOut`).
     """
     progress = result.progress
     dropped = None
@@ -127,7 +127,9 @@ def make_record(
             **{f"{name}_steps": number for name, number in steps.items()},
             "replicas": replicas,
             "train_seconds_a_run": round(seconds["train"] / replicas, 3),
-            "inference_microseconds_a_pair": round(1e6 * answered["seconds"] / answered["pairs"], 3) if answered["pairs"] else None,
+            "inference_microseconds_a_pair": round(1e6 * answered["seconds"] / answered["pairs"], 3)
+            if answered["pairs"]
+            else None,
         },
         "versions": versions(),
         "device": device_name(devices),
@@ -146,4 +148,3 @@ def make_record(
         "parameters": count_parameters(result.parameters),
         **({"ran_out": [dataclasses.asdict(event) for event in ran_out]} if ran_out else {}),
     }
-

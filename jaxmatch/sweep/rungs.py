@@ -1,8 +1,8 @@
 """Training a grid rung by rung, by successive halving.
 
-Every cohort pauses at a rung with a checkpoint. When all have, the settings that trail are dropped: their runs stop there, and
-what is left of a cohort goes on in a smaller program. A decision follows from what is on disk alone (the notes of paused
-cohorts, and records), so launchers that are killed, or work side by side, come to the same.
+Every cohort pauses at a rung with a checkpoint. When all have, the settings that trail are dropped: their runs stop
+there, and what is left of a cohort goes on in a smaller program. A decision follows from what is on disk alone (the
+notes of paused cohorts, and records), so launchers that are killed, or work side by side, come to the same.
 
     WORKDIR/halving.json    the rule, what was decided at each rung, what it saved
 """
@@ -28,7 +28,8 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
     """Writes down by what rule a folder is halved.
 
     Raises:
-      InputError: it was halved by another one, or with other runs, before: its decisions would not be those of this one.
+      InputError: it was halved by another one, or with other runs, before: its decisions would not be those of this
+        one.
     """
     notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
     file = workdir.path / "halving.json"
@@ -37,7 +38,9 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
         write_json(file, notes)
     elif any(there.get(key) != value for key, value in notes.items()):
         raise InputError(
-            "the grid of this folder was halved at other rungs or with other runs", path=file, remedy="give another --workdir"
+            "the grid of this folder was halved at other rungs or with other runs",
+            path=file,
+            remedy="give another --workdir",
         )
 
 
@@ -65,7 +68,8 @@ def execute(
         execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), devices)
         histories = _histories(plan, workdir, rung)
         standings = {
-            setting: [standing(histories[run], score, rung * _pairs(plan, run)) for run in runs] for setting, runs in left.items()
+            setting: [standing(histories[run], score, rung * _pairs(plan, run)) for run in runs]
+            for setting, runs in left.items()
         }
         order = ranking(standings, score)
         staying = [setting for setting, _ in order[:count]]
@@ -88,12 +92,15 @@ def on_record(run: str, record: Mapping[str, Any]) -> bool:
     return True
 
 
-def saving(plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def saving(
+    plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, float]]:
     """What halving made of the grid: steps of programs, the same times their slots, and seconds.
 
     Returns:
-      "lockstep_steps", "replica_steps" and "train_seconds" -> {"made", "whole"}; `whole` is what the grid would have taken without
-      halving if no run stopped early, its seconds estimated from the speed up to the first rung. "compile_seconds" has `made`
+      "lockstep_steps", "replica_steps" and "train_seconds" -> {"made", "whole"}; `whole` is what the grid would have
+      taken without halving if no run stopped early, its seconds estimated from the speed up to the first rung.
+      "compile_seconds" has `made`
       alone: a smaller program has to be compiled, too.
     """
     times = {record["cohort"]: record["times"] for record in records}
@@ -112,7 +119,10 @@ def saving(plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Map
             whole["train_seconds"] += times[folder.name]["train_seconds"]
         else:
             whole["train_seconds"] += begun["seconds"]["train"] * steps / begun["steps"]["lockstep"]
-    return {part: {"made": round(made[part], 3)} | ({"whole": round(whole[part], 3)} if part in whole else {}) for part in parts}
+    return {
+        part: {"made": round(made[part], 3)} | ({"whole": round(whole[part], 3)} if part in whole else {})
+        for part in parts
+    }
 
 
 def _pairs(plan: Plan, run: str) -> int:

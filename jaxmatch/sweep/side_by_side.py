@@ -61,8 +61,8 @@ def run_jobs(jobs: Sequence[Job], devices: Sequence[jax.Device]) -> list[Any]:
       What each returned.
 
     Raises:
-      BaseException: what the first job that failed has raised, or what interrupts this thread, as Ctrl-C does. All jobs that had
-        begun have stopped by then.
+      BaseException: what the first job that failed has raised, or what interrupts this thread, as Ctrl-C does. All jobs
+        that had begun have stopped by then.
     """
     stop = threading.Event()
     if sum(sorted(job.devices for job in jobs)[:2]) > len(devices) or len(jobs) < 2:

@@ -52,7 +52,9 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
     elif name in catalog.EMBEDDED_TASKS:
         return name, _scores(name)
     else:  # one's own data, which is not read: what it is scored by tells
-        task = config.data.task or ("ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification")
+        task = config.data.task or (
+            "ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification"
+        )
     two = len(labels) == 2 or selection in ("f1", "auc")
     name = "embedded_ranking" if task == "ranking" else "embedded_paraphrase" if two else "embedded_inference"
     return name, _scores(name)
@@ -63,7 +65,9 @@ def _shrunk(config: ConfigDict, settings: Mapping[str, Any]) -> dict[str, Any]:
     if "model.name" not in settings:
         return dict(settings)
     known = flatten(with_overrides(config, settings))
-    tiny = {key: value for key, value in _SETTINGS.items() if key in settings or (key.startswith("model.") and key in known)}
+    tiny = {
+        key: value for key, value in _SETTINGS.items() if key in settings or (key.startswith("model.") and key in known)
+    }
     return {**settings, **tiny}
 
 
@@ -72,10 +76,11 @@ def _scores(name: str) -> tuple[str, ...]:
 
 
 def smoked(sweep: Sweep) -> Sweep:
-    """The sweep with a tiny model and a few steps on an embedded data set of the same task; a classification for a regression.
+    """The sweep with a tiny model and a few steps on an embedded data set of the same task; a classification for a
+    regression.
 
-    The first two variants and seeds stay. Of the grid, axes that share a program stay, of the others the first value does.
-    Published rows go: there is nothing to compare.
+    The first two variants and seeds stay. Of the grid, axes that share a program stay, of the others the first value
+    does. Published rows go: there is nothing to compare.
     """
     embedded, possible = _embedded(sweep.config)
     selection = sweep.config.training.selection

@@ -22,9 +22,15 @@ WHAT = f"RE2 of one block with one convolution, hidden size {HIDDEN}, one run, {
 # Steps are started one after another, as in training, in rows at least this long.
 SECONDS_OF_A_ROW, ROWS = 0.1, 3
 _SETTINGS = dict(
-    learning_rate=1e-3, learning_rate_floor=0.0, warmup_samples=0.0, decay_rate=1.0, decay_samples=1.0, dropout_rate=0.2,
-    weight_decay=0.0, gradient_clip=5.0,
-)  # fmt: skip
+    learning_rate=1e-3,
+    learning_rate_floor=0.0,
+    warmup_samples=0.0,
+    decay_rate=1.0,
+    decay_samples=1.0,
+    dropout_rate=0.2,
+    weight_decay=0.0,
+    gradient_clip=5.0,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +71,10 @@ def _seconds(precision: str) -> tuple[float, float]:
     Raises:
       FloatingPointError: the loss or its gradient was not finite.
     """
-    flat, random = flattening(build({**MODEL, "precision": precision}, outputs=CLASSES), DIMENSIONS), np.random.default_rng(0)
+    flat, random = (
+        flattening(build({**MODEL, "precision": precision}, outputs=CLASSES), DIMENSIONS),
+        np.random.default_rng(0),
+    )
     vectors = jnp.asarray(random.normal(size=(WORDS, DIMENSIONS)).astype(np.float32))
     settings = jax.tree.map(lambda values: jax.device_put(values[0]), hyperparameters.stack([_SETTINGS]))
     split = {
@@ -80,7 +89,11 @@ def _seconds(precision: str) -> tuple[float, float]:
     state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     state = state._replace(parameters=jax.device_put(parameters), diverged_at=jnp.int32(-1))
     start = time.perf_counter()
-    step = jax.jit(functools.partial(train_step, flat, "classification", LENGTH), donate_argnums=0).lower(state, *others).compile()
+    step = (
+        jax.jit(functools.partial(train_step, flat, "classification", LENGTH), donate_argnums=0)
+        .lower(state, *others)
+        .compile()
+    )
     compiled = time.perf_counter() - start
 
     def row(state, steps):

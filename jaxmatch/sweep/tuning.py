@@ -1,9 +1,9 @@
 """Tuning: a grid chooses a setting on dev, which is then trained with many seeds. The recipe behind a row of a table.
 
-    WORKDIR/               the sweep of the grid, as any other
-    WORKDIR/halving.json   which settings were dropped on the way, where that was asked for
-    WORKDIR/choice.json    which setting was chosen, by what, among how many
-    WORKDIR/final/         the sweep of the chosen setting
+WORKDIR/               the sweep of the grid, as any other
+WORKDIR/halving.json   which settings were dropped on the way, where that was asked for
+WORKDIR/choice.json    which setting was chosen, by what, among how many
+WORKDIR/final/         the sweep of the chosen setting
 """
 
 import dataclasses
@@ -57,7 +57,9 @@ class Choice:
         """One sentence for the caption of a table."""
         left_out = f", {self.diverged} of which diverged" if self.diverged else ""
         if self.dropped:
-            left_out += f", {self.dropped} of which {'was' if self.dropped == 1 else 'were'} dropped by successive halving"
+            left_out += (
+                f", {self.dropped} of which {'was' if self.dropped == 1 else 'were'} dropped by successive halving"
+            )
         seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         return (
             f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, among "
@@ -69,7 +71,8 @@ class Choice:
 def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     """The setting with the best mean dev score over its seeds; of equals, the first.
 
-    A setting with a diverged run is not chosen: its mean would leave out what went wrong. Neither is one that was dropped.
+    A setting with a diverged run is not chosen: its mean would leave out what went wrong. Neither is one that was
+    dropped.
 
     Arguments:
       records: of all runs of a grid.
@@ -77,10 +80,12 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     Raises:
       InputError: settings that cannot be compared, or none that can be chosen.
     """
-    halving.check_common({
-        "training.selection": {record["selected_on"] for record in records},
-        "data.name": {record["data"]["name"] for record in records},
-    })  # fmt: skip
+    halving.check_common(
+        {
+            "training.selection": {record["selected_on"] for record in records},
+            "data.name": {record["data"]["name"] for record in records},
+        }
+    )
     score = records[0]["selected_on"]
     name = score.removeprefix("dev.")
     places: dict[str, list[Mapping[str, Any]]] = {}
@@ -114,7 +119,8 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
 def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
     """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported.
 
-    A published row of the model's own result stands beside the chosen setting, whatever its structure: it was tuned, too.
+    A published row of the model's own result stands beside the chosen setting, whatever its structure: it was tuned,
+    too.
 
     Arguments:
       planned: the sweep of the grid.
@@ -126,7 +132,9 @@ def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = Fals
     layout = planned.table
     # A value of the grid goes before the variant's own, as it did in the grid.
     variants = {choice.variant: {**planned.variants[choice.variant], **choice.overrides}} if choice.variant else {}
-    settings = {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
+    settings = (
+        {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
+    )
     final = dataclasses.replace(
         planned,
         name=f"{planned.name}-final",
@@ -149,7 +157,9 @@ def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = Fals
 
 def _of_result(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a published row says of its model and data, without the setting that won there."""
-    return {key: value for key, value in settings.items() if key in ("model.name", "data.name", *comparisons.NO_SETTINGS)}
+    return {
+        key: value for key, value in settings.items() if key in ("model.name", "data.name", *comparisons.NO_SETTINGS)
+    }
 
 
 def tune(
@@ -191,7 +201,9 @@ def tune(
     planned = launch.resolve(file, seeds=seeds, smoke=smoke, **arguments)
     rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
     if halve and smoke and planned.config.training.epochs == 1:
-        planned = dataclasses.replace(planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS}))
+        planned = dataclasses.replace(
+            planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
+        )
     if dry_run:
         launch.show_plan(planned, workdir, display, rule)
         return ""
@@ -203,7 +215,11 @@ def tune(
     if final_seeds is None:
         final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
     tested = all(record["data"]["test"] for record in records)
-    final = final_sweep(planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {}))
+    final = final_sweep(
+        planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})
+    )
     grid = make_table(records, planned.table).markdown()
     with launch.table_of_the_others(final.table, [grid]):
-        return "\n".join([grid, make_table(launch.run(final, Path(workdir) / "final", display), final.table).markdown()])
+        return "\n".join(
+            [grid, make_table(launch.run(final, Path(workdir) / "final", display), final.table).markdown()]
+        )

@@ -1,8 +1,8 @@
 """Checkpoints of a cohort that survive a kill at any moment and notice damage.
 
-Orbax writes a checkpoint beside the finished ones and renames it. A rename does not prove that every byte reached the disk,
-so a digest of the arrays goes in as well; a checkpoint that cannot be read, or whose digest differs, is passed over for the
-one before.
+Orbax writes a checkpoint beside the finished ones and renames it. A rename does not prove that every byte reached the
+disk, so a digest of the arrays goes in as well; a checkpoint that cannot be read, or whose digest differs, is passed
+over for the one before.
 """
 
 import contextlib

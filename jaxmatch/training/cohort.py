@@ -46,7 +46,9 @@ class RunResult:
 
 @functools.partial(jax.jit, donate_argnums=0)
 def _keep_best(best, parameters, runs, improved):
-    """Writes the parameters of the slots that improved into the rows of their runs; all `<float32>[..., parameters]`."""
+    """Writes the parameters of the slots that improved into the rows of their runs; all
+    `<float32>[..., parameters]`.
+    """
     target = jnp.where(improved, runs, best.shape[0])  # a row that does not exist: dropped
     return best.at[target].set(parameters, mode="drop")
 
@@ -56,8 +58,8 @@ class Cohort:
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
-      training: batch_size, patience_samples (0: never stop early), minimum_samples (nor before so many), selection (a dev score),
-        maximum_buckets, best_on_test, and those of training/evaluation_times.py.
+      training: batch_size, patience_samples (0: never stop early), minimum_samples (nor before so many), selection (a
+        dev score), maximum_buckets, best_on_test, and those of training/evaluation_times.py.
       execution: evaluation_batch_size, checkpoint_seconds, steps_at_once, restack.
       data: encoded data with the splits "train" and "dev".
       seeds: one a run.
@@ -67,8 +69,8 @@ class Cohort:
     Attributes:
       lockstep: the replicas on the devices.
       scorer: what scores them; the seconds that it counts are part of those of "evaluate".
-      seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an evaluation
-        had to wait for its compilation counts as "compile".
+      seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an
+        evaluation had to wait for its compilation counts as "compile".
       steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
       ran_out: how often a device's memory ran out so far, over all interruptions.
 
@@ -139,8 +141,8 @@ class Cohort:
     ) -> list[RunResult] | None:
         """Trains every run to its end and scores test once with the checkpoint that dev chose.
 
-        Where the memory of a device runs out, fewer replicas are computed side by side from then on. Training goes back to the
-        last checkpoint for that: what a step was given may be gone with it. An evaluation is made again.
+        Where the memory of a device runs out, fewer replicas are computed side by side from then on. Training goes back
+        to the last checkpoint for that: what a step was given may be gone with it. An evaluation is made again.
 
         Arguments:
           checkpoints: where to keep and look for checkpoints; None keeps none.
@@ -163,7 +165,9 @@ class Cohort:
             self._begin()
 
     def _compute_fewer(self, where: Lockstep | Scorer, part: str, error: jax.errors.JaxRuntimeError) -> None:
-        """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if not."""
+        """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if
+        not.
+        """
         if not ran_out(error):
             raise error
         if where.at_once <= 1:  # 0: not even the pairs to answer
@@ -182,7 +186,11 @@ class Cohort:
             self._listener.fitted(part, where.at_once * self.lockstep.device_count)
 
     def _train(
-        self, checkpoints: Checkpoints | None, listener: Listener, until: int | None, dropped: Mapping[int, Collection[int]]
+        self,
+        checkpoints: Checkpoints | None,
+        listener: Listener,
+        until: int | None,
+        dropped: Mapping[int, Collection[int]],
     ) -> list[RunResult] | None:
         with self._timed("train"):
             state = self.lockstep.initial()
@@ -220,9 +228,16 @@ class Cohort:
         return all(progress.done for progress in self._progress)
 
     def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
-        """Gives up the runs whose time has come, and their slots. One that patience has stopped has all it would ever have."""
+        """Gives up the runs whose time has come, and their slots.
+
+        One that patience has stopped has all it would ever have.
+        """
         due = [(epochs, run) for epochs, runs in dropped.items() if epochs <= self._epoch for run in runs]
-        due = [(epochs, run) for epochs, run in due if not self._progress[run].stopped and self._progress[run].dropped_at is None]
+        due = [
+            (epochs, run)
+            for epochs, run in due
+            if not self._progress[run].stopped and self._progress[run].dropped_at is None
+        ]
         for epochs, run in due:
             self._progress[run].dropped_at = epochs * self.lockstep.pairs
         self._update_active()
@@ -276,7 +291,8 @@ class Cohort:
     def _restack(self, state: ReplicaState) -> ReplicaState:
         """Shrinks the program when patience, or dropping runs, has emptied half of its slots.
 
-        A diverged run keeps its slot, so that when the cohort is re-stacked does not depend on whether a neighbour diverged.
+        A diverged run keeps its slot, so that when the cohort is re-stacked does not depend on whether a neighbour
+        diverged.
         """
         if not self._execution["restack"]:
             return state
@@ -376,7 +392,9 @@ class Cohort:
         self.seconds["checkpoint"] += self._save_seconds
 
     def _seconds_between_checkpoints(self) -> float:
-        """As configured, or longer where there is so much to write that it would take more than a small part of the time."""
+        """As configured, or longer where there is so much to write that it would take more than a small part of the
+        time.
+        """
         asked = self._execution["checkpoint_seconds"]
         return max(asked, self._save_seconds / MOST_FOR_CHECKPOINTS) if asked else 0.0
 
@@ -410,7 +428,9 @@ class Cohort:
         return state, best
 
     def _recall(self, events: Sequence[RanOut]) -> None:
-        """Takes over how often memory ran out before the checkpoint; devices of the same kind keep to what fitted then."""
+        """Takes over how often memory ran out before the checkpoint; devices of the same kind keep to what fitted
+        then.
+        """
         self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
         for event in self.ran_out:
             if event.device == self._device:
@@ -420,7 +440,11 @@ class Cohort:
     def _results(self, best) -> list[RunResult]:
         tests: list[dict | None] = [None] * len(self._progress)
         # What was given up half-way has no result to be tested.
-        tested = [run for run, progress in enumerate(self._progress) if progress.best is not None and progress.status != "dropped"]
+        tested = [
+            run
+            for run, progress in enumerate(self._progress)
+            if progress.best is not None and progress.status != "dropped"
+        ]
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
                 outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))

@@ -29,7 +29,8 @@ def evaluation_batch_size(configured: int, platform: str) -> int:
 def evaluation_shapes(
     splits: Mapping[str, EncodedSplit], *, batch_size: int, maximum_buckets: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What dev and test are padded to. The shapes are those of both together, so that what scores one is compiled for both.
+    """What dev and test are padded to. The shapes are those of both together, so that what scores one is compiled for
+    both.
 
     Arguments:
       splits: name -> split.
@@ -48,9 +49,10 @@ def cohort_outputs(flat: Flattening) -> Callable:
     """Evaluation of a batch by every replica; dropout is off.
 
     Returns:
-      A function of (side_by_side, parameters, tokens, sentences, vectors) that gives `<float32>[replica, batch, outputs]`;
-      `parameters` is `<float32>[replica, parameters]`, `tokens` and `sentences` as `match` of a model takes them. No split is
-      among its arguments, whose size would make it another program. `side_by_side` replicas are computed in a turn (replicas.py).
+      A function of (side_by_side, parameters, tokens, sentences, vectors) that gives
+      `<float32>[replica, batch, outputs]`; `parameters` is `<float32>[replica, parameters]`, `tokens` and `sentences`
+      as `match` of a model takes them. No split is among its arguments, whose size would make it another program.
+      `side_by_side` replicas are computed in a turn (replicas.py).
     """
 
     def outputs(side_by_side, parameters, tokens, sentences, vectors):
@@ -63,7 +65,9 @@ def cohort_outputs(flat: Flattening) -> Callable:
 
 
 def device_split(split: EncodedSplit) -> dict[str, Any]:
-    """A split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see `step.take_batch`."""
+    """A split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see
+    `step.take_batch`.
+    """
     ids, sentences = split.side_by_side()
     return {"tokens": {"ids": ids, **split.features()}, "sentences": sentences, "labels": np.asarray(split.labels)}
 
@@ -95,7 +99,8 @@ class Evaluator:
         self._batches = []
         for batch in evaluation_batches(split.lengths, buckets, rows):
             cut = jax.tree.map(
-                lambda values: _of_length(values[batch.rows], buckets[batch.bucket]), (whole["tokens"], whole["sentences"])
+                lambda values: _of_length(values[batch.rows], buckets[batch.bucket]),
+                (whole["tokens"], whole["sentences"]),
             )
             self._batches.append((batch.rows[batch.weights > 0], place(cut)))
 
@@ -108,12 +113,16 @@ class Evaluator:
         return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
 
     def fit(self, parameters: jax.Array, limit: int | None, free: int) -> int | None:
-        """The limit, or a lower one, under which batches of the largest shapes fit `free` bytes of a device; see `outputs`."""
+        """The limit, or a lower one, under which batches of the largest shapes fit `free` bytes of a device; see
+        `outputs`.
+        """
         batches = {sentences.shape: (tokens, sentences) for _, (tokens, sentences) in self._batches}
         for tokens, sentences in (batches[shape] for shape in largest(batches)):
             limit = limit_that_fits(
                 lambda limit: self._at_once(len(parameters), limit, sentences),
-                lambda side_by_side: self._program.compiled((side_by_side,), (parameters, tokens, sentences, self._vectors)),
+                lambda side_by_side: self._program.compiled(
+                    (side_by_side,), (parameters, tokens, sentences, self._vectors)
+                ),
                 limit,
                 free,
             )

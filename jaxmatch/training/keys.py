@@ -1,8 +1,8 @@
 """Random keys: what a run draws depends on its seed and the step, and on nothing else.
 
-Keys are derived by `fold_in`, never by splitting and carrying, so a resumed run needs (seed, step) alone. They are always
-threefry keys: `rbg` keys under `vmap` take every replica's bits from the first key, and a companion's seed would change
-a run's dropout masks.
+Keys are derived by `fold_in`, never by splitting and carrying, so a resumed run needs (seed, step) alone. They are
+always threefry keys: `rbg` keys under `vmap` take every replica's bits from the first key, and a companion's seed would
+change a run's dropout masks.
 """
 
 import jax

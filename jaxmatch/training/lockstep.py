@@ -169,7 +169,8 @@ class Lockstep:
     def fit(self, state: ReplicaState) -> None:
         """Lowers `limit` where a step of the largest shapes does not fit what the devices have free.
 
-        The programs compiled for this are those that train. Where nobody tells what is free, as on a CPU, nothing is done.
+        The programs compiled for this are those that train. Where nobody tells what is free, as on a CPU, nothing is
+        done.
 
         Arguments:
           state: of all slots.
@@ -270,7 +271,8 @@ class Lockstep:
         return self._placed
 
     def spread(self, state: ReplicaState, slots: np.ndarray) -> ReplicaState:
-        """Takes over a state of other slots, that of a cohort on another number of devices; those that only filled are left out.
+        """Takes over a state of other slots, that of a cohort on another number of devices; those that only filled are
+        left out.
 
         Arguments:
           state: of all of them.
@@ -286,7 +288,9 @@ class Lockstep:
 
     def rows_for(self, tree: Any) -> Any:
         """Leaves with as many rows, or a few more copies of the first, as the devices share evenly."""
-        return jax.tree.map(lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._whole(len(leaf)) - len(leaf), axis=0)]), tree)
+        return jax.tree.map(
+            lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._whole(len(leaf)) - len(leaf), axis=0)]), tree
+        )
 
     def restack(self, state: ReplicaState, kept: Sequence[int]) -> ReplicaState:
         """Halves the slots, if that leaves one for every slot in `kept`; the others are given up.

@@ -1,8 +1,8 @@
 """Compiled programs, counted.
 
-A signature has one training program and one evaluation program. A program is compiled once for every shape it meets (one a
-length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more. Where a process cannot
-keep all that a long sweep compiles, what was used longest ago goes.
+A signature has one training program and one evaluation program. A program is compiled once for every shape it meets
+(one a length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more. Where a
+process cannot keep all that a long sweep compiles, what was used longest ago goes.
 """
 
 import functools
@@ -45,10 +45,12 @@ class Program:
       by_replica: for each array argument, whether its leading axis is the replica axis.
       mesh: the devices. With several, every device computes its own replicas and never talks to another.
       donated: which array arguments (counted after the static ones) may be overwritten.
-      runs_once: compile in a hurry; on a CPU most of the time to compile goes into code that would pay only if it ran often.
+      runs_once: compile in a hurry; on a CPU most of the time to compile goes into code that would pay only if it ran
+        often.
 
     Attributes:
-      executables: (static arguments, shapes, JAX's default precision) -> what was compiled for them, and not given up since.
+      executables: (static arguments, shapes, JAX's default precision) -> what was compiled for them, and not given up
+        since.
       compilations: how many executables were made, those given up since included.
       compile_seconds: that they took.
     """
@@ -63,7 +65,13 @@ class Program:
         donated: tuple[int, ...] = (),
         runs_once: bool = False,
     ):
-        self._function, self.name, self._by_replica, self.mesh, self._donated = function, name, by_replica, mesh, donated
+        self._function, self.name, self._by_replica, self.mesh, self._donated = (
+            function,
+            name,
+            by_replica,
+            mesh,
+            donated,
+        )
         hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
         self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
@@ -97,19 +105,25 @@ class Program:
 
         if self.mesh.size > 1:
             specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in self._by_replica)
-            # Devices never talk to each other here, which is all that the check watches over; it refuses a scan that begins with zeros,
-            # because those are the same on every device and what follows from them is not.
-            call = jax.shard_map(call, mesh=self.mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA), check_vma=False)
+            # Devices never talk to each other here, which is all that the check watches over; it refuses a scan that
+            # begins with zeros, because those are the same on every device and what follows from them is not.
+            call = jax.shard_map(
+                call, mesh=self.mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA), check_vma=False
+            )
         call.__name__ = self.name
         return jax.jit(call, donate_argnums=self._donated)
 
 
 def _forget_some() -> None:
-    """Gives up the quarter of all executables that was used longest ago. What is wanted again is compiled again, or loaded."""
+    """Gives up the quarter of all executables that was used longest ago.
+
+    What is wanted again is compiled again, or loaded.
+    """
     _tell_once()
     with _bookkeeping:
         by_use = sorted(
-            ((used, program, key) for program in _alive for key, used in program._used.items()), key=lambda entry: entry[0]
+            ((used, program, key) for program in _alive for key, used in program._used.items()),
+            key=lambda entry: entry[0],
         )
         for _, program, key in by_use[: -(-len(by_use) // 4)]:
             del program.executables[key], program._used[key]

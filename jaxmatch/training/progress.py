@@ -58,7 +58,9 @@ class RunProgress:
             return "diverged"
         return "finished" if self.dropped_at is None else "dropped"
 
-    def note(self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int, minimum_samples: int = 0) -> bool:
+    def note(
+        self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int, minimum_samples: int = 0
+    ) -> bool:
         """Adds an evaluation to the curve and says whether it is the best so far.
 
         Arguments:

@@ -21,7 +21,8 @@ def at_once(replicas: int, most: int | None, limit: int | None = None) -> int:
     Arguments:
       replicas: how many there are.
       most: more bring nothing (`most_at_once`). Each turn has the same number then, and none is computed twice.
-      limit: more do not fit the device's memory. The turns are as few as can be, and some replicas may be computed twice.
+      limit: more do not fit the device's memory. The turns are as few as can be, and some replicas may be computed
+        twice.
     """
     side_by_side = replicas
     if most is not None and replicas > most:
@@ -37,7 +38,9 @@ def turns(replicas: int, side_by_side: int) -> int:
 
 
 def devices_filled(replicas: int, devices: int) -> int:
-    """How many of some devices replicas fill: as few as leave none of them more replicas than if they were spread over all."""
+    """How many of some devices replicas fill: as few as leave none of them more replicas than if they were spread over
+    all.
+    """
     return -(-replicas // -(-replicas // devices))
 
 
@@ -47,7 +50,8 @@ def over_replicas(function: Callable, arguments: tuple, side_by_side: int) -> An
     Arguments:
       function: of one replica's arguments.
       arguments: arrays whose leading axis is that of the replicas of one device.
-      side_by_side: how many are computed in a turn (`at_once`); the numbers that come out are the same but for rounding.
+      side_by_side: how many are computed in a turn (`at_once`); the numbers that come out are the same but for
+        rounding.
 
     Returns:
       the results, with that axis.
@@ -61,13 +65,17 @@ def over_replicas(function: Callable, arguments: tuple, side_by_side: int) -> An
 
 
 def _in_overlapping_turns(function: Callable, arguments: tuple, replicas: int, side_by_side: int) -> Any:
-    """As `over_replicas`; the last turn begins early enough to be as wide as the others, so that one body is compiled for all."""
+    """As `over_replicas`; the last turn begins early enough to be as wide as the others, so that one body is compiled
+    for all.
+    """
 
     def turn(number, results):
         start = number * side_by_side  # a slice that would pass the end begins earlier
         given = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, side_by_side), arguments)
         computed = jax.vmap(function)(*given)
-        return jax.tree.map(lambda there, new: jax.lax.dynamic_update_slice_in_dim(there, new, start, 0), results, computed)
+        return jax.tree.map(
+            lambda there, new: jax.lax.dynamic_update_slice_in_dim(there, new, start, 0), results, computed
+        )
 
     shapes = jax.eval_shape(jax.vmap(function), *arguments)
     results = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)

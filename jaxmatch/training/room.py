@@ -1,4 +1,6 @@
-"""How many replicas side by side fit a device: as compiled programs tell, and fewer where memory runs out all the same."""
+"""How many replicas side by side fit a device: as compiled programs tell, and fewer where memory runs out all the
+same.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -29,7 +31,9 @@ class RanOut:
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether an error says that a device has too little memory for a program, when that is compiled or when it runs."""
+    """Whether an error says that a device has too little memory for a program, when that is compiled or when it
+    runs.
+    """
     return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
 
 
@@ -54,8 +58,8 @@ def limit_that_fits(
 ) -> int | None:
     """How many replicas side by side a device has memory for.
 
-    The program for all is compiled first; where it takes too much, that for as many fewer. Seldom more than three are compiled,
-    and the last is the one to run.
+    The program for all is compiled first; where it takes too much, that for as many fewer. Seldom more than three are
+    compiled, and the last is the one to run.
 
     Arguments:
       at_once: how many are computed side by side under a limit (replicas.py).

@@ -80,7 +80,9 @@ class Scorer:
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
-        """All scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under "loss"."""
+        """All scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under
+        "loss".
+        """
         data, encoded = self._data, self._data.splits[split]
         scores = replica_scores(
             data.task,

@@ -1,7 +1,7 @@
 """Scores of models' outputs against the labels: plain numpy, float64 inside, no loop over pairs, groups or models.
 
-What is scored is `[..., pairs]`, against labels `[pairs]`: the leading axes, as that of a cohort's replicas, are those of the score. A
-replica's score is the same bits alone and among others.
+What is scored is `[..., pairs]`, against labels `[pairs]`: the leading axes, as that of a cohort's replicas, are those
+of the score. A replica's score is the same bits alone and among others.
 
 No input that a training can produce raises an exception or a warning. What is undefined is NaN, so that it can be
 neither chosen nor averaged by mistake:
@@ -51,7 +51,8 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarray:
-    """F1 of one class, 2 hits / (2 hits + misses + false alarms), <float64>[...]; 0 if the class is neither there nor predicted.
+    """F1 of one class, 2 hits / (2 hits + misses + false alarms), <float64>[...]; 0 if the class is neither there nor
+    predicted.
 
     Arguments:
       labels: <int32>[pairs].
@@ -132,7 +133,9 @@ def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: Array
 
 
 def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """<int64>[..., pairs]: each group's pairs by falling score, those of equal scores as they are; groups <int64>[pairs] rise."""
+    """<int64>[..., pairs]: each group's pairs by falling score, those of equal scores as they are; groups
+    <int64>[pairs] rise.
+    """
     # Complex numbers are sorted by their real parts first.
     key = np.empty(scores.shape, np.complex128)
     with np.errstate(over="ignore"):
@@ -162,7 +165,8 @@ def ranking_scores(
       filtered: False: all groups with a right candidate count; one without a wrong candidate cannot be ranked badly.
 
     Returns:
-      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score is NaN.
+      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score
+      is NaN.
     """
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -221,10 +225,15 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
         return np.full(predictions.shape[:-1], np.nan)
     defined = np.isfinite(predictions).all(axis=-1)
     alike = (predictions == predictions[..., :1]).all(axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):  # the correlation of what is alike, or not finite, is not looked at
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # the correlation of what is alike, or not finite, is not looked at
         labels, predictions = labels - labels.mean(), predictions - predictions.mean(axis=-1, keepdims=True)
         # Scaled to 1 first, so that squares of tiny or huge deviations neither vanish nor overflow.
-        labels, predictions = labels / np.abs(labels).max(), predictions / np.abs(predictions).max(axis=-1, keepdims=True)
+        labels, predictions = (
+            labels / np.abs(labels).max(),
+            predictions / np.abs(predictions).max(axis=-1, keepdims=True),
+        )
         together = np.vecdot(labels, predictions)
         correlation = together / np.sqrt(np.vecdot(labels, labels) * np.vecdot(predictions, predictions))
     return np.where(defined, np.where(alike, 0.0, np.clip(correlation, -1.0, 1.0)), np.nan)
@@ -306,13 +315,14 @@ def replica_scores(
     """All scores of a task, for each of some models.
 
     Classification gives accuracy and macro_f1, with two labels also f1 and auc of the second label. Ranking gives
-    map, mrr and recall_at_k over the filtered groups (`ranking_scores`), accuracy and auc over all pairs. Regression gives pearson,
-    spearman and mse. If an output is not finite, all of that model are NaN.
+    map, mrr and recall_at_k over the filtered groups (`ranking_scores`), accuracy and auc over all pairs. Regression
+    gives pearson, spearman and mse. If an output is not finite, all of that model are NaN.
 
     Arguments:
       task: "classification", "regression" or "ranking".
       labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs].
-      outputs: <float32>[replica, pairs, classes] logits; for a regression <float32>[replica, pairs] or <float32>[replica, pairs, 1].
+      outputs: <float32>[replica, pairs, classes] logits; for a regression <float32>[replica, pairs] or
+        <float32>[replica, pairs, 1].
       label_names: as many as there are classes; for a ranking two, the second meaning right; unused in a regression.
       groups: ranking only, <int32>[pairs] or text.
       documents: ranking only, <str>[pairs] or None.

@@ -16,7 +16,8 @@ from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import LOSSES
 from jaxmatch.training.replicas import over_replicas
 
-# Steps that a device makes without a word from the host: at most so many, and 1 on a CPU, which has nothing to gain (benchmarks/NOTES.md).
+# Steps that a device makes without a word from the host: at most so many, and 1 on a CPU, which has nothing to gain
+# (benchmarks/NOTES.md).
 STEPS_AT_ONCE = 64
 
 
@@ -29,8 +30,9 @@ class ReplicaState(NamedTuple):
     """Everything that training changes in one run; in a cohort each leaf has a leading replica axis.
 
     Attributes:
-      parameters: the module's parameters, end to end, `<float32>[parameters]`, and zeros (`Flattening`). One array instead of a
-        tree of small ones: the update is a handful of kernels, and compiles and starts in a fraction of the time.
+      parameters: the module's parameters, end to end, `<float32>[parameters]`, and zeros (`Flattening`). One array
+        instead of a tree of small ones: the update is a handful of kernels, and compiles and starts in a fraction of
+        the time.
       optimizer_state: Adam's moments.
       step: updates so far, `<int32>[]`.
       samples: pairs seen so far, `<int32>[]`.
@@ -68,9 +70,9 @@ _CUT_FROM = 1 << 16
 class Flattening(NamedTuple):
     """A module's parameters as one array and back.
 
-    Zeros behind the parameters of a model that is not tiny give an array that the cores of a CPU share evenly. They stay zero.
-    Where one core has a number less than another, XLA asks in each turn of the loop whether it is still in the array, and
-    vectorises nothing: Adam's update then takes two to three times as long.
+    Zeros behind the parameters of a model that is not tiny give an array that the cores of a CPU share evenly. They
+    stay zero. Where one core has a number less than another, XLA asks in each turn of the loop whether it is still in
+    the array, and vectorises nothing: Adam's update then takes two to three times as long.
 
     Attributes:
       module: the model.
@@ -89,7 +91,9 @@ class Flattening(NamedTuple):
         return self.lengthened(jax.flatten_util.ravel_pytree(tree)[0])
 
     def lengthened(self, values: Any) -> Any:
-        """Parameters end to end, with the zeros if they have none: `<float32>[..., count or length]` -> `[..., length]`."""
+        """Parameters end to end, with the zeros if they have none: `<float32>[..., count or length]` ->
+        `[..., length]`.
+        """
         xp = np if isinstance(values, np.ndarray) else jnp
         return xp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, self.length - values.shape[-1])])
 
@@ -103,7 +107,8 @@ def flattening(module: nn.Module, dimensions: int) -> Flattening:
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     count = sum(leaf.size for leaf in jax.tree.leaves(zeros))
     length = count + (-count % _EVEN if count > _CUT_FROM else 0)
-    # The zeros are one more leaf: the gradients of all are put side by side once, not lengthened in a copy of their own.
+    # The zeros are one more leaf: the gradients of all are put side by side once, not lengthened in a copy of their
+    # own.
     _, to_both = jax.flatten_util.ravel_pytree((zeros, np.zeros(length - count, np.float32)))
     return Flattening(module, lambda values: to_both(values)[0], count, length)
 
@@ -157,7 +162,8 @@ def train_step(
 ) -> ReplicaState:
     """One update of one run.
 
-    A run that is not active, or has diverged, keeps its state bit for bit: it neither learns nor disturbs its neighbours.
+    A run that is not active, or has diverged, keeps its state bit for bit: it neither learns nor disturbs its
+    neighbours.
 
     Arguments:
       flat, task, length: static.
@@ -210,17 +216,27 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
     """`train_step` for every replica.
 
     Returns:
-      A function of (length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
-      `order` is `<int32>[replica, batches, batch]` and `weights` `<float32>[replica, batches, batch]`, a bucket's batches of
-      one epoch; `batch` says which of them to take, `<int32>[]`. `side_by_side` replicas are computed in a turn (replicas.py).
+      A function of (length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split,
+      vectors): `order` is `<int32>[replica, batches, batch]` and `weights` `<float32>[replica, batches, batch]`, a
+      bucket's batches of one epoch; `batch` says which of them to take, `<int32>[]`. `side_by_side` replicas are
+      computed in a turn (replicas.py).
     """
 
     def step(length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
         def one(state, hyperparameters, seed, active, order, weights):
             return train_step(
-                flat, task, length, state, hyperparameters, seed, active,
-                order[batch], weights[batch], split, vectors,
-            )  # fmt: skip
+                flat,
+                task,
+                length,
+                state,
+                hyperparameters,
+                seed,
+                active,
+                order[batch],
+                weights[batch],
+                split,
+                vectors,
+            )
 
         return over_replicas(one, (state, hyperparameters, seeds, active, order, weights), side_by_side)
 
@@ -230,18 +246,30 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
 def cohort_steps(flat: Flattening, task: str) -> Callable:
     """`cohort_step` again and again, in one program that holds a step of each length.
 
-    Consecutive steps are seldom of one length, so that each chooses its own. How many there are is an argument: one program makes any
-    number of them.
+    Consecutive steps are seldom of one length, so that each chooses its own. How many there are is an argument: one
+    program makes any number of them.
 
     Returns:
-      A function of (lengths, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count, split, vectors):
-      `batches` has (order, weights) as `cohort_step` takes them for each of the lengths; `sequence` is `<int32>[steps, 2]`, (which
-      length, which of its batches) of the steps of an epoch; `first` and `count` say which of these to make, `<int32>[]`.
+      A function of (lengths, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count,
+      split, vectors): `batches` has (order, weights) as `cohort_step` takes them for each of the lengths; `sequence` is
+      `<int32>[steps, 2]`, (which length, which of its batches) of the steps of an epoch; `first` and `count` say which
+      of these to make, `<int32>[]`.
     """
     step = cohort_step(flat, task)
 
     def steps(
-        lengths: Sequence[int], side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count, split, vectors
+        lengths: Sequence[int],
+        side_by_side,
+        state,
+        hyperparameters,
+        seeds,
+        active,
+        batches,
+        sequence,
+        first,
+        count,
+        split,
+        vectors,
     ):
         def of_length(length, order, weights):
             def one(state, batch):

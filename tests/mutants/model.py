@@ -12,7 +12,7 @@ MUTANTS = [
     (_LAYERS + "alignment.py", "scores * self.temperature.astype(scores.dtype)", "scores", ["tests/test_layers_alignment.py"]),
     (_LAYERS + "fusion.py", "(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES)",
      "(network(name).weights(*sizes(own), *sizes(own)) for name in reversed(PERSPECTIVES))", ["tests/test_layers_fusion.py"]),
-    (_LAYERS + "fusion.py", "tuple(a - other for a, other in zip(own", "tuple(other - a for a, other in zip(own", ["tests/test_layers_fusion.py"]),
+    (_LAYERS + "fusion.py", "tuple(a - other for a", "tuple(other - a for a", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "fusion.py", "two + less", "two", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "fusion.py", "[one, -less]", "[one, less]", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "pooling.py", "largest = jnp.max(", "largest = jnp.mean(", ["tests/test_layers_fusion.py"]),

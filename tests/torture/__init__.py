@@ -2,4 +2,11 @@
 
 from torture import answers, damage, inputs, kills, launchers, limits
 
-GROUPS = {"kills": kills, "launchers": launchers, "limits": limits, "damage": damage, "inputs": inputs, "answers": answers}
+GROUPS = {
+    "kills": kills,
+    "launchers": launchers,
+    "limits": limits,
+    "damage": damage,
+    "inputs": inputs,
+    "answers": answers,
+}

@@ -21,13 +21,18 @@ GROWTH = 64
 def _million(bench: Bench, pairs: int = PAIRS):
     def make(folder: Path, generator: random.Random) -> str:
         words = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu", "new")
-        block = "".join(f"{' '.join(generator.choices(words, k=3))}\t{' '.join(generator.choices(words, k=2))}\n" for _ in range(10_000))
+        block = "".join(
+            f"{' '.join(generator.choices(words, k=3))}\t{' '.join(generator.choices(words, k=2))}\n"
+            for _ in range(10_000)
+        )
         with open(folder / "pairs.tsv", "w") as file:
             file.write("text_a\ttext_b\n")
             for _ in range(pairs // 10_000):
                 file.write(block)
         answers = folder / "answers.jsonl"
-        command = Command(["predict", str(bench.run), "--input", str(folder / "pairs.tsv"), "--output", str(answers)], folder)
+        command = Command(
+            ["predict", str(bench.run), "--input", str(folder / "pairs.tsv"), "--output", str(answers)], folder
+        )
         held, expected = [], 0.0
         while not command.over():
             written = sum(path.stat().st_size for path in folder.glob("*answers*") if path.exists())
@@ -115,7 +120,11 @@ def _forked(run: Path):
 def _called(function, run: Path):
     def make(folder: Path, generator: random.Random) -> str:
         end = ended(lambda: function(run), folder)
-        return "" if end.status == 0 else f"status {end.status}: {(end.errors.strip().splitlines() or ['nothing said'])[-1]}"
+        return (
+            ""
+            if end.status == 0
+            else f"status {end.status}: {(end.errors.strip().splitlines() or ['nothing said'])[-1]}"
+        )
 
     return make
 

@@ -21,8 +21,9 @@ class Attack:
 
     Attributes:
       name: what repeats it, together with the seed.
-      make: takes an empty folder and a generator of random numbers; gives "" if the attack was withstood, or says what went wrong.
-        A file `count` beside the folder says how many attacks it was, such as the kills of one sweep; without it, one.
+      make: takes an empty folder and a generator of random numbers; gives "" if the attack was withstood, or says what
+        went wrong. A file `count` beside the folder says how many attacks it was, such as the kills of one sweep;
+        without it, one.
       weight: how many that will be, about.
     """
 

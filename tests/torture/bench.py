@@ -69,7 +69,10 @@ class Bench:
 
     def sweep(self, workdir: Path, cache: Path | None = None) -> list[str]:
         """The words of the sweep's command."""
-        return [*small_sweep.command(self.files, workdir, *WORDS), f"--config.execution.cache_directory={cache or self.cache}"]
+        return [
+            *small_sweep.command(self.files, workdir, *WORDS),
+            f"--config.execution.cache_directory={cache or self.cache}",
+        ]
 
     def differs(self, workdir: Path, end: Ended, cache: Path | None = None) -> str:
         """Says in what a sweep that has ended well differs from the undisturbed one."""
@@ -98,7 +101,9 @@ def _lasting(workdir: Path) -> dict:
 
 
 def die_at(event: int, folders: tuple[Path, ...], part: str = "") -> None:
-    """Lets this process kill itself just before its `event`-th change of a path below some folders that holds `part`."""
+    """Lets this process kill itself just before its `event`-th change of a path below some folders that holds
+    `part`.
+    """
     count, places = 0, tuple(map(str, folders))
 
     def hook(name, arguments):

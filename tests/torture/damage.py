@@ -1,4 +1,6 @@
-"""Every file of a half-done cohort, of a data cache, of a model folder and of a finished sweep, damaged in every way."""
+"""Every file of a half-done cohort, of a data cache, of a model folder and of a finished sweep, damaged in every
+way.
+"""
 
 import random
 from pathlib import Path
@@ -74,23 +76,38 @@ def _of_finished(bench: Bench, file: str, harm: str):
 def attacks(bench: Bench) -> list[Attack]:
     """Each file truncated, flipped, deleted and replaced; those of models several times."""
     cohort = [file for file in files_below(bench.half) if not file.endswith(".lock")]
-    newest = max((path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()), key=lambda path: int(path.name))
+    newest = max(
+        (path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()),
+        key=lambda path: int(path.name),
+    )
     made = []
     for number, file in enumerate(cohort):
         harms = ["truncated", "flipped", "deleted", REPLACED[number % len(REPLACED)]]
-        if "/checkpoints/" in file and not file.startswith(str(newest.relative_to(bench.half))):  # the one that is not gone on from
+        if "/checkpoints/" in file and not file.startswith(
+            str(newest.relative_to(bench.half))
+        ):  # the one that is not gone on from
             harms = [harms[number % len(harms)]]
         made += [Attack(f"damage/half-done/{file}/{harm}", _of_half(bench, file, harm)) for harm in harms]
     cache = [file for file in files_below(bench.cache) if not file.startswith("programs")]
-    made += [Attack(f"damage/cache/{file}/{harm}", _of_cache(bench, file, harm)) for file in cache for harm in HARMS if harm != "emptied"]
+    made += [
+        Attack(f"damage/cache/{file}/{harm}", _of_cache(bench, file, harm))
+        for file in cache
+        for harm in HARMS
+        if harm != "emptied"
+    ]
     model = [file for file in files_below(bench.run) if file.startswith("model")]
     for file in model:
         for harm in HARMS:
             times = 6 if harm in ("flipped", "truncated", "other") else 1
-            made += [Attack(f"damage/model/{file}/{harm}/{number}", _of_model(bench, file, harm)) for number in range(times)]
+            made += [
+                Attack(f"damage/model/{file}/{harm}/{number}", _of_model(bench, file, harm)) for number in range(times)
+            ]
     finished = [file for file in files_below(bench.workdir) if file.endswith(".json") and "/model/" not in file]
     for file in finished:
         for harm in HARMS:
             times = 3 if harm in ("flipped", "truncated", "other") else 1
-            made += [Attack(f"damage/finished/{file}/{harm}/{number}", _of_finished(bench, file, harm)) for number in range(times)]
+            made += [
+                Attack(f"damage/finished/{file}/{harm}/{number}", _of_finished(bench, file, harm))
+                for number in range(times)
+            ]
     return made

@@ -44,12 +44,31 @@ def fifo(file: Path, generator: random.Random) -> None:
 
 def other(file: Path, generator: random.Random) -> None:
     """Puts other content in its place."""
-    file.write_bytes(generator.choice([b"{}", b"[]", b"null", b"\x00" * 64, b"PK\x03\x04", b"other\n" * 9, b'{"format": 1}', generator.randbytes(200)]))
+    file.write_bytes(
+        generator.choice(
+            [
+                b"{}",
+                b"[]",
+                b"null",
+                b"\x00" * 64,
+                b"PK\x03\x04",
+                b"other\n" * 9,
+                b'{"format": 1}',
+                generator.randbytes(200),
+            ]
+        )
+    )
 
 
 HARMS = {
-    "truncated": truncated, "flipped": flipped, "deleted": deleted, "emptied": emptied, "a folder": folder, "a pipe": fifo, "other": other,
-}  # fmt: skip
+    "truncated": truncated,
+    "flipped": flipped,
+    "deleted": deleted,
+    "emptied": emptied,
+    "a folder": folder,
+    "a pipe": fifo,
+    "other": other,
+}
 
 
 def files_below(place: Path) -> list[str]:

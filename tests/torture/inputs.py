@@ -72,7 +72,13 @@ def _replaced(path: Path, generator: random.Random, kind: str) -> None:
 PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing")
 
 
-def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], change, names=lambda path: [path.name], kind: str = ""):
+def _file(
+    write: Callable[[Path], Path],
+    words: Callable[[Path], list[str]],
+    change,
+    names=lambda path: [path.name],
+    kind: str = "",
+):
     """A file of a command, changed, or replaced by what is no file."""
 
     def make(folder: Path, generator: random.Random) -> str:
@@ -85,7 +91,9 @@ def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], cha
         end = ended([word.replace("OUTPUT", str(output)) for word in words(folder)], folder)
         if kind:
             problem = judge.refused(end, names(path))
-        elif path.name.startswith("broken"):  # a line of a vector file that cannot be read is counted, told and passed over
+        elif path.name.startswith(
+            "broken"
+        ):  # a line of a vector file that cannot be read is counted, told and passed over
             problem = judge.refused_or_sound(end, names(path))
         else:
             problem = _judged(end, change, names(path))
@@ -149,7 +157,9 @@ def _pairs(bench: Bench, suffix: str):
         if suffix == "tsv":
             path.write_bytes(bench.pairs.read_bytes())
         else:
-            path.write_text("".join(json.dumps({"text_a": "ba bo", "text_b": "ka", "id": number}) + "\n" for number in range(4)))
+            path.write_text(
+                "".join(json.dumps({"text_a": "ba bo", "text_b": "ka", "id": number}) + "\n" for number in range(4))
+            )
         return path
 
     return write
@@ -179,7 +189,9 @@ def _setting(bench: Bench, name: str, value: str):
         if end.status == 0:  # the plan stands on the error stream
             return judge.remains(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
         last = name.rpartition(".")[2]
-        return judge.refused(end, [name, last, last.replace("_", " "), *([value[:50]] if value else ["''"])]) or judge.remains(folder)
+        return judge.refused(
+            end, [name, last, last.replace("_", " "), *([value[:50]] if value else ["''"])]
+        ) or judge.remains(folder)
 
     return make
 
@@ -209,15 +221,61 @@ def _timing(folder: Path) -> Path:
 
 
 SETTINGS = (
-    "model.name", "model.blocks", "model.hidden_size", "model.encoder_layers", "model.kernel_size", "model.alignment", "model.fusion",
-    "model.none", "data.name", "data.directory", "data.vectors", "data.task", "data.tokenizer", "data.minimum_count", "data.maximum_length",
-    "training.batch_size", "training.epochs", "training.maximum_buckets", "training.patience_samples", "optimizer.learning_rate",
-    "optimizer.dropout_rate", "execution.maximum_replicas", "execution.checkpoint_seconds", "execution.cache_directory", "nothing",
-)  # fmt: skip
+    "model.name",
+    "model.blocks",
+    "model.hidden_size",
+    "model.encoder_layers",
+    "model.kernel_size",
+    "model.alignment",
+    "model.fusion",
+    "model.none",
+    "data.name",
+    "data.directory",
+    "data.vectors",
+    "data.task",
+    "data.tokenizer",
+    "data.minimum_count",
+    "data.maximum_length",
+    "training.batch_size",
+    "training.epochs",
+    "training.maximum_buckets",
+    "training.patience_samples",
+    "optimizer.learning_rate",
+    "optimizer.dropout_rate",
+    "execution.maximum_replicas",
+    "execution.checkpoint_seconds",
+    "execution.cache_directory",
+    "nothing",
+)
 VALUES = ("", "-1", "0", "1e400", "nan", "x", "None", "[]", "10" * 30, "(1,", "{}", "0.5")
 
-COMMANDS = ("sweep", "train", "tune", "table", "report", "evaluate", "ensemble", "timing", "predict", "inspect", "occlusion", "figure", "data")
-WORDS = ([], ["FOLDER/none"], ["FOLDER"], ["/dev/null"], ["/dev/zero"], ["--nothing"], ["FOLDER/" + "n" * 300], [""], ["\x1b[31m"], ["FOLDER", "--workdir"])
+COMMANDS = (
+    "sweep",
+    "train",
+    "tune",
+    "table",
+    "report",
+    "evaluate",
+    "ensemble",
+    "timing",
+    "predict",
+    "inspect",
+    "occlusion",
+    "figure",
+    "data",
+)
+WORDS = (
+    [],
+    ["FOLDER/none"],
+    ["FOLDER"],
+    ["/dev/null"],
+    ["/dev/zero"],
+    ["--nothing"],
+    ["FOLDER/" + "n" * 300],
+    [""],
+    ["\x1b[31m"],
+    ["FOLDER", "--workdir"],
+)
 
 
 def attacks(bench: Bench) -> list[Attack]:
@@ -242,27 +300,51 @@ def attacks(bench: Bench) -> list[Attack]:
             files[f"{file} of {command}"] = (write, _on_workdir(command), (json_replaced, truncated, not_utf8), 25)
     for suffix in ("tsv", "jsonl"):
         files[f"pairs {suffix}"] = (
-            _pairs(bench, suffix), lambda folder, suffix=suffix: ["predict", str(bench.run), "--input", str(folder / f"asked.{suffix}"), "--output", "OUTPUT"],
-            changes, 15,
-        )  # fmt: skip
+            _pairs(bench, suffix),
+            lambda folder, suffix=suffix: [
+                "predict",
+                str(bench.run),
+                "--input",
+                str(folder / f"asked.{suffix}"),
+                "--output",
+                "OUTPUT",
+            ],
+            changes,
+            15,
+        )
     files["labelled pairs"] = (
-        _copies(bench, "dev.tsv"), lambda folder: ["evaluate", str(bench.run), "--input", str(folder / "files" / "dev.tsv")], changes, 4
+        _copies(bench, "dev.tsv"),
+        lambda folder: ["evaluate", str(bench.run), "--input", str(folder / "files" / "dev.tsv")],
+        changes,
+        4,
     )
     files["figure"] = (
-        _figure(bench), lambda folder: ["figure", str(folder / "curves.json"), "--output", str(folder / "drawn")], (json_replaced, truncated, binary), 12,
-    )  # fmt: skip
-    files["timing"] = (_timing, lambda folder: ["table", str(folder / "workdir")], (json_replaced, truncated, not_utf8), 20)
+        _figure(bench),
+        lambda folder: ["figure", str(folder / "curves.json"), "--output", str(folder / "drawn")],
+        (json_replaced, truncated, binary),
+        12,
+    )
+    files["timing"] = (
+        _timing,
+        lambda folder: ["table", str(folder / "workdir")],
+        (json_replaced, truncated, not_utf8),
+        20,
+    )
     files["sweep file"] = (
-        _copies(bench, "small.py"), lambda folder: [*small_sweep.command(folder / "files", folder / "workdir"), "--dry-run"],
-        (truncated, flipped, binary), 15,
-    )  # fmt: skip
+        _copies(bench, "small.py"),
+        lambda folder: [*small_sweep.command(folder / "files", folder / "workdir"), "--dry-run"],
+        (truncated, flipped, binary),
+        15,
+    )
     for name, (write, words, kinds, count) in files.items():
         made.append(Attack(f"inputs/{name}/undamaged", _undamaged(write, words)))
         for change in kinds:
             add(f"{name}/{change.__name__}", _file(write, words, change, _names), count)
         for kind in PLACES:
             # A run without a record is one that has not ended yet; a table tells how many have.
-            absent = kind in ("missing", "a loop of links") and name.startswith(("own", "record", "sweep.json", "timing"))
+            absent = kind in ("missing", "a loop of links") and name.startswith(
+                ("own", "record", "sweep.json", "timing")
+            )
             # Pairs may come from a pipe, for which a command waits as any program does; JSON lines may be none.
             sound = (name, kind) in (("pairs tsv", "a pipe"), ("pairs jsonl", "a pipe"), ("pairs jsonl", "empty"))
             if not absent and not sound:

@@ -69,5 +69,9 @@ def listing(*folders: Path) -> list[str]:
 
 def remains(folder: Path) -> str:
     """Says what half-written things lie below a folder."""
-    found = [str(path.relative_to(folder)) for path in folder.rglob("*") if "partial" in path.name or "orbax-checkpoint-tmp" in path.name]
+    found = [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if "partial" in path.name or "orbax-checkpoint-tmp" in path.name
+    ]
     return f"left behind: {', '.join(found)[:PIECES]}" if found else ""

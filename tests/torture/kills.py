@@ -64,6 +64,10 @@ def attacks(bench: Bench) -> list[Attack]:
     """At least 100 kills: at random moments, and just before a chosen kind of file is written, renamed or removed."""
     aims = [*[None, *AIMS] * 2, None, "", "/checkpoints", "/cache"]
     return [
-        Attack(f"kills/{'at random' if part is None else part.strip('/') or 'any change'}/{number}", _sweep(bench, part), KILLS)
+        Attack(
+            f"kills/{'at random' if part is None else part.strip('/') or 'any change'}/{number}",
+            _sweep(bench, part),
+            KILLS,
+        )
         for number, part in enumerate(aims)
     ]

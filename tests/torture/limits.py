@@ -28,7 +28,9 @@ def unmounted(folder: Path) -> None:
     ctypes.CDLL(None).umount2(os.fsencode(folder), MNT_DETACH)
 
 
-def _swept(bench: Bench, folder: Path, place: Path, prepare: Callable[[], None] | None, mend: Callable[[], None]) -> str:
+def _swept(
+    bench: Bench, folder: Path, place: Path, prepare: Callable[[], None] | None, mend: Callable[[], None]
+) -> str:
     """A sweep under a limit must say so or end well; once the limit is gone, it goes on to the same end."""
     workdir, cache = place / "workdir", place / "cache"
     words = bench.sweep(workdir, cache)
@@ -60,7 +62,10 @@ def mounted_larger(place: Path) -> None:
 
 
 def _quota(bench: Bench, kib: int):
-    """A quota, of which the system says something else than of a full disk. btrfs has one without other programs than its own."""
+    """A quota, of which the system says something else than of a full disk.
+
+    btrfs has one without other programs than its own.
+    """
 
     def make(folder: Path, generator: random.Random) -> str:
         place, image = folder / "quota", folder / "image"
@@ -68,9 +73,11 @@ def _quota(bench: Bench, kib: int):
         with open(image, "wb") as file:
             file.truncate(200 << 20)
         commands = (
-            ["mkfs.btrfs", "-q", image], ["mount", "-o", "loop", image, place], ["btrfs", "quota", "enable", place],
+            ["mkfs.btrfs", "-q", image],
+            ["mount", "-o", "loop", image, place],
+            ["btrfs", "quota", "enable", place],
             ["btrfs", "qgroup", "limit", f"{kib}K", place],
-        )  # fmt: skip
+        )
         try:
             if not all(_done(command) for command in commands):
                 return ""
@@ -117,7 +124,14 @@ def _predicted(bench: Bench, output: str, prepare: Callable[[], None] | None, na
     """Answers into a place that cannot take them."""
 
     def make(folder: Path, generator: random.Random) -> str:
-        words = ["predict", str(bench.run), "--input", str(bench.pairs), "--output", output.replace("FOLDER", str(folder))]
+        words = [
+            "predict",
+            str(bench.run),
+            "--input",
+            str(bench.pairs),
+            "--output",
+            output.replace("FOLDER", str(folder)),
+        ]
         os.symlink("loop", folder / "loop")
         (folder / "closed").mkdir()
         os.chmod(folder / "closed", 0o555)
@@ -142,10 +156,17 @@ def attacks(bench: Bench) -> list[Attack]:
     made += [Attack(f"limits/{count} inodes", _full(bench, 100_000, count)) for count in (3, 16, 32, 48, 64)]
     made += [Attack(f"limits/quota of {kib} KiB", _quota(bench, kib)) for kib in (64, 128, 192, 256, 384, 512)]
     made += [
-        Attack(f"limits/files of {size} bytes", _limit(bench, resource.RLIMIT_FSIZE, size)) for size in (0, 100, 1000, 2000, 4000)
+        Attack(f"limits/files of {size} bytes", _limit(bench, resource.RLIMIT_FSIZE, size))
+        for size in (0, 100, 1000, 2000, 4000)
     ]
-    made += [Attack(f"limits/{count} descriptors", _limit(bench, resource.RLIMIT_NOFILE, count)) for count in (6, 12, 24, 32, 48)]
-    made += [Attack(f"limits/a plain user on a folder of root, {what}", _denied(bench, what)) for what in ("own", "begun", "finished")]
+    made += [
+        Attack(f"limits/{count} descriptors", _limit(bench, resource.RLIMIT_NOFILE, count))
+        for count in (6, 12, 24, 32, 48)
+    ]
+    made += [
+        Attack(f"limits/a plain user on a folder of root, {what}", _denied(bench, what))
+        for what in ("own", "begun", "finished")
+    ]
     outputs = {
         "closed folder": ("FOLDER/closed/answers", as_nobody if not os.geteuid() else None, ("closed",)),
         "loop of links": ("FOLDER/loop", None, ("loop",)),
@@ -166,4 +187,6 @@ def attacks(bench: Bench) -> list[Attack]:
         "evaluate": ["evaluate", str(bench.run), "--input", str(bench.files / "dev.tsv")],
         "data check": ["data", "check", "own", "--task", "classification", "--data-directory", str(bench.files)],
     }
-    return made + [Attack(f"limits/printed on a full device, {name}", _printed(bench, words)) for name, words in prints.items()]
+    return made + [
+        Attack(f"limits/printed on a full device, {name}", _printed(bench, words)) for name, words in prints.items()
+    ]

@@ -52,9 +52,13 @@ class Command:
     """
 
     def __init__(
-        self, words: list[str] | Callable[[], int | None], folder: Path, prepare: Callable[[], None] | None = None,
-        output: str = "", given: str = os.devnull,
-    ):  # fmt: skip
+        self,
+        words: list[str] | Callable[[], int | None],
+        folder: Path,
+        prepare: Callable[[], None] | None = None,
+        output: str = "",
+        given: str = os.devnull,
+    ):
         number = len(list(folder.glob("*.stderr")))
         self._texts = [Path(output or folder / f"{number}.stdout"), folder / f"{number}.stderr"]
         self._began, self._ended = time.monotonic(), None
@@ -81,7 +85,10 @@ class Command:
             for number, path in enumerate(self._texts, start=1):
                 relayed = self._relay and path == self._texts[1]
                 os.dup2(
-                    self._relay.stdin.fileno() if relayed else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number
+                    self._relay.stdin.fileno()
+                    if relayed
+                    else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666),
+                    number,
                 )
             if self._relay:
                 self._relay.stdin.close()
@@ -114,7 +121,11 @@ class Command:
         if self._ended is None:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
-                self._ended = (os.waitstatus_to_exitcode(status), time.monotonic() - self._began, usage.ru_maxrss / 1024)
+                self._ended = (
+                    os.waitstatus_to_exitcode(status),
+                    time.monotonic() - self._began,
+                    usage.ru_maxrss / 1024,
+                )
         return self._ended is not None
 
     def wait(self, limit_s: float = LIMIT_S) -> Ended:
@@ -149,7 +160,9 @@ def ended(words, folder: Path, *, limit_s: float = LIMIT_S, **arguments) -> Ende
 
 
 def limited(kind: int, most: int) -> Callable[[], None]:
-    """A preparation that sets a limit of the `resource` module; too large a file is then an error, as for a program of Python."""
+    """A preparation that sets a limit of the `resource` module; too large a file is then an error, as for a program of
+    Python.
+    """
 
     def prepare():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

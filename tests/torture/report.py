@@ -33,12 +33,22 @@ class Group:
 
 def values(groups: Mapping[str, Group], seed: int, command: str) -> dict[str, Any]:
     """The campaign as JSON holds it."""
-    versions = {"python": platform.python_version(), "jaxmatch": __version__} | {name: metadata.version(name) for name in PACKAGES}
-    machine = {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count(), "user": "root" if os.geteuid() == 0 else "plain"}
+    versions = {"python": platform.python_version(), "jaxmatch": __version__} | {
+        name: metadata.version(name) for name in PACKAGES
+    }
+    machine = {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "user": "root" if os.geteuid() == 0 else "plain",
+    }
     return {
-        "command": command, "seed": seed, "versions": versions, "machine": machine,
+        "command": command,
+        "seed": seed,
+        "versions": versions,
+        "machine": machine,
         "groups": {name: dataclasses.asdict(group) for name, group in groups.items()},
-    }  # fmt: skip
+    }
 
 
 def markdown(told: Mapping[str, Any]) -> str:
@@ -47,18 +57,33 @@ def markdown(told: Mapping[str, Any]) -> str:
     sums = {name: sum(group[name] for group in groups.values()) for name in ("attacks", "failed", "seconds")}
     versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
     lines = [
-        "# Attacks on jaxmatch", "",
+        "# Attacks on jaxmatch",
+        "",
         "A damaged or broken input must be refused with status 2 and one line that names the file, leave nothing half-written, or give",
-        "the undamaged answer. A sweep that was killed must end with the same records and arrays, bit for bit.", "",
-        f"    {told['command']}", "",
-        f"Seed {told['seed']}; {versions}; {told['machine']['cores']} cores, as {told['machine']['user']} user.", "",
-        "| group | attacks | passed | failed | seconds |", "| --- | ---: | ---: | ---: | ---: |",
-    ]  # fmt: skip
+        "the undamaged answer. A sweep that was killed must end with the same records and arrays, bit for bit.",
+        "",
+        f"    {told['command']}",
+        "",
+        f"Seed {told['seed']}; {versions}; {told['machine']['cores']} cores, as {told['machine']['user']} user.",
+        "",
+        "| group | attacks | passed | failed | seconds |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
     for name, group in [*groups.items(), ("**all**", sums)]:
-        lines.append(f"| {name} | {group['attacks']} | {group['attacks'] - group['failed']} | {group['failed']} | {group['seconds']:.0f} |")
+        lines.append(
+            f"| {name} | {group['attacks']} | {group['attacks'] - group['failed']} | {group['failed']} | {group['seconds']:.0f} |"
+        )
     failures = [item for group in groups.values() for item in sorted(group["failures"].items())]
     if failures:
-        lines += ["", "## Failures", "", f"Each is made again by `python tests/torture --seed {told['seed']} --only NAME`.", "", "| name | what went wrong |", "| --- | --- |"]
+        lines += [
+            "",
+            "## Failures",
+            "",
+            f"Each is made again by `python tests/torture --seed {told['seed']} --only NAME`.",
+            "",
+            "| name | what went wrong |",
+            "| --- | --- |",
+        ]
         lines += [f"| `{_cell(name)}` | {_cell(problem)} |" for name, problem in failures]
     return "\n".join(lines) + "\n"
 

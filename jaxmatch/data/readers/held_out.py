@@ -13,9 +13,10 @@ SHARE = 0.1
 def hold_out(whole: Split) -> tuple[Split, Split]:
     """Parts a training file into what is trained on and what a checkpoint is chosen on.
 
-    The pairs of one first text stay together: where many tweets answer one headline, a dev pair would otherwise have near
-    copies in train. First texts are taken in the order of their SHA-256 until a tenth of the pairs is reached, so that the
-    parts depend on the texts alone, not on their order. Pairs keep the file's order; dropped ones are counted with train.
+    The pairs of one first text stay together: where many tweets answer one headline, a dev pair would otherwise have
+    near copies in train. First texts are taken in the order of their SHA-256 until a tenth of the pairs is reached, so
+    that the parts depend on the texts alone, not on their order. Pairs keep the file's order; dropped ones are counted
+    with train.
 
     Returns:
       train and dev.

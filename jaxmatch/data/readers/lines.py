@@ -62,14 +62,17 @@ def decode_lines(
       keep_blank: yield blank lines too, wherever they stand, for formats in which a line is not a pair.
 
     Raises:
-      InputError: bytes that are not UTF-8, a line longer than `LONGEST_LINE`, or a blank line with text after it that is not
-        to be kept.
+      InputError: bytes that are not UTF-8, a line longer than `LONGEST_LINE`, or a blank line with text after it that
+        is not to be kept.
     """
     blank = 0
     for number, raw in enumerate(raw_lines, start=1):
         if len(raw) > LONGEST_LINE:
             raise InputError(
-                f"the line is longer than {LONGEST_LINE >> 20} MiB", path=path, line=number, remedy="a line holds one pair"
+                f"the line is longer than {LONGEST_LINE >> 20} MiB",
+                path=path,
+                line=number,
+                remedy="a line holds one pair",
             )
         if number == 1:
             if raw.startswith(_UTF16_MARKS):
@@ -95,9 +98,7 @@ def decode_lines(
         yield number, line
 
 
-def read_columns(
-    path: Path, count: int, layout: str, *, most: float | None = None
-) -> Iterator[tuple[int, list[str]]]:
+def read_columns(path: Path, count: int, layout: str, *, most: float | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, the tab-separated columns) of a file without a header.
 
     Quotation marks are ordinary characters: the official files never quote.
@@ -193,11 +194,13 @@ def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
     """The JSON object in a line.
 
     Raises:
-      InputError: it is not a JSON object, names a key twice, or holds half a surrogate pair; names `path` and line `number`.
+      InputError: it is not a JSON object, names a key twice, or holds half a surrogate pair; names `path` and line
+        `number`.
     """
     try:
         value = json.loads(line)
-        # Each key has a colon: where there are no more of them, none stands twice. Looking at each key would double the time.
+        # Each key has a colon: where there are no more of them, none stands twice. Looking at each key would double the
+        # time.
         if isinstance(value, dict) and line.count(":") > len(value):
             value = json.loads(line, object_pairs_hook=_with_keys_once)
     except RecursionError:

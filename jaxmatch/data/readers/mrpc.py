@@ -1,7 +1,7 @@
 """MRPC, the Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005): the official files, with a header.
 
-They begin with a byte-order mark, end lines as Windows does and never quote: quotation marks in the news text are ordinary
-characters. There is no official dev file; `held_out` takes a tenth of the training file.
+They begin with a byte-order mark, end lines as Windows does and never quote: quotation marks in the news text are
+ordinary characters. There is no official dev file; `held_out` takes a tenth of the training file.
 """
 
 from pathlib import Path

@@ -64,9 +64,11 @@ def read(path: Path, task: str, labels: Sequence[str] | None = None, guessed: bo
             label = number_of(label, path, line, what="label")
         elif labels is None and str(label).strip() in _UNLABELLED:
             raise InputError(
-                f"label {shown(label)} marks pairs without a label in many data sets", path=path, line=line,
+                f"label {shown(label)} marks pairs without a label in many data sets",
+                path=path,
+                line=line,
                 remedy="remove these pairs; give a class another name",
-            )  # fmt: skip
+            )
         elif isinstance(label, int) and not isinstance(label, bool):
             label = str(label)
         elif isinstance(label, str):
@@ -98,9 +100,11 @@ def _read_json_lines(path: Path, task: str, guessed: bool) -> Iterator[tuple[int
         if guessed and task == "classification" and "group" in record:
             # A ranking whose first line lost its group would silently become a classification.
             raise InputError(
-                "the pair has a 'group', the first pair of the training file has none", path=path, line=line,
+                "the pair has a 'group', the first pair of the training file has none",
+                path=path,
+                line=line,
                 remedy="give all pairs a group, or set the task to 'classification' to ignore them",
-            )  # fmt: skip
+            )
         text_a, text_b = text_of(record, "text_a", path, line), text_of(record, "text_b", path, line)
         # A missing label gets the message of a missing text; any type may follow.
         label = record["label"] if "label" in record else text_of(record, "label", path, line)

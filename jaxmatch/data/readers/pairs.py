@@ -50,7 +50,8 @@ class PairCollector:
         """Adds the pair that stands on `line`.
 
         Raises:
-          InputError: a text, the label or the group is empty, or the label is none of those known or holds a control character.
+          InputError: a text, the label or the group is empty, or the label is none of those known or holds a control
+            character.
         """
         if not text_a or text_a.isspace():
             raise InputError("the first text is empty", path=self.path, line=line)
@@ -70,9 +71,11 @@ class PairCollector:
                 raise InputError("the label is empty", path=self.path, line=line)
             if not label.isprintable() and any(unicodedata.category(letter) in _NOT_IN_LABELS for letter in label):
                 raise InputError(
-                    f"label {shown(label)} holds a line end or a control character", path=self.path, line=line,
+                    f"label {shown(label)} holds a line end or a control character",
+                    path=self.path,
+                    line=line,
                     remedy="a label is a name on one line",
-                )  # fmt: skip
+                )
             label = sys.intern(label)
         if group is not None:
             if not group:

@@ -1,5 +1,5 @@
-"""RTE, recognising textual entailment, in the layout of GLUE (Wang et al., 2019): index, sentence1, sentence2, label, with a
-header. GLUE's test file has no labels, so that no test split can be read.
+"""RTE, recognising textual entailment, in the layout of GLUE (Wang et al., 2019): index, sentence1, sentence2, label,
+with a header. GLUE's test file has no labels, so that no test split can be read.
 """
 
 from pathlib import Path

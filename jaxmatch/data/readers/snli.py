@@ -1,5 +1,5 @@
-"""SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018), which is distributed in the same formats: the official
-JSON lines, or the official tab-separated text with a header.
+"""SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018), which is distributed in the same formats: the
+official JSON lines, or the official tab-separated text with a header.
 
 A pair without a majority label carries the label "-"; the corpora's authors ask to leave it out, so it is dropped and
 counted.

@@ -1,6 +1,7 @@
 """STS benchmark (Cer et al., 2017): genre, file, year, number, score, sentence, sentence; no header.
 
-The files are named `.csv` but separated by tabs, and never quote. Up to two columns with the sentences' sources may follow.
+The files are named `.csv` but separated by tabs, and never quote. Up to two columns with the sentences' sources may
+follow.
 """
 
 from pathlib import Path

@@ -1,10 +1,11 @@
 """TrecQA (Wang et al., 2007) as distributed by Yao et al. (2013) in the jacana package, in pseudo-XML.
 
-A block of lines between `<question>`, `<positive>` or `<negative>` and its end holds a sentence, token by token between tabs,
-and below it tags, dependencies and the like, which are not read. Characters are not escaped, and sentences may begin with
-"<num>": only a line that is nothing but a tag is one. No XML parser can read it.
+A block of lines between `<question>`, `<positive>` or `<negative>` and its end holds a sentence, token by token between
+tabs, and below it tags, dependencies and the like, which are not read. Characters are not escaped, and sentences may
+begin with "<num>": only a line that is nothing but a tag is one. No XML parser can read it.
 
-The clean dev and test sets (Rao et al., 2016) are what is left without questions that have only right or only wrong answers.
+The clean dev and test sets (Rao et al., 2016) are what is left without questions that have only right or only wrong
+answers.
 """
 
 import re
@@ -46,7 +47,9 @@ def read(path: Path) -> Split:
             if kind == "question":
                 question = sentence
             elif not question:
-                raise InputError(f"an answer before the question of {shown(group)}", path=path, line=line, remedy=_REMEDY)
+                raise InputError(
+                    f"an answer before the question of {shown(group)}", path=path, line=line, remedy=_REMEDY
+                )
             else:
                 pairs.add(line + 1, question, sentence, _LABEL_OF[kind], group)
         elif group and text == _END:

@@ -1,8 +1,8 @@
 """Twitter-URL (Lan et al., 2017): headline or tweet, tweet, votes, address; no header.
 
-The votes "(n,6)" say how many of six annotators found a paraphrase. As the corpus' authors prescribe, 4 to 6 of them make a
-paraphrase and 0 to 2 none; pairs with 3 are dropped and counted. There is no official dev file; `held_out` takes a tenth of
-the training file.
+The votes "(n,6)" say how many of six annotators found a paraphrase. As the corpus' authors prescribe, 4 to 6 of them
+make a paraphrase and 0 to 2 none; pairs with 3 are dropped and counted. There is no official dev file; `held_out` takes
+a tenth of the training file.
 """
 
 import re

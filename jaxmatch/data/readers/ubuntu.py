@@ -1,8 +1,9 @@
 """Ubuntu dialogue corpus v1 (Lowe et al., 2015) as prepared by Xu et al. (2016): label, context, response; no header.
 
-Utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn), which stay in
-the text; where a file gives each utterance a column of its own, they are joined by `__eot__`. In the dev and test files ten
-candidate responses stand one below the other for each context; in the training file a right and a wrong one.
+Utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn), which
+stay in the text; where a file gives each utterance a column of its own, they are joined by `__eot__`. In the dev and
+test files ten candidate responses stand one below the other for each context; in the training file a right and a wrong
+one.
 """
 
 import math

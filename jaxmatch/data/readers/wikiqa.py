@@ -30,7 +30,10 @@ def read(path: Path) -> Split:
     questions: dict[str, tuple[str, int]] = {}
     seen: set[tuple[str, str]] = set()
     # Each file is read whole, so that an error in one leaves the other closed.
-    text_rows, reference_rows = list(read_columns(path, 3, "question, sentence, label")), list(_read_reference(reference))
+    text_rows, reference_rows = (
+        list(read_columns(path, 3, "question, sentence, label")),
+        list(_read_reference(reference)),
+    )
     for text_row, reference_row in itertools.zip_longest(text_rows, reference_rows):
         if text_row is None:
             line = reference_row[0]

@@ -35,5 +35,7 @@ def generate(kind: str) -> DataSet:
     """
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, n=1)
-        raise InputError(f"no embedded set {kind!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known: {', '.join(KINDS)}")
+        raise InputError(
+            f"no embedded set {kind!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known: {', '.join(KINDS)}"
+        )
     return KINDS[kind]()

@@ -41,7 +41,9 @@ class Balance:
 
 
 def shallow_features(text: str, other: str) -> list[str]:
-    """What a reader who aligns nothing could see: the words of `text`, its length, and how many words both sentences share."""
+    """What a reader who aligns nothing could see: the words of `text`, its length, and how many words both sentences
+    share.
+    """
     words, others = text.split(), set(other.split())
     distinct = list(dict.fromkeys(words))
     shared = sum(word in others for word in distinct)

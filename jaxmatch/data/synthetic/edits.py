@@ -160,7 +160,10 @@ def _swap_roles(draws: Draws, clause: Clause) -> Clause:
     """Exchanges the two things of a relation, adjectives and all."""
     if clause.landmark is None or clause.quantifier != THE:
         return _other_predicate(draws, clause)
-    if fits_landmark(clause.landmark, clause.predicate, clause.noun) and clause.landmark.realm in clause.predicate.realms:
+    if (
+        fits_landmark(clause.landmark, clause.predicate, clause.noun)
+        and clause.landmark.realm in clause.predicate.realms
+    ):
         return clause._replace(
             noun=clause.landmark,
             landmark=clause.noun,

@@ -68,7 +68,9 @@ def fits_landmark(noun: Word, predicate: Word, landmark: Word) -> bool:
 def well_formed(clause: Clause) -> bool:
     """Whether the clause obeys the rules of `Clause`."""
     noun, predicate, landmark = clause.noun, clause.predicate, clause.landmark
-    if noun.realm not in predicate.realms or (clause.adjective is not None and noun.realm not in clause.adjective.realms):
+    if noun.realm not in predicate.realms or (
+        clause.adjective is not None and noun.realm not in clause.adjective.realms
+    ):
         return False
     if clause.quantifier == THE and not noun.lowest:
         return False
@@ -126,7 +128,8 @@ def joint_meaning(clauses: Sequence[Clause]) -> Meaning:
     """The meaning of clauses joined by "and"."""
     meanings = [meaning(clause) for clause in clauses]
     return Meaning(
-        tuple(claim for each in meanings for claim in each.granted), tuple(claim for each in meanings for claim in each.said)
+        tuple(claim for each in meanings for claim in each.granted),
+        tuple(claim for each in meanings for claim in each.said),
     )
 
 

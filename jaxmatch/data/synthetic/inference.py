@@ -17,7 +17,16 @@ _SEED = 20_190_801
 # Edits that often give a label; whether they did is decided by `semantics.relation`.
 _LIKELY = {
     semantics.ENTAILMENT: ("stronger", "stronger", "stronger", "wording"),
-    semantics.NEUTRAL: ("weaker", "weaker", "noun", "adjective", "landmark", "landmark adjective", "new predicate", "swapped roles"),
+    semantics.NEUTRAL: (
+        "weaker",
+        "weaker",
+        "noun",
+        "adjective",
+        "landmark",
+        "landmark adjective",
+        "new predicate",
+        "swapped roles",
+    ),
     semantics.CONTRADICTION: ("predicate", "predicate", "opposite quantifier", "opposite quantifier", "swapped roles")
     + ("swapped adjectives", "negation", "number"),
 }
@@ -51,7 +60,9 @@ def _premise(draws: Draws, hypothesis: tuple[Clause, ...], aim: str) -> tuple[Cl
     return tuple(draws.shuffled(clauses))
 
 
-def _candidates(draws: Draws, hypothesis: tuple[Clause, ...], text_b: str, used: set[str], wanted: int = 2, attempts: int = 3):
+def _candidates(
+    draws: Draws, hypothesis: tuple[Clause, ...], text_b: str, used: set[str], wanted: int = 2, attempts: int = 3
+):
     """First sentences by label: text -> shallow features, at most `wanted` of each label."""
     meaning_b = grammar.joint_meaning(hypothesis)
     found = {label: {} for label in LABELS}

@@ -107,7 +107,12 @@ VERBS: Mapping[str, tuple[tuple[int, ...], Mapping]] = {
     "activity": (
         LIVING,
         {
-            "move": {"run": {"sprint": {}, "jog": {}}, "walk": {"stroll": {}, "march/marches": {}}, "swim": {}, "crawl": {}},
+            "move": {
+                "run": {"sprint": {}, "jog": {}},
+                "walk": {"stroll": {}, "march/marches": {}},
+                "swim": {},
+                "crawl": {},
+            },
             "rest": {"sleep=slumber": {"nap=snooze": {}, "doze": {}}, "relax/relaxes": {}},
         },
     ),
@@ -132,8 +137,8 @@ POSITIONS = (
     ("under", "over", 32),
 )
 
-# What one living thing does to another: dimension -> (realms, (plural, singular, participle, values)...). The upper half of
-# the values of "pursuit" are the same deeds done to the subject, so that chasing excludes being chased.
+# What one living thing does to another: dimension -> (realms, (plural, singular, participle, values)...). The upper
+# half of the values of "pursuit" are the same deeds done to the subject, so that chasing excludes being chased.
 DEEDS = {
     "attitude": (
         (PERSON,),
@@ -185,7 +190,7 @@ def _grow(tree: Mapping, first: int) -> Iterator[tuple[str, int, bool, int]]:
 def _nouns() -> Iterator[Word]:
     first = 0
     for realm, tree in KINDS.items():
-        for names, mask, lowest, first in _grow(tree, first):
+        for names, mask, lowest, first in _grow(tree, first):  # noqa: B007, B020  where the next tree begins
             for name in names.split("="):
                 yield Word("noun", "kind", mask, _inflect(name), (realm,), lowest)
 
@@ -254,7 +259,10 @@ def _neighbours(word: Word) -> Neighbours:
     others = [
         other
         for other in WORDS
-        if other is not word and other.part == word.part and other.dimension == word.dimension and word.realm in other.realms
+        if other is not word
+        and other.part == word.part
+        and other.dimension == word.dimension
+        and word.realm in other.realms
     ]
     return Neighbours(
         same=tuple(other for other in others if other.mask == word.mask),

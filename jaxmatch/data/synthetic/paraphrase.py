@@ -51,11 +51,15 @@ def _base(draws: Draws) -> tuple[Clause, ...]:
     apart = edits.NEIGHBOURS[first.noun].apart
     second = edits.draw_clause(draws)
     if apart and draws.chance(0.7):
-        second = edits.edited(draws, first._replace(noun=draws.one_of(apart)), ("predicate", "adjective", "new predicate"))
+        second = edits.edited(
+            draws, first._replace(noun=draws.one_of(apart)), ("predicate", "adjective", "new predicate")
+        )
     return (first, second) if grammar.well_formed(second) else (first,)
 
 
-def _candidates(draws: Draws, base: tuple[Clause, ...], text: str, wanted: int = 2, attempts: int = 4) -> tuple[dict, dict]:
+def _candidates(
+    draws: Draws, base: tuple[Clause, ...], text: str, wanted: int = 2, attempts: int = 4
+) -> tuple[dict, dict]:
     """Other sentences by label: text -> shallow features."""
     meaning = grammar.joint_meaning(base)
     found: tuple[dict, dict] = ({}, {})

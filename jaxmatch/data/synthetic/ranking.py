@@ -1,7 +1,7 @@
 """The ranking set: which of five sentences answer the question?
 
-Three kinds of question. "Which dogs run", "who loves the girl": a sentence answers if it entails that there are such. "How many
-dogs run": if it fixes the number. "Do all dogs run": if it decides it, either way.
+Three kinds of question. "Which dogs run", "who loves the girl": a sentence answers if it entails that there are such.
+"How many dogs run": if it fixes the number. "Do all dogs run": if it decides it, either way.
 """
 
 from jaxmatch.data.dataset import DataSet, Split
@@ -18,7 +18,16 @@ _LONGEST = 11  # words of a question
 _SEED = 20_190_803
 WHICH, HOW_MANY, WHETHER = range(3)
 _RIGHT = ("stronger", "stronger", "wording", "wording")
-_WRONG = ("weaker", "noun", "adjective", "swapped adjectives", "landmark", "landmark adjective", "new predicate", "swapped roles")
+_WRONG = (
+    "weaker",
+    "noun",
+    "adjective",
+    "swapped adjectives",
+    "landmark",
+    "landmark adjective",
+    "new predicate",
+    "swapped roles",
+)
 _WRONG += ("predicate", "negation", "opposite quantifier")
 
 
@@ -78,7 +87,9 @@ def _statement(draws: Draws, kind: int, clause: Clause, right: bool) -> tuple[Cl
         quantifier = draws.one_of((EXACTLY, EXACTLY, NONE)) if counted else draws.one_of((*COUNTING[:2], SOME))
         clause = clause._replace(quantifier=quantifier, number=2 + draws.below(5) if quantifier in COUNTING else 0)
     elif kind == WHICH:
-        quantifier = THE if clause.noun.lowest and draws.chance(0.6) else draws.one_of((SOME, grammar.ALL, NONE, *COUNTING))
+        quantifier = (
+            THE if clause.noun.lowest and draws.chance(0.6) else draws.one_of((SOME, grammar.ALL, NONE, *COUNTING))
+        )
         narrower = edits.NEIGHBOURS[clause.noun].narrower
         lowest = [noun for noun in narrower if noun.lowest]
         if lowest and draws.chance(0.7):

@@ -1,12 +1,13 @@
 """What sentences mean, and what follows from them: exact, by counting.
 
 A *box* is a set of things: for some dimensions the values allowed (`lexicon`). A *claim* says that the number of things
-in a box lies between two bounds. A sentence means a set of claims: some it asserts, some it takes for granted ("the dog":
-there is exactly one dog; "all dogs": there are dogs). What is taken for granted by either sentence of a pair is common
-ground for both. One sentence entails another when no world fulfils the first, the common ground and the opposite of
-a claim of the second; they contradict each other when no world fulfils both.
+in a box lies between two bounds. A sentence means a set of claims: some it asserts, some it takes for granted ("the
+dog": there is exactly one dog; "all dogs": there are dogs). What is taken for granted by either sentence of a pair is
+common ground for both. One sentence entails another when no world fulfils the first, the common ground and the opposite
+of a claim of the second; they contradict each other when no world fulfils both.
 
-A world is a number of things for each cell of the Venn diagram of the boxes, so the search for one is finite and complete.
+A world is a number of things for each cell of the Venn diagram of the boxes, so the search for one is finite and
+complete.
 """
 
 import functools
@@ -121,12 +122,17 @@ def relation(first: Meaning, second: Meaning) -> str | None:
     """How the second sentence stands to the first.
 
     Returns:
-      "entailment", "neutral" or "contradiction"; None where one sentence denies itself or what the other takes for granted.
+      "entailment", "neutral" or "contradiction"; None where one sentence denies itself or what the other takes for
+      granted.
     """
     numbers: dict[Box, int] = {}
 
     def numbered(claims: Sequence[Claim]) -> tuple[tuple[int, int, int], ...]:
         return tuple([(numbers.setdefault(box, len(numbers)), low, high) for box, low, high in claims])
 
-    ground, said_first, said_second = numbered(first.granted + second.granted), numbered(first.said), numbered(second.said)
+    ground, said_first, said_second = (
+        numbered(first.granted + second.granted),
+        numbered(first.said),
+        numbered(second.said),
+    )
     return _relation(_cells(tuple(numbers)), len(numbers), ground, said_first, said_second)

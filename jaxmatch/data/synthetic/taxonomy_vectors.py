@@ -84,10 +84,19 @@ def _vectors() -> Iterator[tuple[str, np.ndarray]]:
         yield name, _function_word(name)
     middle = (min(NUMBERS) + max(NUMBERS)) / 2
     for value, name in NUMBERS.items():
-        yield name, _direction("group number") + 0.6 * (value - middle) * _direction("magnitude") + 0.3 * _direction(f"form {name}")
+        yield (
+            name,
+            _direction("group number")
+            + 0.6 * (value - middle) * _direction("magnitude")
+            + 0.3 * _direction(f"form {name}"),
+        )
     for word in WORDS:
         for number, form in enumerate(word.forms):
-            meaning = _meaning(word) + 0.3 * _direction(f"form {word.part} {number}") + 0.2 * _direction(f"own {word.forms[0]}")
+            meaning = (
+                _meaning(word)
+                + 0.3 * _direction(f"form {word.part} {number}")
+                + 0.2 * _direction(f"own {word.forms[0]}")
+            )
             # A position of several words ("left of") gives its meaning to the first that is not a function word.
             yield form.split()[0], meaning
 

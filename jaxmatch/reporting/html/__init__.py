@@ -1,4 +1,7 @@
-"""One page about a sweep's folder: tables, learning curves, plan, settings, failures. It needs no other file and no network."""
+"""One page about a sweep's folder: tables, learning curves, plan, settings, failures.
+
+It needs no other file and no network.
+"""
 
 from pathlib import Path
 

@@ -96,11 +96,15 @@ def chart(label: str, curves: Sequence[Curve], spans: Range) -> str:
     parts = [*_axes(spans)]
     middle = band(curves)
     if middle:
-        edge = [(x, mean + spread) for x, mean, spread in middle] + [(x, mean - spread) for x, mean, spread in reversed(middle)]
+        edge = [(x, mean + spread) for x, mean, spread in middle] + [
+            (x, mean - spread) for x, mean, spread in reversed(middle)
+        ]
         parts.append(f'<polygon {_look("band")} points="{_points(edge, spans)}"/>')
     for curve in curves:
         kind = "run diverged" if curve.diverged else "run"
-        shown = "".join(f'<polyline {_look(kind)} points="{_points(piece, spans)}"/>' for piece in _pieces(curve.points))
+        shown = "".join(
+            f'<polyline {_look(kind)} points="{_points(piece, spans)}"/>' for piece in _pieces(curve.points)
+        )
         at = next(((x, y) for x, y in curve.points if x == curve.chosen_at and y is not None), None)
         if at and not curve.diverged:
             x, y = _place(at, spans)

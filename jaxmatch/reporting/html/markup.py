@@ -45,10 +45,14 @@ def sheet(content: Sheet) -> str:
     """A printed table of results."""
     head = []
     if content.spans:
-        over = "".join(f'<th colspan="{columns}" class="over">{escape(heading)}</th>' for heading, columns in content.spans)
+        over = "".join(
+            f'<th colspan="{columns}" class="over">{escape(heading)}</th>' for heading, columns in content.spans
+        )
         head.append(f"<tr>{over}</tr>")
     head.append(_row("th", content.headings, content.numeric))
-    bodies = [["".join(("<tr>", *map(_result, row, content.numeric), "</tr>")) for row in part] for part in content.sections]
+    bodies = [
+        ["".join(("<tr>", *map(_result, row, content.numeric), "</tr>")) for row in part] for part in content.sections
+    ]
     caption = f"<caption><b>{escape(content.title)}.</b> {escape(' '.join(content.caption))}</caption>"
     return _table(head, bodies, caption) + bullets(content.notes)
 

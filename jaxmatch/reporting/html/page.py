@@ -63,8 +63,15 @@ def _choice(folder: SweepFolder) -> str:
     check_plain_file(file, "run the tuning again to renew it")
     try:
         choice = read_json(file)
-        place = ", ".join([*([choice["variant"]] if choice["variant"] else []), *(f"{k} = {v}" for k, v in choice["overrides"].items())])
+        place = ", ".join(
+            [
+                *([choice["variant"]] if choice["variant"] else []),
+                *(f"{k} = {v}" for k, v in choice["overrides"].items()),
+            ]
+        )
         text = f"Chosen by {choice['score']} ({choice['mean']:.4f}) among {choice['candidates']}: {place or 'the only setting'}."
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it") from None
+        raise InputError(
+            f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"
+        ) from None
     return markup.element("p", text)

@@ -20,7 +20,9 @@ NOTHING = "–"
 
 def summary(folder: SweepFolder) -> str:
     """How far the sweep is."""
-    diverged, dropped = (sum(each["status"] == status for each in folder.records.values()) for status in ("diverged", "dropped"))
+    diverged, dropped = (
+        sum(each["status"] == status for each in folder.records.values()) for status in ("diverged", "dropped")
+    )
     counts = [
         f"{len(folder.runs)} runs planned",
         f"{len(folder.records) - diverged - dropped} finished",
@@ -36,7 +38,10 @@ def results(folder: SweepFolder) -> str:
     if not folder.records:
         return markup.element("p", "No run has ended yet: there is no table.")
     table = table_of(folder)
-    copies = (markup.folded(name, markup.element("pre", text)) for name, text in (("LaTeX", table.latex()), ("CSV", table.csv())))
+    copies = (
+        markup.folded(name, markup.element("pre", text))
+        for name, text in (("LaTeX", table.latex()), ("CSV", table.csv()))
+    )
     return markup.sheet(layout.sheet(table)) + "".join(copies)
 
 
@@ -54,7 +59,8 @@ def failures(folder: SweepFolder) -> str:
 
 
 def learning_curves(folder: SweepFolder) -> str:
-    """For each setting the dev score that chooses its checkpoints, and the training loss; scales are alike in all settings.
+    """For each setting the dev score that chooses its checkpoints, and the training loss; scales are alike in all
+    settings.
 
     Settings whose runs were all dropped by successive halving are folded away.
     """
@@ -114,7 +120,15 @@ def plan(folder: SweepFolder) -> str:
             continue
         own = [ended[run] for run in cohort.runs if run in ended]
         state = "done" if cohort.done else "not done"
-        rows.append([cohort.name, _shared(folder, [run for run in cohort.runs if run in folder.runs]), str(len(cohort.runs)), state, *_times(own)])
+        rows.append(
+            [
+                cohort.name,
+                _shared(folder, [run for run in cohort.runs if run in folder.runs]),
+                str(len(cohort.runs)),
+                state,
+                *_times(own),
+            ]
+        )
     if not rows:  # kept records alone tell which runs trained together
         by_cohort: dict[str, list[Mapping[str, Any]]] = {}
         for record in ended.values():
@@ -139,13 +153,17 @@ def _halving(folder: SweepFolder) -> str:
         notes = read_json(file)
         if "decisions" not in notes:  # it has not come so far
             return ""
-        rows = [(str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]]
+        rows = [
+            (str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]
+        ]
         steps, seconds = notes["saving"]["replica_steps"], notes["saving"]["train_seconds"]
         saved = f"Of {steps['whole']:,.0f} steps of all runs {steps['made']:,.0f} were made"
         if "whole" in seconds:
             saved += f"; training took {seconds['made']:,.0f} s, the whole grid would have taken {seconds['whole']:,.0f} s, estimated"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it") from None
+        raise InputError(
+            f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"
+        ) from None
     told = markup.grid(("halving after epoch", "settings", "went on"), rows, (True, True, True))
     return told + markup.element("p", f"{saved}.")
 
@@ -210,7 +228,9 @@ def _by_setting(folder: SweepFolder) -> dict[str, list[Mapping[str, Any]]]:
 
 def _curve(record: Mapping[str, Any], points: Iterable[tuple[int, float | None]]) -> charts.Curve:
     diverged = record["status"] == "diverged"
-    return charts.Curve(f"seed {record['seed']} ({record['run']})", tuple(points), record.get("selected_at_samples"), diverged)
+    return charts.Curve(
+        f"seed {record['seed']} ({record['run']})", tuple(points), record.get("selected_at_samples"), diverged
+    )
 
 
 def _dev_curve(record: Mapping[str, Any]) -> charts.Curve:

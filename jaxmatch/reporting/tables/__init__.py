@@ -99,7 +99,10 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
             f"records {first} and {second} have one place in the table but were trained on different data",
             remedy="move the runs of one of the two away",
         )
-    of = {status: tuple(record for record in by_seed.values() if record["status"] == status) for status in record_schema.STATUSES}
+    of = {
+        status: tuple(record for record in by_seed.values() if record["status"] == status)
+        for status in record_schema.STATUSES
+    }
     return Cell(*of.values(), {score: _summary(of["finished"], score) for score in layout.scores})
 
 
@@ -118,7 +121,9 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
     for known in settings:
         for key in shown:
             if key not in known and key not in record_schema.NAMED:
-                raise InputError(f"the table shows {key!r}, which is no setting of its runs", remedy=nearest(key, sorted(known)))
+                raise InputError(
+                    f"the table shows {key!r}, which is no setting of its runs", remedy=nearest(key, sorted(known))
+                )
     comparisons.check_original(layout, [*layout.rows, *record_schema.NAMED])
     for score in layout.scores:
         part, name = _score_parts(score)
@@ -155,8 +160,8 @@ def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
 def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
     """Gathers the records of a sweep into a table.
 
-    Runs that differ in the seed alone are averaged; diverged and dropped ones are counted and left out. Grid keys that the layout
-    does not name become row labels where runs of one cell differ in them.
+    Runs that differ in the seed alone are averaged; diverged and dropped ones are counted and left out. Grid keys that
+    the layout does not name become row labels where runs of one cell differ in them.
 
     Arguments:
       records: as written by the runs (see `record_schema.check_record`), in any order.

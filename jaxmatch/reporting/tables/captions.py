@@ -24,10 +24,7 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
         return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.print_ranges(seeds)}."
     if len(set(cells)) == 1:
         return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.print_ranges(seeds)})."
-    return (
-        "Mean ± sample standard deviation over as many of the seeds"
-        f" {numbers.print_ranges(seeds)} as the row says."
-    )
+    return f"Mean ± sample standard deviation over as many of the seeds {numbers.print_ranges(seeds)} as the row says."
 
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:
@@ -35,10 +32,16 @@ def _dropped(records: Sequence[Mapping]) -> list[str]:
     told = [record.get("dropped") for record in records if record["status"] == "dropped"]
     if not told:
         return []
-    after = [each["after_epochs"] for each in told if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)]
+    after = [
+        each["after_epochs"] for each in told if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)
+    ]
     when = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
     shares = {each.get("eta") for each in told if isinstance(each, Mapping)}
-    share = f"the best 1/{shares.pop()} of the settings went on each time" if len(shares) == 1 and None not in shares else ""
+    share = (
+        f"the best 1/{shares.pop()} of the settings went on each time"
+        if len(shares) == 1 and None not in shares
+        else ""
+    )
     why = "; ".join(part for part in (when, share) if part)
     verb = "was" if len(told) == 1 else "were"
     why = f" ({why})" if why else ""
@@ -66,7 +69,9 @@ def _data(records: Sequence[Mapping]) -> list[str]:
 
 
 def _share(coverage: Any) -> float | None:
-    """Of the words in the texts, each as often as it stands there: how many have a vector; None where a record does not tell."""
+    """Of the words in the texts, each as often as it stands there: how many have a vector; None where a record does not
+    tell.
+    """
     share = coverage.get("tokens_with_vector") if isinstance(coverage, Mapping) else None
     return share if isinstance(share, float) and 0 <= share <= 1 else None
 
@@ -80,7 +85,7 @@ def _covered(shares: set[float | None]) -> str:
 
 
 def _percent(share: float) -> str:
-    """"99.5%", and "100%" only where nothing is missing."""
+    """ "99.5%", and "100%" only where nothing is missing."""
     text = f"{100 * share:.1f}"
     return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
 
@@ -88,19 +93,19 @@ def _percent(share: float) -> str:
 def _precisions(records: Sequence[Mapping]) -> list[str]:
     """What matrix products really used, unless all were float32, as asked; nothing where no record tells."""
     told = [_precision(record) for record in records]
-    unremarkable = all(record.get("products") is None or said == "float32" for record, said in zip(records, told, strict=True))
+    unremarkable = all(
+        record.get("products") is None or said == "float32" for record, said in zip(records, told, strict=True)
+    )
     return [] if unremarkable else [f"Precision: {'; '.join(_distinct(told))}."]
 
 
 def _precision(record: Mapping) -> str:
-    """"float32 (TF32 products)"; records of older versions do not hold what the products used."""
+    """ "float32 (TF32 products)"; records of older versions do not hold what the products used."""
     asked, products = record_schema.setting_of(record, "model.precision"), record.get("products")
     return f"{asked}" if _PROMISED.get(asked) == products is not None else f"{asked} ({products or 'unknown'} products)"
 
 
-def caption(
-    records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]
-) -> tuple[str, ...]:
+def caption(records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]) -> tuple[str, ...]:
     """How the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
 
     Arguments:

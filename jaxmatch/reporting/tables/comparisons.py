@@ -85,7 +85,9 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
 
 
 def published_beside(table: Content) -> dict[Place, Published]:
-    """Cell -> the published row of the same settings: the first whose settings are those of this cell and of no other."""
+    """Cell -> the published row of the same settings: the first whose settings are those of this cell and of no
+    other.
+    """
     found: dict[Place, Published] = {}
     for published in table.layout.published:
         asked = {key: value for key, value in published.settings.items() if key not in NO_SETTINGS}
@@ -99,7 +101,8 @@ def published_beside(table: Content) -> dict[Place, Published]:
 
 def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
     return all(
-        record_schema.has_setting(record, key) and record_schema.identity(record_schema.setting_of(record, key)) == record_schema.identity(value)
+        record_schema.has_setting(record, key)
+        and record_schema.identity(record_schema.setting_of(record, key)) == record_schema.identity(value)
         for record in cell.records
         for key, value in asked.items()
     )
@@ -111,7 +114,9 @@ def interval(summary: Summary) -> significance.Interval | None:
 
 
 def published_number(score: str, text: str) -> float | None:
-    """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are; None if it is none."""
+    """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are; None if it is
+    none.
+    """
     return _number_and_rounding(score, text)[0]
 
 
@@ -125,16 +130,19 @@ def _number_and_rounding(score: str, text: str) -> tuple[float | None, float]:
 
 
 def other_training_set(cell: Cell, published: Published) -> bool:
-    """Whether the models of a cell were trained on more or fewer pairs than a published one, by more than a hundredth."""
+    """Whether the models of a cell were trained on more or fewer pairs than a published one, by more than a
+    hundredth.
+    """
     wanted = published.training_pairs
     return bool(wanted) and any(abs(record["data"]["train"] - wanted) > wanted / 100 for record in cell.records)
 
 
 def verdict(cell: Cell, score: str, published: Published) -> str:
-    """Whether the interval of our mean "covers" the published number, "beats" or "misses" it; "" where nothing can be said.
+    """Whether the interval of our mean "covers" the published number, "beats" or "misses" it; "" where nothing can be
+    said.
 
-    Nothing can be said from fewer than two seeds or from seeds that all agree, beside another training set, and of a score that is
-    not the same quantity.
+    Nothing can be said from fewer than two seeds or from seeds that all agree, beside another training set, and of a
+    score that is not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
     ours, (theirs, rounding) = interval(summary), _number_and_rounding(score, text)

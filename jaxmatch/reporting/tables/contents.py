@@ -8,7 +8,9 @@ _KINDS = {str: "text", int: "number", Mapping: "dictionary"}
 
 
 def _check(part: Any, kinds: Mapping[str, Any]) -> None:
-    """Raises TypeError where a field is of another kind: a table is made when all is trained, and must not fail then."""
+    """Raises TypeError where a field is of another kind: a table is made when all is trained, and must not fail
+    then.
+    """
     for name, kind in kinds.items():
         if not isinstance(value := getattr(part, name), kind):
             raise TypeError(f"{name} of a {type(part).__name__} is {value!r}: make it a {_KINDS[kind]}")
@@ -23,11 +25,14 @@ class Published:
       scores: score -> text, printed as it is given: {"test.map": "0.7452 ± 0.0044"}.
       source: where it was printed: "Yang et al. (2019), Table 4".
       settings: what stands in its other columns: a grid key, "parameters" or "seeds" -> value. Where just one cell of a
-        table has all these settings (besides the last two), the scores stand beside those of that cell, not in a row below.
-      training_pairs: of the set it was trained on, or 0: not told. Beside models trained on another number of pairs (by more than a
-        hundredth) nothing is said of beating or missing, and the table tells the number.
-      chosen_on_test: whether the released setting behind it chooses checkpoints on the test set, which a table then tells.
-      unlike: score -> why ours of that name is not to be held against it: told, and nothing is said of beating or missing.
+        table has all these settings (besides the last two), the scores stand beside those of that cell, not in a row
+        below.
+      training_pairs: of the set it was trained on, or 0: not told. Beside models trained on another number of pairs (by
+        more than a hundredth) nothing is said of beating or missing, and the table tells the number.
+      chosen_on_test: whether the released setting behind it chooses checkpoints on the test set, which a table then
+        tells.
+      unlike: score -> why ours of that name is not to be held against it: told, and nothing is said of beating or
+        missing.
     """
 
     label: str
@@ -39,7 +44,17 @@ class Published:
     unlike: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        _check(self, {"label": str, "source": str, "scores": Mapping, "settings": Mapping, "training_pairs": int, "unlike": Mapping})
+        _check(
+            self,
+            {
+                "label": str,
+                "source": str,
+                "scores": Mapping,
+                "settings": Mapping,
+                "training_pairs": int,
+                "unlike": Mapping,
+            },
+        )
         for score, text in self.scores.items():
             if not isinstance(text, str):
                 raise TypeError(f"the published {score} of {self.label} is {text!r}: give it as a text")
@@ -57,7 +72,8 @@ class TableLayout:
       published: rows of papers, to be shown beside the project's own rows of the same settings, or else below them.
       notes: what differs from the paper's setting, and whatever else a reader must know.
       order: grid key -> its values in the order they are shown; values that are not named follow, sorted.
-      original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or empty.
+      original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or
+        empty.
       ensembles: rows of papers for the table of ensembles (tables/ensembles.py).
     """
 
@@ -75,7 +91,9 @@ class TableLayout:
         _check(self, {"title": str, "columns": str, "order": Mapping, "original": Mapping})
         for name in ("rows", "scores", "published", "notes", "ensembles"):
             if not isinstance(getattr(self, name), (tuple, list)):  # a lone text would be taken letter by letter
-                raise TypeError(f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry")
+                raise TypeError(
+                    f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry"
+                )
             kind = Published if name in ("published", "ensembles") else str
             if wrong := [entry for entry in getattr(self, name) if not isinstance(entry, kind)]:
                 raise TypeError(f"{name} of a table has {wrong[0]!r}: make it a {_KINDS.get(kind, kind.__name__)}")

@@ -17,11 +17,11 @@ _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
 def as_csv(table: Content) -> str:
     """One line a cell below a header, also where the printed table is pivoted.
 
-    The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there are
-    some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends of the mean's
-    95% confidence interval. Where the layout names an original: the difference to it and Welch's p. Where a published row has a
-    cell's settings: its number, as a share like ours, and what the interval says about it; other published rows are left out.
-    What is undefined is empty. Accuracies and such are shares of 1, not percent.
+    The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there
+    are some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends
+    of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p. Where
+    a published row has a cell's settings: its number, as a share like ours, and what the interval says about it; other
+    published rows are left out. What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]
@@ -38,7 +38,10 @@ def as_csv(table: Content) -> str:
         for score in cell.scores:
             told = _score_as_json(cell, score, differences.get((place, score)), beside.get(place))
             flat = told | told.get("difference", {}) | (told["interval"] or {})
-            flat |= {"published": told.get("published", {}).get("value"), "verdict": told.get("published", {}).get("verdict")}
+            flat |= {
+                "published": told.get("published", {}).get("value"),
+                "verdict": told.get("published", {}).get("verdict"),
+            }
             numbers += [flat.get(name) for name in names]
         rows.append([*settings.values(), *counts, *numbers])
     return csv_text(rows)
@@ -81,7 +84,11 @@ def _score_as_json(
     }
     if difference is not None:
         test = difference.test and dataclasses.asdict(difference.test)
-        told["difference"] = {**(test or {}), "difference": difference.value, "method": significance.METHOD if test else None}
+        told["difference"] = {
+            **(test or {}),
+            "difference": difference.value,
+            "method": significance.METHOD if test else None,
+        }
     if published is not None and score in published.scores:
         text = published.scores[score]
         told["published"] = {

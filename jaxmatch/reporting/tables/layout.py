@@ -126,7 +126,9 @@ def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
 def _seeds(cell: Cell | None) -> str:
     if cell is None:
         return NOTHING
-    left_out = [f" + {len(runs)} {how}" for runs, how in ((cell.diverged, "diverged"), (cell.dropped, "dropped")) if runs]
+    left_out = [
+        f" + {len(runs)} {how}" for runs, how in ((cell.diverged, "diverged"), (cell.dropped, "dropped")) if runs
+    ]
     return f"{len(cell.finished)}{''.join(left_out)}"
 
 
@@ -162,7 +164,9 @@ def _published_row(table: Content, published: Published, plan: _Plan) -> tuple[T
     place = _published_place(table, published)
     for number in range(len(table.pivot)):
         own = number == place
-        texts += [Text(published.scores.get(score, "") if own and what == SCORE else "") for what, score in plan.columns]
+        texts += [
+            Text(published.scores.get(score, "") if own and what == SCORE else "") for what, score in plan.columns
+        ]
     return tuple(texts)
 
 
@@ -180,7 +184,11 @@ def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple
         if stands_beside:  # where a row below has columns for these
             told += [f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings]
         told += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
-        told += [f"{numbers.score_heading(name)}: {reason}" for name, reason in published.unlike.items() if name in table.layout.scores]
+        told += [
+            f"{numbers.score_heading(name)}: {reason}"
+            for name, reason in published.unlike.items()
+            if name in table.layout.scores
+        ]
         those = labels.setdefault("; ".join([published.source, *told]), [])
         those += [published.label] if published.label not in those else []
     return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
@@ -199,7 +207,9 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         signs.append(f"{NOTHING}: no run.")
     if plan.differences:
         headings = numbers.setting_headings(tuple(table.layout.original))
-        name = ", ".join(f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items())
+        name = ", ".join(
+            f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items()
+        )
         test = f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}; not corrected for several comparisons)"
         tested = any(difference.test for difference in plan.differences.values())
         signs.append(f"Differences are to {name}{test if tested else ''}.")
@@ -222,8 +232,8 @@ def sheet(table: Content) -> Sheet:
     """The table as it is printed, in plain text.
 
     The best mean of each score on each data set among the project's own runs is bold, and so is any that prints the
-    same. Published scores stand beside the cell of the same settings, with what its interval says about them, or else in
-    rows below; those for which there is no column are told in a note.
+    same. Published scores stand beside the cell of the same settings, with what its interval says about them, or else
+    in rows below; those for which there is no column are told in a note.
     """
     layout, plan = table.layout, _plan(table)
     below = [each for each in layout.published if each not in plan.beside.values() and _has_row(table, each)]

@@ -22,7 +22,7 @@ SELECTED_ON_TEST = "best on test (selected on test)"
 
 
 def plain_score_name(score: str) -> str:
-    """"dev.mrr" -> "dev MRR": a score's name in running text."""
+    """ "dev.mrr" -> "dev MRR": a score's name in running text."""
     part, _, name = score.partition(".")
     printed = _NAMES.get(name, name.replace("_", " "))
     if part == "times":
@@ -31,7 +31,7 @@ def plain_score_name(score: str) -> str:
 
 
 def score_heading(score: str) -> str:
-    """"test.accuracy" -> "test accuracy (%)": a score's name above its column."""
+    """ "test.accuracy" -> "test accuracy (%)": a score's name above its column."""
     percent = score.partition(".")[2] in PERCENT
     return plain_score_name(score) + (" (%)" if percent else "")
 
@@ -77,6 +77,4 @@ def print_ranges(numbers: Iterable[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(
-        f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
-    )
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

@@ -16,8 +16,9 @@ _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Rows of cells as CSV.
 
-    A text that a spreadsheet would compute gets an apostrophe in front, after which spreadsheets take it for text; control
-    characters are escaped. Numbers stay as they are, also negative ones and those given as text. None is an empty cell.
+    A text that a spreadsheet would compute gets an apostrophe in front, after which spreadsheets take it for text;
+    control characters are escaped. Numbers stay as they are, also negative ones and those given as text. None is an
+    empty cell.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)

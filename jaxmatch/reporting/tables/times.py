@@ -14,7 +14,10 @@ from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 _DASH = "–"
 _FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
-_ROW_FIELDS = {"rows": ("model", "parameters", "batch_seconds", "split"), "published": ("model", "source", "parameters", "seconds")}
+_ROW_FIELDS = {
+    "rows": ("model", "parameters", "batch_seconds", "split"),
+    "published": ("model", "source", "parameters", "seconds"),
+}
 
 
 def times(record: Mapping[str, Any], format: str) -> str:
@@ -50,7 +53,9 @@ def read_times(file: Path) -> dict[str, Any]:
     try:
         markdown(sheet(record)), as_csv(record)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
-        raise InputError(f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy="time again") from None
+        raise InputError(
+            f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy="time again"
+        ) from None
     return record
 
 
@@ -62,7 +67,9 @@ def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[s
 
 
 def sheet(record: Mapping[str, Any]) -> Sheet:
-    """A line a model, with what was measured here and what papers printed; models that were only printed stand below."""
+    """A line a model, with what was measured here and what papers printed; models that were only printed stand
+    below.
+    """
     published = {row["model"]: row for row in record["published"]}
     ours = {row["model"] for row in record["rows"]}
     only = tuple(_line(name, None, row) for name, row in published.items() if name not in ours)
@@ -89,16 +96,34 @@ def as_csv(record: Mapping[str, Any]) -> str:
     """One line a model that was measured: numbers unrounded, published ones as they were printed."""
     published = {row["model"]: row for row in record["published"]}
     rows: list[tuple[Any, ...]] = [
-        ("model", "parameters", "batch_seconds.mean", "batch_seconds.std", "batches", "split", "pairs", "pairs_per_second.mean",
-         "pairs_per_second.std", "published.parameters", "published.batch_seconds", "published.source")
-    ]  # fmt: skip
+        (
+            "model",
+            "parameters",
+            "batch_seconds.mean",
+            "batch_seconds.std",
+            "batches",
+            "split",
+            "pairs",
+            "pairs_per_second.mean",
+            "pairs_per_second.std",
+            "published.parameters",
+            "published.batch_seconds",
+            "published.source",
+        )
+    ]
     for row in record["rows"]:
         split, printed = row["split"], published.get(row["model"], {})
         told = (split["data"], split["pairs"], *mean_and_deviation(_rates(split))) if split else (None,) * 4
         rows.append(
-            (row["model"], row["parameters"], *mean_and_deviation(row["batch_seconds"]), len(row["batch_seconds"]), *told,
-             *(printed.get(key) for key in ("parameters", "seconds", "source")))
-        )  # fmt: skip
+            (
+                row["model"],
+                row["parameters"],
+                *mean_and_deviation(row["batch_seconds"]),
+                len(row["batch_seconds"]),
+                *told,
+                *(printed.get(key) for key in ("parameters", "seconds", "source")),
+            )
+        )
     return csv_text(rows)
 
 
@@ -123,7 +148,11 @@ def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     if trained := [row["model"] for row in record["rows"] if row.get("trained")]:
         sentences.append(f"Trained: {', '.join(trained)}.")
-    splits = {(row["split"]["data"], row["split"]["pairs"], len(row["split"]["seconds"])) for row in record["rows"] if row["split"]}
+    splits = {
+        (row["split"]["data"], row["split"]["pairs"], len(row["split"]["seconds"]))
+        for row in record["rows"]
+        if row["split"]
+    }
     for data, pairs, passes in sorted(splits):
         several = f"mean ± sample standard deviation of {passes} passes" if passes > 1 else "one pass"
         sentences.append(f"Pairs a second: the {pairs:,} of {data}, texts in and labels out, {several}.")
