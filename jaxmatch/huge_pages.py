@@ -1,7 +1,7 @@
 """Memory in pages of megabytes instead of kilobytes, for processes that compute on a CPU.
 
 A training step needs its working memory anew in each call, hundreds of megabytes to gigabytes, and the system hands
-them out page by page, 4 KiB each; `python -m benchmarks gains` measures what larger ones save. Many Linux systems give
+them out page by page, 4 KiB each; benchmarks/NOTES.md has what larger ones save. Many Linux systems give
 larger pages only to whoever asks ("madvise"), and glibc asks if a variable said so before the process began
 (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). Nothing else about the memory
 changes.

@@ -3,7 +3,6 @@
 from benchmarks.items import (
     compilation,
     dispatch,
-    gains,
     inference,
     lstm,
     matching,
@@ -30,5 +29,4 @@ ITEMS: dict[str, Item] = {
     "compilation": compilation.ITEM,
     "dispatch": dispatch.ITEM,
     "paper": paper.ITEM,
-    "gains": gains.ITEM,
 }

@@ -1,7 +1,23 @@
 """The runs of a sweep, setting by setting: all that differ in the seed alone."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Items of one key together; keys in the order of their first item, items in their own."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def setting_of_run(run: str) -> str:
+    """What the names of runs share that differ in the seed alone: a run is named by a hash of settings and data, and its seed."""
+    return run.rpartition("-seed")[0]
 
 
 def by_setting(records: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], ...]]:
@@ -13,11 +29,8 @@ def by_setting(records: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, 
     Returns:
       One tuple a setting, in the order of the seeds; the settings in the order of their variants and grid values.
     """
-    settings: dict[str, list[Mapping[str, Any]]] = {}
-    for record in records:
-        if record["status"] == "finished":
-            # A run is named by a hash of its settings and data, and its seed.
-            settings.setdefault(record["run"].rpartition("-seed")[0], []).append(record)
+    finished = (record for record in records if record["status"] == "finished")
+    settings = grouped(finished, lambda record: setting_of_run(record["run"]))
     groups = (tuple(sorted(members, key=lambda record: record["seed"])) for members in settings.values())
     return sorted(groups, key=lambda members: _rank(members[0]))
 

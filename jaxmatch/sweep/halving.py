@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation_times
 from jaxmatch.training.scores import HIGHER_IS_BETTER
@@ -107,11 +108,7 @@ def check_common(fields: Mapping[str, set[str]]) -> None:
 
 def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     """The settings of a grid, each with the names of its runs, which differ in the seed alone."""
-    settings: dict[str, tuple[str, ...]] = {}
-    for run in plan.runs:
-        setting = run.rpartition("-seed")[0]
-        settings[setting] = (*settings.get(setting, ()), run)
-    return settings
+    return {setting: tuple(runs) for setting, runs in grouped(plan.runs, setting_of_run).items()}
 
 
 def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:

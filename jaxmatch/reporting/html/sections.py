@@ -8,6 +8,7 @@ from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.folder_table import table_of
+from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.html import charts, markup
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import layout, numbers
@@ -130,9 +131,7 @@ def plan(folder: SweepFolder) -> str:
             ]
         )
     if not rows:  # kept records alone tell which runs trained together
-        by_cohort: dict[str, list[Mapping[str, Any]]] = {}
-        for record in ended.values():
-            by_cohort.setdefault(record["cohort"], []).append(record)
+        by_cohort = grouped(ended.values(), lambda record: record["cohort"])
         rows = [
             [name, _shared(folder, [record["run"] for record in own]), str(len(own)), "done", *_times(own)]
             for name, own in by_cohort.items()
@@ -220,10 +219,7 @@ def _missing(folder: SweepFolder, run: str) -> str:
 
 def _by_setting(folder: SweepFolder) -> dict[str, list[Mapping[str, Any]]]:
     """Records that differ in the seed alone, in the order of the plan."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for run, record in folder.records.items():
-        groups.setdefault(_setting(folder, run), []).append(record)
-    return groups
+    return grouped(folder.records.values(), lambda record: _setting(folder, record["run"]))
 
 
 def _curve(record: Mapping[str, Any], points: Iterable[tuple[int, float | None]]) -> charts.Curve:

@@ -5,6 +5,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import record_schema, significance
+from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, Published, Row, Summary, TableLayout
 from jaxmatch.settings import nearest
@@ -44,10 +45,7 @@ def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str, ...], list[Mapping]]:
-    groups: dict[tuple[str, ...], list[Mapping]] = {}
-    for record in records:
-        groups.setdefault(_place(record, keys), []).append(record)
-    return groups
+    return grouped(records, lambda record: _place(record, keys))
 
 
 def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...]:
