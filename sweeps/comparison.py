@@ -94,7 +94,7 @@ def get_sweep(
     told = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
     # What a model needs of the data, all have: they are to see the same words.
     shared = {key: value for settings in told.values() for key, value in settings.items() if key.startswith("data.")}
-    config = with_overrides(load_config(CONFIGS / f"re2_{dataset}.py"), shared)
+    config = with_overrides(load_config(CONFIGS / "re2.py", dataset=dataset), shared)
     told = {
         name: {key: value for key, value in settings.items() if key not in shared} for name, settings in told.items()
     }

@@ -22,7 +22,7 @@ def get_sweep(dataset: str = "embedded_inference") -> Sweep:
         raise InputError(f'there is no data set "{dataset}"', remedy=nearest(dataset, known))
     return Sweep(
         name=f"grid-{dataset}",
-        config=load_config(CONFIGS / f"re2_{dataset}.py"),
+        config=load_config(CONFIGS / "re2.py", dataset=dataset),
         grid={
             "model.blocks": (1, 2, 3),
             "model.encoder_layers": (1, 2),

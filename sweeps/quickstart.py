@@ -15,7 +15,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 def get_sweep() -> Sweep:
     return Sweep(
         name="quickstart",
-        config=load_config(CONFIGS / "re2_embedded_inference.py"),
+        config=load_config(CONFIGS / "re2.py", dataset="embedded_inference"),
         grid={"model.blocks": (1, 2), "optimizer.learning_rate": (1e-3, 3e-3)},
         seeds=(0, 1, 2),
         table=TableLayout(

@@ -13,7 +13,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 def get_sweep() -> Sweep:
     return Sweep(
         name="re2-sick",
-        config=load_config(CONFIGS / "re2_sick.py"),
+        config=load_config(CONFIGS / "re2.py", dataset="sick"),
         grid={"model.blocks": (1, 2, 3), "optimizer.learning_rate": (5e-4, 1e-3)},
         seeds=(0, 1, 2, 3, 4),
         table=TableLayout(

@@ -24,7 +24,7 @@ def get_sweep() -> Sweep:
     return Sweep(
         name="tuning-embedded",
         config=with_overrides(
-            load_config(CONFIGS / "re2_embedded_inference.py"), {"model.blocks": 1, "training.epochs": 9}
+            load_config(CONFIGS / "re2.py", dataset="embedded_inference"), {"model.blocks": 1, "training.epochs": 9}
         ),
         grid=grid,
         seeds=(0, 1, 2),
