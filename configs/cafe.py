@@ -24,6 +24,7 @@ DATA_SETS = {
         "model.tags": True,
         "data.tokenizer": "word",
         "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
+        "data.remove_punctuation": False,  # as in the authors' code
         "training.batch_size": 128,
         "training.epochs": 20,
         "training.patience_samples": 0,

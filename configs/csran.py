@@ -3,8 +3,9 @@
     jaxmatch train configs/csran.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/csran_snli.py ...        # the same
 
-What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. A word has its vector
-and its characters. Run times and scores: not measured.
+What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. Texts keep
+their punctuation, as in the authors' code. A word has its vector and its characters. Run times and scores: not
+measured.
 
 For SNLI, layers, batch size, learning rate, decay (0.96 every 1,280 steps, which it calls ten epochs), L2 penalty and
 clipped gradient are those of the authors' saved log. It differs in: the gradient of each parameter is clipped by
@@ -27,6 +28,7 @@ _PAPER = {
     "model.head_size": 300,  # 100, 200, 300 or 600
     "model.characters": "bilstm",
     "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
+    "data.remove_punctuation": False,
     "optimizer.learning_rate": 0.001,  # 0.001, 0.0003 or 0.0004
     "optimizer.learning_rate_floor": 0.0,
     "optimizer.decay_rate": 1.0,

@@ -3,7 +3,8 @@
 Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
 (models/pair_model.py). As in the released code, a CAFE block stands before each LSTM layer of the stack, and dropout
 before every highway, LSTM and dense layer. Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws
-anew for each token, and the first prediction layer has dropout before it, too.
+anew for each token, and the first prediction layer has dropout before it, too. Their mask adds -1e-30, which masks
+nothing: padding takes part in their attention, and not here.
 """
 
 import jax
@@ -59,10 +60,7 @@ class CSRAN(PairModel):
         return Lstm(config.hidden_size, forget_bias=config.forget_bias, precision=config.precision, name=name)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> the two halves of z of Eq.
-
-        8, <float32>[batch, 2 * hidden] each.
-        """
+        """All below the prediction layers: as `match` -> the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each."""
         co_stack, precision = self.config.co_stack, self.config.precision
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)

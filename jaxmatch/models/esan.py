@@ -83,10 +83,7 @@ class ESAN(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layer: as `match` -> V'_a and V'_b of Eq.
-
-        9 and 10, <float32>[batch, 2 * size] each.
-        """
+        """All below the prediction layer: as `match` -> V'_a and V'_b (Eq. 9, 10), <float32>[batch, 2 * size] each."""
         words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
         sequence = contextual = self.encode(words, sentences, dropout_rate)
         features = {"word": jnp.concatenate(words, axis=-1)} if self.config.word_features else {}
