@@ -130,7 +130,25 @@ class ESANConfig(ModelConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class CSRANConfig(ModelConfig):
+class RefinementConfig(ModelConfig):
+    """The CAFE block (CSRAN, section 2.3), which CSRAN and CAFE have."""
+
+    factors: int = features(10, "number of factors of the factorization machines, k of Eq. 3")
+    intra_projection: bool = setting(
+        True, "project tokens before their attention to their own sentence; False: the authors' code"
+    )
+    meta_factors: int = features(
+        0,
+        "number of factors of a factorization machine over the six features of a block; 4 in the authors' code",
+        least=0,
+    )
+    flow_intra: bool = setting(
+        False, "hand on the vector that a token finds in its own sentence, too; True: the authors' code"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class CSRANConfig(RefinementConfig):
     """CSRAN (Tay et al., 2018)."""
 
     name: typing.ClassVar[str] = "csran"
@@ -145,13 +163,16 @@ class CSRANConfig(ModelConfig):
         2, "number of highway layers in the input encoder; 2 in the paper, 1 in the released run", least=0
     )
     refinement: bool = setting(True, "multi-level attention refinement, section 2.3; False: the ablation w/o MAR")
+    refinement_place: Literal["before", "after"] = setting(
+        "before",
+        "place of the CAFE blocks; before: before each LSTM, the authors' code; after: between LSTMs, section 2.3",
+    )
     co_stack: bool = setting(
         True, "co-stack affinity, Eq. 4; False: the affinity of the last layer alone, the ablation w/o CSRA"
     )
     aligned_layers: Literal["all", "last"] = setting(
         "all", "layers that Eq. 5 aligns without co_stack, section 3.5; last: the released code"
     )
-    factors: int = features(10, "number of factors of the factorization machines, k of Eq. 3")
     prediction: Seen = setting("simple", "inputs of the prediction layers; simple: z of Eq. 8; full: the released code")
     head: Literal["dense", "highway"] = setting(
         "dense", "kind of the hidden prediction layers; highway: the released run"
@@ -162,7 +183,7 @@ class CSRANConfig(ModelConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class CAFEConfig(ModelConfig):
+class CAFEConfig(RefinementConfig):
     """CAFE (Tay et al., 2018), as CSRAN's paper compares with it."""
 
     name: typing.ClassVar[str] = "cafe"
@@ -173,7 +194,6 @@ class CAFEConfig(ModelConfig):
     hidden_size: int = features(300, "size of each direction of the LSTM, and of the highway network")
     bidirectional: bool = setting(False, "use a bidirectional LSTM; the released code does not")
     highway_layers: int = layers(2, "number of highway layers in the input encoder", least=0)
-    factors: int = features(10, "number of factors of the factorization machines")
     prediction: Seen = setting("full", "inputs of the prediction layers")
     head: Literal["dense", "highway"] = setting("highway", "kind of the hidden prediction layers")
     head_layers: int = layers(3, "number of prediction layers, including the last")

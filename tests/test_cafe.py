@@ -4,6 +4,7 @@ import numpy as np
 from random_parameters import compiled
 from test_models import CAFE, FEATURES, VECTORS, A, B, side, start
 
+from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.refinement import AttentionRefinement
@@ -14,7 +15,7 @@ def test_layers_are_put_together_as_in_figure_1():
     module, params = start(CAFE | {"bidirectional": True})
     tokens, sentences = side_by_side(side(A), side(B))
     words = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
-    augmented = AttentionRefinement(2).apply({"params": params["refinement"]}, words, sentences)
+    augmented = AttentionRefinement(CSRANConfig(factors=2)).apply({"params": params["refinement"]}, words, sentences)
     states = np.asarray(Lstm(3).apply({"params": params["encoder"]}, augmented, sentences))
     found = compiled(lambda: module.apply({"params": params}, tokens, sentences, VECTORS, method="sentence_vectors"))()
     for which, vector in zip((1, 2), found, strict=True):

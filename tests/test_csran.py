@@ -6,6 +6,7 @@ import numpy as np
 from random_parameters import compiled
 from test_models import CSRAN, VECTORS, A, B, side, start
 
+from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_weights
 from jaxmatch.layers.comparison import compared
 from jaxmatch.layers.highway import HighwayLayer
@@ -78,7 +79,9 @@ def stack_of(params, tokens, sentences):
     """The outputs of both layers of the small CSRAN's stack, put together from the layers themselves."""
     sequence, stack = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]]), []
     for number in range(2):
-        refined = AttentionRefinement(2).apply({"params": params[f"refinement_{number}"]}, sequence, sentences)
+        refined = AttentionRefinement(CSRANConfig(factors=2)).apply(
+            {"params": params[f"refinement_{number}"]}, sequence, sentences
+        )
         sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
         stack.append(sequence)
     return stack
@@ -104,3 +107,14 @@ def test_layers_are_put_together_as_in_figure_1():
     for which, vector in zip((1, 2), found, strict=True):
         expected = [aggregated[row, np.asarray(sentences[row]) == which].sum(axis=0) for row in range(len(A))]
         np.testing.assert_allclose(vector, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_refinement_stands_before_each_lstm_or_between_them():
+    sizes = {}
+    for place in ("before", "after"):
+        found = shapes({**RELEASED, "refinement_place": place, "stacked_layers": 3})
+        blocks = sum(name.startswith("refinement") for name in found)
+        sizes[place] = blocks, [found[f"stack_{number}"]["input_kernel"].shape[0] for number in range(3)]
+    hidden = 200  # the default
+    assert sizes["before"] == (3, [hidden + 6] + [2 * hidden + 6] * 2)
+    assert sizes["after"] == (2, [hidden] + [2 * hidden + 6] * 2)

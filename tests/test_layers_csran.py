@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
 
+from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_affinity, co_stack_weights
 from jaxmatch.layers.factorization import FactorizationMachine
 from jaxmatch.layers.highway import Highway, HighwayLayer
@@ -82,7 +83,7 @@ def test_highway_maps_to_its_size_once():
     np.testing.assert_array_equal(Highway(3, layers=0).apply({}, (SEQUENCE,), None)[0], SEQUENCE)
 
 
-def expected_scalars(params, sequence, sentences):
+def expected_scalars(params, sequence, sentences, project_within=True):
     """The six numbers of each token, a token at a time; rows of padding are left out."""
     found = np.full((*sentences.shape, 6), np.nan)
     for place in zip(*np.nonzero(sentences), strict=True):
@@ -90,8 +91,10 @@ def expected_scalars(params, sequence, sentences):
         numbers = []
         for name, partners in (("between", 3 - sentences[place]), ("within", sentences[place])):
             others = sequence[row, sentences[row] == partners].astype(np.float64)
-            projection = np.asarray(params[f"{name}_projection"]["kernel"], np.float64)
-            scores = np.maximum(own @ projection, 0) @ np.maximum(others @ projection, 0).T
+            scores = own @ others.T
+            if name == "between" or project_within:
+                projection = np.asarray(params[f"{name}_projection"]["kernel"], np.float64)
+                scores = np.maximum(own @ projection, 0) @ np.maximum(others @ projection, 0).T
             aligned = softmax(scores) @ others
             numbers.append(machine(params[f"{name}_concatenation"], np.concatenate([aligned, own])))
             numbers.append(machine(params[f"{name}_product"], aligned * own))
@@ -101,7 +104,7 @@ def expected_scalars(params, sequence, sentences):
 
 
 def test_refinement_appends_three_numbers_from_the_other_sentence_and_three_from_its_own():
-    module = AttentionRefinement(factors=2)
+    module = AttentionRefinement(CSRANConfig(factors=2))
     params = random_parameters(module, SEQUENCE, SENTENCES)
     own, scalars = compiled(lambda params: module.apply({"params": params}, SEQUENCE, SENTENCES))(params)
     np.testing.assert_array_equal(own, SEQUENCE)
@@ -112,9 +115,25 @@ def test_refinement_appends_three_numbers_from_the_other_sentence_and_three_from
     )
 
 
+def test_refinement_as_the_authors_code_has_it():
+    module = AttentionRefinement(CSRANConfig(factors=2, intra_projection=False, meta_factors=3, flow_intra=True))
+    params = random_parameters(module, SEQUENCE, SENTENCES)
+    assert "within_projection" not in params and params["meta"]["factors"].shape == (6, 3)
+    own, features, found = compiled(lambda params: module.apply({"params": params}, SEQUENCE, SENTENCES))(params)
+    np.testing.assert_array_equal(own, SEQUENCE)
+    tokens = SENTENCES > 0
+    expected = expected_scalars(params, SEQUENCE, SENTENCES, project_within=False)
+    np.testing.assert_allclose(features[tokens][:, :6], expected[tokens], rtol=1e-4, atol=1e-4)
+    meta = [machine(params["meta"], numbers) for numbers in expected[tokens]]
+    np.testing.assert_allclose(features[tokens][:, 6], meta, rtol=1e-3, atol=1e-3)
+    row, place = np.argwhere(tokens)[0]
+    same = SEQUENCE[row, SENTENCES[row] == SENTENCES[row, place]].astype(np.float64)
+    np.testing.assert_allclose(found[row, place], softmax(SEQUENCE[row, place] @ same.T) @ same, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("sentences", [[[1]], [[0, 0]], [[2, 2, 0]]], ids=str)
 def test_refinement_without_another_sentence_stays_finite(sentences):
-    module, sentences = AttentionRefinement(factors=2), np.array(sentences, np.int8)
+    module, sentences = AttentionRefinement(CSRANConfig(factors=2)), np.array(sentences, np.int8)
     sequence = jnp.ones((*sentences.shape, 4))
     params = random_parameters(module, sequence, sentences)
     gradient = compiled(jax.grad(lambda params: module.apply({"params": params}, sequence, sentences)[1].sum()))(params)

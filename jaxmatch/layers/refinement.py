@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import RefinementConfig
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
 from jaxmatch.layers.factorization import FactorizationMachine
 from jaxmatch.layers.linear import Linear
@@ -14,13 +15,10 @@ from jaxmatch.layers.parts import Parts
 class AttentionRefinement(nn.Module):
     """Aligns each token with the other sentence and with its own, and compresses each comparison to one number.
 
-    Arguments:
-      factors: of the factorisation machines.
-      precision: of the matrix products; the factorisation machines run in float32.
+    The factorization machines run in float32.
     """
 
-    factors: int
-    precision: str = "float32"
+    config: RefinementConfig
 
     @nn.compact
     def __call__(self, sequence: jax.Array, sentences: jax.Array) -> Parts:
@@ -31,29 +29,37 @@ class AttentionRefinement(nn.Module):
           sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
 
         Returns:
-          `sequence`, and three numbers from the other sentence and three from its own, <float32>[batch, length, 6].
+          `sequence`; three features from the other sentence and three from its own, <float32>[batch, length, 6], seven
+          with `meta_factors`; with `flow_intra` also what each token finds in its own sentence, shaped as `sequence`.
         """
-        between = self._scalars("between", sequence, of_other_sentence(sentences))
-        within = self._scalars("within", sequence, of_same_sentence(sentences))
-        return sequence, jnp.concatenate([*between, *within], axis=-1).astype(sequence.dtype)
-
-    def _scalars(self, name: str, sequence: jax.Array, allowed: jax.Array) -> list[jax.Array]:
-        """The three comparisons with what `allowed` tokens give, <float32>[batch, length, 1] each."""
-        # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
-        project = Linear(
-            sequence.shape[-1], "relu", use_bias=False, precision=self.precision, name=f"{name}_projection"
+        _, between = self._compared("between", sequence, of_other_sentence(sentences), projected=True)
+        found, within = self._compared(
+            "within", sequence, of_same_sentence(sentences), projected=self.config.intra_projection
         )
-        projected = project(sequence)
-        weights = attention_weights(matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision), allowed)
+        features = jnp.concatenate([*between, *within], axis=-1)
+        if self.config.meta_factors:
+            meta = FactorizationMachine(self.config.meta_factors, name="meta")((features,))
+            features = jnp.concatenate([features, meta], axis=-1)
+        return sequence, features.astype(sequence.dtype), *((found,) if self.config.flow_intra else ())
+
+    def _compared(
+        self, name: str, sequence: jax.Array, allowed: jax.Array, *, projected: bool
+    ) -> tuple[jax.Array, list[jax.Array]]:
+        """What each token finds among `allowed` ones, and its three comparisons with it, <float32>[batch, length, 1]."""
+        precision, seen = self.config.precision, sequence
+        if projected:
+            # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
+            size = sequence.shape[-1]
+            seen = Linear(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
+        weights = attention_weights(matmul(seen, jnp.swapaxes(seen, -1, -2), precision), allowed)
         if name == "between":  # how a token attends to its own sentence is no alignment of two
             self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
-        aligned = matmul(weights, sequence, self.precision)  # Eq. 2
+        aligned = matmul(weights, sequence, precision)  # Eq. 2
         comparisons = {
             "concatenation": (aligned, sequence),
             "product": (aligned * sequence,),
             "difference": (aligned - sequence,),
         }
         # Eq. 3
-        return [
-            FactorizationMachine(self.factors, name=f"{name}_{which}")(parts) for which, parts in comparisons.items()
-        ]
+        machines = {which: FactorizationMachine(self.config.factors, name=f"{name}_{which}") for which in comparisons}
+        return aligned, [machines[which](parts) for which, parts in comparisons.items()]

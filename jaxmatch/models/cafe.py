@@ -2,8 +2,9 @@
 
 As its released code has it where CSRAN's paper compares with it: a highway network, one CAFE block over the words, an
 LSTM, mean and max pooling, and highway layers over both vectors, their product and their difference (dense layers in
-the authors' own command for CAFE: model.head = "dense"). Left out is what that code adds to the block by default:
-a factorisation machine over the six scalars, and the whole of the intra-aligned vector.
+the authors' own command for CAFE: model.head = "dense"). What that code adds to the block by default is left out, and
+can be asked for: a factorization machine over its six features (model.meta_factors=4), and the vector that a token
+finds in its own sentence (model.flow_intra).
 """
 
 import jax
@@ -29,7 +30,7 @@ class CAFE(PairModel):
         config = self.config
         self.words = WordFeatures(config)
         self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
-        self.refine = AttentionRefinement(config.factors, config.precision, name="refinement")
+        self.refine = AttentionRefinement(config, name="refinement")
         self.encode = Lstm(
             config.hidden_size, config.bidirectional, config.forget_bias, config.precision, name="encoder"
         )

@@ -1,10 +1,11 @@
 """CSRAN: co-stack residual affinity networks (Tay et al., EMNLP 2018), its figure 1.
 
 Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
-(models/pair_model.py). As in the released code, a CAFE block stands before each LSTM layer of the stack, and dropout
-before every highway, LSTM and dense layer. Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws
-anew for each token, and the first prediction layer has dropout before it, too. Their mask adds -1e-30, which masks
-nothing: padding takes part in their attention, and not here.
+(models/pair_model.py). As in the released code, a CAFE block stands before each LSTM layer of the stack
+(model.refinement_place=after: between them, as the paper says), and dropout before every highway, LSTM and dense layer.
+Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first
+prediction layer has dropout before it, too. Their mask adds -1e-30, which masks nothing: padding takes part in their
+attention, and not here.
 """
 
 import jax
@@ -38,10 +39,9 @@ class CSRAN(PairModel):
         config = self.config
         self.words = WordFeatures(config)
         self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
-        self.refine = [
-            AttentionRefinement(config.factors, config.precision, name=f"refinement_{number}")
-            for number in range(config.stacked_layers if config.refinement else 0)
-        ]
+        before = config.refinement_place == "before"
+        blocks = config.stacked_layers - (not before) if config.refinement else 0
+        self.refine = [AttentionRefinement(config, name=f"refinement_{number}") for number in range(blocks)]
         self.stack = [self._lstm(f"stack_{number}") for number in range(config.stacked_layers)]
         self.aggregate = [self._lstm(f"aggregation_{number}") for number in range(config.aggregation_layers)]
         self.predict = Perceptron(
@@ -77,8 +77,9 @@ class CSRAN(PairModel):
         """Eq. 1: the outputs of every layer of the stack, <float32>[batch, length, 2 * hidden] each."""
         outputs = []
         for number, layer in enumerate(self.stack):
-            if self.config.refinement:
-                sequence = self.refine[number](jnp.concatenate(sequence, axis=-1), sentences)
+            block = number if self.config.refinement_place == "before" else number - 1
+            if self.config.refinement and block >= 0:
+                sequence = self.refine[block](jnp.concatenate(sequence, axis=-1), sentences)
             sequence = (layer(self.dropout.in_parts(sequence, dropout_rate), sentences),)
             outputs += sequence
         return tuple(outputs)

@@ -26,6 +26,10 @@ NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 _SILENT = {
     "model.encoder_activation": "gelu",
     "model.temperature": "learned",
+    "model.intra_projection": True,
+    "model.meta_factors": 0,
+    "model.flow_intra": False,
+    "model.refinement_place": "before",
     "model.dropout_placement": "released",
     "data.truncation_side": "right",
     "training.evaluate_each_epoch": False,
