@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import fresh
 from jaxmatch import models
 from jaxmatch.data.characters import LONGEST_WORD
-from jaxmatch.data.encoding import EncodedData, EncodedSplit
+from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.sweep import memory

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 
 
 def write_peer_data(data: EncodedData, folder: Path) -> Path:

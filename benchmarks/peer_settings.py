@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 
 _CONNECTIONS = {"augmented": "aug", "augmented_running_sum": "aug", "vanilla_running_sum": "residual", "none": "none"}
 

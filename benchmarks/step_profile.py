@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.data.encoding import EncodedSplit
+from jaxmatch.data.encoded import EncodedSplit
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
 from jaxmatch.sweep.launcher_files import load_config

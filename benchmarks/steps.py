@@ -13,9 +13,9 @@ from benchmarks import ceiling
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, plan_buckets
-from jaxmatch.data.encoding import EncodedData, EncodedSplit
+from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.sweep import memory
-from jaxmatch.training.lockstep import Lockstep, outputs_of
+from jaxmatch.training.lockstep import Lockstep
 
 # Steps are timed in rows at least this long, as training dispatches them: it does not wait for each.
 SECONDS_OF_A_ROW = 0.1
@@ -132,7 +132,7 @@ def typical_length(config: Any, data: EncodedData) -> int:
 
 def work(config: Any, data: EncodedData, length: int) -> ceiling.Work:
     """The matrix products of one training step of one run, forward and backward, counted in its program."""
-    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    module = models.build(config.model.to_dict(), outputs=data.outputs)
     return _work(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
 
 

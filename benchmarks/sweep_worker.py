@@ -104,7 +104,7 @@ def steps(asked: dict) -> dict:
     checkpoints = Checkpoints(Path(asked["workdir"]))
     for number in range(2):
         start = time.perf_counter()
-        cohort.scorer.scores("dev", cohort.scorer.evaluator("dev").outputs(state.parameters))
+        cohort.evaluator.scores("dev", cohort.evaluator.outputs("dev", state.parameters, asked["replicas"]))
         evaluations.append(time.perf_counter() - start)
         start = time.perf_counter()
         checkpoints.save(number, {"state": state, "best": state.parameters}, {})

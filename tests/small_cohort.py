@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from jaxmatch.data.encoding import EncodedData, EncodedSplit
+from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.training.cohort import Cohort

@@ -154,12 +154,9 @@ def test_buckets_do_not_change_a_score(results):
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
     parameters = one.lockstep.initial().parameters
     np.testing.assert_allclose(
-        one.scorer.evaluator("dev").outputs(parameters), three.scorer.evaluator("dev").outputs(parameters), atol=1e-5
+        one.evaluator.outputs("dev", parameters, 2), three.evaluator.outputs("dev", parameters, 2), atol=1e-5
     )
-    widths = [
-        {tokens["ids"].shape[1] for _, (tokens, _) in cohort.scorer.evaluator("dev")._batches}
-        for cohort in (one, three)
-    ]
+    widths = [{tokens["ids"].shape[1] for _, (tokens, _) in cohort.evaluator.batches("dev")} for cohort in (one, three)]
     assert [len(each) for each in widths] == [1, 3]
 
 

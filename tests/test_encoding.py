@@ -15,7 +15,8 @@ from jaxmatch import files
 from jaxmatch.data import cache, catalog, data_check, encoding
 from jaxmatch.data.corpus import Corpus
 from jaxmatch.data.dataset import DataSet, Split
-from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
+from jaxmatch.data.encoded import EncodedSplit
+from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 

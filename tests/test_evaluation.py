@@ -1,12 +1,12 @@
 """Evaluation asks for the same compiled shapes whatever the split, and puts its outputs in the split's order."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import small_cohort
 
-from jaxmatch.data.batches import evaluation_rows
-from jaxmatch.data.buckets import plan_buckets
-from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
+from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.programs import replica_mesh
 
 
@@ -17,23 +17,24 @@ def first_words(static, parameters, tokens, sentences, vectors):
     return np.stack([tokens["ids"][:, 0], (sentences > 0).sum(axis=1)], axis=1)[None].astype(np.float32)
 
 
+first_words.compile_seconds = 0.0
 first_words.mesh = replica_mesh(jax.devices()[:1])
 asked: list[tuple[int, int]] = []
 
 
 def test_splits_of_other_sizes_and_lengths_share_their_shapes():
     long, short = small_cohort.make_split(30, 2), small_cohort.make_split(9, 3)
-    lengths = [long.lengths, short.lengths]
     assert long.lengths.max() != short.lengths.max()
-    buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=2)
-    rows = evaluation_rows(lengths, buckets, 8)
-    shapes, parameters = [], np.zeros((1, 0), np.float32)
-    for split in (long, short):
+    data = dataclasses.replace(small_cohort.make_data(), splits={"dev": long, "test": short})
+    shapes, parameters = [], jax.numpy.zeros((1, 0))
+    evaluator = Evaluator(data, first_words, lambda tree: tree, None, batch_size=8, maximum_buckets=2)
+    for name, split in data.splits.items():
         asked.clear()
-        outputs = Evaluator(split, first_words, lambda tree: tree, None, buckets=buckets, rows=rows).outputs(parameters)
+        outputs = evaluator.outputs(name, parameters, 1)
         np.testing.assert_array_equal(outputs[0, :, 0], split.tokens_a[split.offsets_a[:-1]])
         np.testing.assert_array_equal(outputs[0, :, 1], split.lengths)
         shapes.append(set(asked))
+    buckets, rows = evaluation_shapes(data.splits, batch_size=8, maximum_buckets=2)
     assert shapes[1] <= shapes[0] == set(zip(rows, buckets, strict=True))
 
 
@@ -45,5 +46,5 @@ def test_a_cpu_answers_fewer_pairs_at_once_unless_it_is_told_otherwise():
 def test_only_runs_count_as_having_answered():
     cohort = small_cohort.make_cohort(seeds=(1, 2, 3))
     parameters = cohort.lockstep.initial().parameters
-    cohort.scorer.outputs("dev", parameters, 2)  # of three replicas one only fills a device
-    assert cohort.scorer.answered["pairs"] == 2 * 30 and cohort.scorer.answered["seconds"] > 0
+    cohort.evaluator.outputs("dev", parameters, 2)  # of three replicas one only fills a device
+    assert cohort.evaluator.answered["pairs"] == 2 * 30 and cohort.evaluator.answered["seconds"] > 0

@@ -17,9 +17,9 @@ from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training import lockstep, replicas, room
 from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.evaluation import Evaluator
 from jaxmatch.training.programs import Program
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.scorer import Scorer
 
 ARGUMENTS = {"seeds": (1, 2, 3, 4), "training": {"epochs": 3, "maximum_buckets": 1}}
 STEPS = 15
@@ -171,7 +171,7 @@ def test_pairs_that_do_not_fit_are_not_answered_by_fewer(monkeypatch):
     def full(self, split):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
 
-    monkeypatch.setattr(Scorer, "evaluator", full)
+    monkeypatch.setattr(Evaluator, "batches", full)
     with pytest.raises(MemoryError, match="one replica at a time does not fit in evaluation"):
         make_cohort(**ARGUMENTS).train()
 
@@ -283,7 +283,7 @@ def test_where_all_fit_all_are_computed_at_once(told, side_by_side):
     cohort, heard = make_cohort(**ARGUMENTS), Heard()
     results = cohort.train(listener=heard)
     assert asked == [("train_step", 4), ("evaluate", 4), ("evaluate", 4)]
-    assert (cohort.lockstep.limit, cohort.scorer.limit, heard.found) == (None, None, [])
+    assert (cohort.lockstep.limit, cohort.evaluator.limit, heard.found) == (None, None, [])
     assert_same(results, side_by_side, rtol=0)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_cohort import lockstep, make_cohort, make_data
 
-from jaxmatch.data.encoding import EncodedSplit
+from jaxmatch.data.encoded import EncodedSplit
 
 # Fast enough that a run knows after an epoch which way its labels point.
 FAST = {"learning_rate": 0.02, "dropout_rate": 0.0, "decay_rate": 1.0}

@@ -10,7 +10,7 @@ from benchmarks import timing
 from benchmarks.memory_worker import pairs_of
 from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL, Steps
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import probabilities_of
 from jaxmatch.models import build

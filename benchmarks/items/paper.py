@@ -13,7 +13,7 @@ from benchmarks.peer import Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from benchmarks.settings import Column, Item, Settings
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import preparation
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS

@@ -14,9 +14,8 @@ from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import memory, preparation
-from jaxmatch.training.lockstep import outputs_of
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
@@ -169,7 +168,7 @@ def _by_itself(
 
 def _left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
     """Why a point whose step lasts about so many seconds is not measured, or ""."""
-    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    module = models.build(config.model.to_dict(), outputs=data.outputs)
     device, shapes = jax.devices()[0], [(config.training.batch_size, length)]
     needs = memory.needs(module, data.task, data.vectors.shape[1], shapes, device.platform)
     if replicas > needs.that_fit((device,)):

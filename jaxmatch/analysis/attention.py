@@ -13,9 +13,9 @@ import jax
 import numpy as np
 from flax import traverse_util
 
+from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher, Prediction
-from jaxmatch.layers.words import WordTable
 
 # The case studies of the papers: Yang et al. (2019), section 3.7, a pair of SNLI's dev set; Hu et al. (2020), section
 # 4.3.

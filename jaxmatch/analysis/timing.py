@@ -14,10 +14,9 @@ from jaxmatch import models
 from jaxmatch.data import vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import UNKNOWN
+from jaxmatch.data.vocabulary import UNKNOWN, WordTable
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher, probabilities_of
-from jaxmatch.layers.words import WordTable
 
 # Answers before the first that is timed: it compiles and makes what is looked up of words; the next may still find a
 # cold cache.

@@ -1,6 +1,7 @@
 """Words and their numbers."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 PADDING, UNKNOWN = 0, 1
 PADDING_WORD, UNKNOWN_WORD = "<padding>", "<unknown>"
@@ -62,3 +63,16 @@ def build(counts: Mapping[str, int], has_vector: Container[str], minimum_count: 
     # Equal counts are ordered by the word itself, so that the order in which texts were read does not matter.
     kept.sort(key=lambda word: (-counts[word], word))
     return Vocabulary([PADDING_WORD, UNKNOWN_WORD, *kept])
+
+
+class WordTable(NamedTuple):
+    """What is known of each word of a vocabulary, where that is more than its vector; models take it in place of the
+    vectors.
+
+    Attributes:
+      vectors: <float32>[words, dimensions].
+      characters: <uint16>[words, 16], 0 is padding (data/characters.py).
+    """
+
+    vectors: Any
+    characters: Any

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.inference.padding import pad_batch, padded_size, token_rows
 from jaxmatch.layers import weights
-from jaxmatch.layers.words import WordTable
 
 
 @dataclasses.dataclass(frozen=True)

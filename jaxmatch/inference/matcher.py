@@ -14,12 +14,11 @@ from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.matches import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.layers.words import WordTable
 
 # Of a batch; an array of them takes 256 MiB, and a model holds several.
 _MOST_ATTENTION_WEIGHTS = 2**26

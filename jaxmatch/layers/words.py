@@ -2,31 +2,17 @@
 and CAFE have.
 """
 
-from typing import NamedTuple
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
 from jaxmatch.data.characters import LONGEST_WORD
+from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterFeatures
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.parts import Parts
-
-
-class WordTable(NamedTuple):
-    """What is known of each word of a vocabulary, where that is more than its vector; models take it in place of the
-    vectors.
-
-    Attributes:
-      vectors: <float32>[words, dimensions].
-      characters: <uint16>[words, 16], 0 is padding (data/characters.py).
-    """
-
-    vectors: jax.Array
-    characters: jax.Array
 
 
 def with_characters(

@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
-from jaxmatch.layers.words import WordTable, with_characters
+from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.layers.words import with_characters
 
 
 def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:

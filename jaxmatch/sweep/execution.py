@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from filelock import Timeout
 
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, write_atomically, write_json
@@ -244,7 +244,7 @@ def _train(
             data=data,
             result=result,
             seconds=cohort.seconds,
-            answered=cohort.scorer.answered,
+            answered=cohort.evaluator.answered,
             replicas=len(runs),
             devices=devices,
             steps=cohort.steps,

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 from jaxmatch.data.characters import LONGEST_WORD
-from jaxmatch.data.encoding import EncodedData
-from jaxmatch.layers.words import WordTable
+from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.sweep.liveness import peak_bytes
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.replicas import at_once, most_at_once
@@ -212,7 +212,7 @@ def needs(
     most = most_at_once(max(batch for batch, _ in shapes), platform)
     if most is None:  # where replicas take turns, an evaluation holds the answers of few
         step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform) for shape in answered)])
-    return Needs(step, 4 * flattening(module, dimensions).length, most)
+    return Needs(step, 4 * flattening(module, dimensions).count, most)
 
 
 def shared_bytes(data: EncodedData) -> int:

@@ -10,17 +10,16 @@ import jax
 import numpy as np
 
 from jaxmatch import models
-from jaxmatch.data import catalog
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
-from jaxmatch.data.encoding import DataSettings, EncodedData
+from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import memory, preparation
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
-from jaxmatch.training.lockstep import outputs_of
 from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.scores import score, score_names
 from jaxmatch.workdir import pack
@@ -163,7 +162,7 @@ def _cohorts(
     train = data.splits["train"]
     buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
-    module = models.build(config.model.to_dict(), outputs=outputs_of(data))
+    module = models.build(config.model.to_dict(), outputs=data.outputs)
     shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
     most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
     lengths, rows = evaluation_shapes(
@@ -224,12 +223,12 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
             remedy=f"use one of {', '.join(known)}",
         )
     dev = data.splits["dev"]
-    constant = np.zeros((dev.pairs, outputs_of(data)), np.float32)  # has a score, however bad, wherever anything has
+    constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, wherever anything has
     told = {
         "label_names": data.labels,
         "groups": dev.groups,
         "documents": dev.documents,
-        "filtered": catalog.filtered(data.name),
+        "filtered": data.filtered,
     }
     scores = score(data.task, dev.labels, constant, **told)
     if math.isnan(scores.get(training["selection"], 0.0)):

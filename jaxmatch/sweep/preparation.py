@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data import catalog, characters, encoding, tagging
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
 
 # Names the folder that holds the official folders of the data sets.
@@ -78,7 +79,7 @@ def _enough(model: Mapping[str, Any], name: str, least: int) -> int:
     return model[name]
 
 
-def prepare(config: Mapping[str, Any]) -> encoding.EncodedData:
+def prepare(config: Mapping[str, Any]) -> EncodedData:
     """The encoded data of a run's config.
 
     Raises:

@@ -82,7 +82,7 @@ def _seconds(precision: str) -> tuple[float, float]:
         "sentences": np.repeat(np.int8([1, 2]), LENGTH // 2)[None].repeat(BATCH, axis=0),
         "labels": random.integers(0, CLASSES, BATCH).astype(np.int32),
     }
-    parameters = random.normal(0.0, 0.1, flat.length).astype(np.float32)
+    parameters = random.normal(0.0, 0.1, flat.count).astype(np.float32)
     rows, weights = np.arange(BATCH, dtype=np.int32), np.ones(BATCH, np.float32)
     others = jax.device_put((settings, np.uint32(0), np.bool_(True), rows, weights, split, vectors))
     shapes = jax.eval_shape(functools.partial(initial_state, flat), np.uint32(0), settings, vectors)

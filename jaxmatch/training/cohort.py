@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training import evaluation_times, schedule
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.evaluation import evaluation_batch_size
+from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.room import RanOut, ran_out
-from jaxmatch.training.scorer import Scorer
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 from jaxmatch.training.step import ReplicaState
 
@@ -68,7 +67,7 @@ class Cohort:
 
     Attributes:
       lockstep: the replicas on the devices.
-      scorer: what scores them; the seconds that it counts are part of those of "evaluate".
+      evaluator: what scores them; the seconds that it counts are part of those of "evaluate".
       seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an
         evaluation had to wait for its compilation counts as "compile".
       steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
@@ -108,9 +107,11 @@ class Cohort:
             devices=devices,
             steps_at_once=execution["steps_at_once"],
         )
-        self.scorer = Scorer(
+        self.evaluator = Evaluator(
             data,
-            self.lockstep,
+            self.lockstep.programs.evaluate,
+            self.lockstep.everywhere,
+            self.lockstep.vectors,
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], devices[0].platform),
             maximum_buckets=training["maximum_buckets"],
         )
@@ -120,7 +121,7 @@ class Cohort:
     def _begin(self) -> None:
         """Forgets all training there was. The limits that memory set stay."""
         self.lockstep.begin()
-        self.scorer.begin()
+        self.evaluator.begin()
         self._progress = [RunProgress() for _ in self.lockstep.seeds]
         self._epoch = self._index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
@@ -164,7 +165,7 @@ class Cohort:
                 self._compute_fewer(self.lockstep, "training", error)
             self._begin()
 
-    def _compute_fewer(self, where: Lockstep | Scorer, part: str, error: jax.errors.JaxRuntimeError) -> None:
+    def _compute_fewer(self, where: Lockstep | Evaluator, part: str, error: jax.errors.JaxRuntimeError) -> None:
         """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if
         not.
         """
@@ -178,7 +179,7 @@ class Cohort:
         self._listener.ran_out(part, fewer * self.lockstep.device_count)
 
     @contextlib.contextmanager
-    def _told_if_fewer(self, where: Lockstep | Scorer, part: str) -> Iterator[None]:
+    def _told_if_fewer(self, where: Lockstep | Evaluator, part: str) -> Iterator[None]:
         """Tells the listener if a limit on the replicas side by side is found in the block."""
         before = where.limit
         yield
@@ -323,11 +324,11 @@ class Cohort:
         improved = np.zeros(len(slots), bool)
         learning = [slot for slot, run in enumerate(slots) if run >= 0 and not self._progress[run].done]
         shown = []
-        for slot, dev in zip(learning, self.scorer.scores("dev", dev_outputs[learning]), strict=True):
+        for slot, dev in zip(learning, self.evaluator.scores("dev", dev_outputs[learning]), strict=True):
             improved[slot] = self._note(slots[slot], dev, samples, float(losses[slot]))
             shown.append(dev[selection])
         if test_outputs is not None:
-            for slot, test in zip(learning, self.scorer.scores("test", test_outputs[learning]), strict=True):
+            for slot, test in zip(learning, self.evaluator.scores("test", test_outputs[learning]), strict=True):
                 self._progress[slots[slot]].note_test(test, selection, HIGHER_IS_BETTER[selection], samples)
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
@@ -335,13 +336,13 @@ class Cohort:
         return best, shown
 
     def _outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
-        """As `Scorer.outputs`, with fewer replicas side by side where memory runs out."""
+        """As `Evaluator.outputs`, with fewer replicas side by side where memory runs out."""
         while True:
             try:
-                with self._told_if_fewer(self.scorer, "evaluation"):
-                    return self.scorer.outputs(split, parameters, runs)
+                with self._told_if_fewer(self.evaluator, "evaluation"):
+                    return self.evaluator.outputs(split, parameters, runs)
             except jax.errors.JaxRuntimeError as error:
-                self._compute_fewer(self.scorer, "evaluation", error)
+                self._compute_fewer(self.evaluator, "evaluation", error)
 
     def _note_divergence(self, state: ReplicaState) -> None:
         """Marks the runs whose loss is no longer finite."""
@@ -380,7 +381,7 @@ class Cohort:
             "devices": self.lockstep.device_count,
             "progress": [dataclasses.asdict(progress) for progress in self._progress],
             "seconds": self.seconds,
-            "answered": self.scorer.answered,
+            "answered": self.evaluator.answered,
             "steps": self.steps,
         }
         if self.ran_out:
@@ -404,11 +405,10 @@ class Cohort:
             return state, best
         arrays, notes = restored
         self._epoch, self._index = notes["epoch"], notes["index"]
-        # Older versions kept parameters and moments without the zeros behind them.
-        flat = self.lockstep.programs.flat
+        # Older versions kept zeros behind parameters and moments.
+        count = self.lockstep.programs.flat.count
         state, best = jax.tree.map(
-            lambda leaf: flat.lengthened(leaf) if leaf.ndim > 1 and leaf.shape[-1] == flat.count else leaf,
-            (arrays["state"], arrays["best"]),
+            lambda leaf: leaf[:, :count] if leaf.ndim > 1 else leaf, (arrays["state"], arrays["best"])
         )
         slots = np.asarray(notes["slots"])
         if notes.get("devices", self.lockstep.device_count) == self.lockstep.device_count:
@@ -419,7 +419,7 @@ class Cohort:
         self._progress = [RunProgress(**progress) for progress in notes["progress"]]
         self._update_active()
         self.seconds.update(notes["seconds"])
-        self.scorer.answered.update(notes.get("answered", {}))  # those of older versions have none
+        self.evaluator.answered.update(notes.get("answered", {}))  # those of older versions have none
         steps = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
         self._recall([RanOut(**event) for event in notes.get("ran_out", [])])
         # A checkpoint of an older version does not count them.
@@ -434,7 +434,7 @@ class Cohort:
         self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
         for event in self.ran_out:
             if event.device == self._device:
-                where = self.lockstep if event.part == "training" else self.scorer
+                where = self.lockstep if event.part == "training" else self.evaluator
                 where.limit = min(where.limit or event.then_at_once, event.then_at_once)
 
     def _results(self, best) -> list[RunResult]:
@@ -448,7 +448,7 @@ class Cohort:
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
                 outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
-                for run, scores in zip(tested, self.scorer.scores("test", outputs[tested]), strict=True):
+                for run, scores in zip(tested, self.evaluator.scores("test", outputs[tested]), strict=True):
                     tests[run] = scores
         host = np.asarray(best)
         to_tree = self.lockstep.programs.flat.to_tree

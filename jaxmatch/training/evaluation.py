@@ -1,5 +1,6 @@
-"""Outputs of every replica for every pair of a split."""
+"""Outputs of every replica for every pair of a split, and their scores."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,11 +9,12 @@ import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches, evaluation_rows
 from jaxmatch.data.buckets import largest, plan_buckets
-from jaxmatch.data.encoding import EncodedSplit
+from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
+from jaxmatch.training import room
 from jaxmatch.training.programs import Program
 from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
-from jaxmatch.training.room import limit_that_fits
+from jaxmatch.training.scores import replica_scores
 from jaxmatch.training.step import Flattening
 
 # Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
@@ -73,80 +75,124 @@ def device_split(split: EncodedSplit) -> dict[str, Any]:
 
 
 class Evaluator:
-    """Scores the same split again and again.
+    """Scores the splits of a data set again and again.
 
     Arguments:
-      split: the encoded split.
+      data: encoded data.
       program: the compiled `cohort_outputs`.
       place: puts a tree of arrays on the devices, a copy on each.
       vectors: the embedding table, on the devices.
-      buckets: the lengths to pad to.
-      rows: of a batch of each bucket.
+      batch_size: the most rows of a batch.
+      maximum_buckets: the most lengths that training is padded to.
+
+    Attributes:
+      answered: pairs that runs answered so far, each counted once a run, and the seconds it took, without compilation.
+      at_once: how many replicas a device computed side by side when it last answered, at most.
+      limit: more do not fit a device (`replicas.at_once`); None: none is known.
     """
 
     def __init__(
         self,
-        split: EncodedSplit,
+        data: EncodedData,
         program: Program,
         place: Callable[[Any], Any],
         vectors: jax.Array,
         *,
-        buckets: tuple[int, ...],
-        rows: tuple[int, ...],
+        batch_size: int,
+        maximum_buckets: int,
     ):
-        self._pairs, self._program, self._vectors = split.pairs, program, vectors
-        whole = device_split(split)
-        self._batches = []
-        for batch in evaluation_batches(split.lengths, buckets, rows):
-            cut = jax.tree.map(
-                lambda values: _of_length(values[batch.rows], buckets[batch.bucket]),
-                (whole["tokens"], whole["sentences"]),
-            )
-            self._batches.append((batch.rows[batch.weights > 0], place(cut)))
+        self._data, self._program, self._place, self._vectors = data, program, place, vectors
+        self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
+        self._placed: dict[str, list[tuple[np.ndarray, tuple]]] = {}
+        self.limit: int | None = None
+        self.begin()
 
-    def at_once(self, replicas: int, limit: int | None) -> int:
-        """How many of some replicas answer side by side on a device, at most; see `outputs`."""
-        return max(self._at_once(replicas, limit, sentences) for _, (_, sentences) in self._batches)
+    def begin(self) -> None:
+        """Forgets what was answered."""
+        self.at_once = 0
+        self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
+
+    def batches(self, split: str) -> list[tuple[np.ndarray, tuple]]:
+        """A split in batches: the rows of their pairs `<int64>[pairs]`, and (tokens, sentences) on the devices."""
+        if split not in self._placed:
+            buckets, rows = evaluation_shapes(self._data.splits, **self._shapes)
+            whole = device_split(self._data.splits[split])
+            placed = []
+            for batch in evaluation_batches(self._data.splits[split].lengths, buckets, rows):
+                cut = jax.tree.map(
+                    lambda values: _of_length(values[batch.rows], buckets[batch.bucket]),
+                    (whole["tokens"], whole["sentences"]),
+                )
+                placed.append((batch.rows[batch.weights > 0], self._place(cut)))
+            self._placed[split] = placed
+        return self._placed[split]
 
     def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
         mesh = self._program.mesh
         return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
 
-    def fit(self, parameters: jax.Array, limit: int | None, free: int) -> int | None:
-        """The limit, or a lower one, under which batches of the largest shapes fit `free` bytes of a device; see
-        `outputs`.
-        """
-        batches = {sentences.shape: (tokens, sentences) for _, (tokens, sentences) in self._batches}
+    def _fit(self, split: str, parameters: jax.Array) -> None:
+        """Lowers `limit` where batches of the largest shapes do not fit what the devices have free."""
+        free = room.free_bytes(parameters.devices())
+        if free is None:
+            return
+        batches = {sentences.shape: (tokens, sentences) for _, (tokens, sentences) in self.batches(split)}
         for tokens, sentences in (batches[shape] for shape in largest(batches)):
-            limit = limit_that_fits(
+            self.limit = room.limit_that_fits(
                 lambda limit: self._at_once(len(parameters), limit, sentences),
                 lambda side_by_side: self._program.compiled(
                     (side_by_side,), (parameters, tokens, sentences, self._vectors)
                 ),
-                limit,
+                self.limit,
                 free,
             )
-        return limit
 
-    def outputs(self, parameters: jax.Array, limit: int | None = None) -> np.ndarray:
+    def outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
         """What every replica answers.
 
         Arguments:
+          split: its name.
           parameters: `<float32>[replica, parameters]`.
-          limit: more replicas side by side do not fit a device (`replicas.at_once`).
+          runs: how many of the replicas are runs; the others only fill the devices.
 
         Returns:
           `<float32>[replica, pairs, outputs]`, in the order of the split.
         """
-        parts = []
-        for _, (tokens, sentences) in self._batches:
-            side_by_side = self._at_once(len(parameters), limit, sentences)
-            parts.append(self._program((side_by_side,), parameters, tokens, sentences, self._vectors))
+        if split not in self._placed:
+            self.batches(split)
+            self._fit(split, parameters)
+        start, compiled = time.perf_counter(), self._program.compile_seconds
+        batches = [batch for _, batch in self.batches(split)]
+        side_by_side = [self._at_once(len(parameters), self.limit, sentences) for _, sentences in batches]
+        self.at_once = max(side_by_side)
+        parts = [
+            self._program((together,), parameters, *batch, self._vectors)
+            for together, batch in zip(side_by_side, batches, strict=True)
+        ]
         parts = [np.asarray(part, np.float32) for part in parts]
-        result = np.empty((parts[0].shape[0], self._pairs, parts[0].shape[2]), np.float32)
-        for (kept, _), part in zip(self._batches, parts, strict=True):
-            result[:, kept] = part[:, : len(kept)]
-        return result
+        outputs = np.empty((len(parts[0]), self._data.splits[split].pairs, parts[0].shape[2]), np.float32)
+        for (rows, _), part in zip(self.batches(split), parts, strict=True):
+            outputs[:, rows] = part[:, : len(rows)]
+        self.answered["seconds"] += time.perf_counter() - start - (self._program.compile_seconds - compiled)
+        self.answered["pairs"] += runs * outputs.shape[1]
+        return outputs
+
+    def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
+        """All scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under
+        "loss".
+        """
+        data, encoded = self._data, self._data.splits[split]
+        scores = replica_scores(
+            data.task,
+            encoded.labels,
+            outputs,
+            label_names=data.labels,
+            groups=encoded.groups,
+            documents=encoded.documents,
+            filtered=data.filtered,
+        )
+        losses = mean_loss(data.task, outputs, encoded.labels).tolist()
+        return [{**of_replica, "loss": loss} for of_replica, loss in zip(scores, losses, strict=True)]
 
 
 def _of_length(values: np.ndarray, length: int) -> np.ndarray:

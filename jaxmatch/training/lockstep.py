@@ -12,8 +12,7 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
-from jaxmatch.data.encoding import EncodedData
-from jaxmatch.layers.words import WordTable
+from jaxmatch.data.encoded import EncodedData
 from jaxmatch.training import hyperparameters, room
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
@@ -64,16 +63,6 @@ def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.D
         ),
         Program(cohort_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
     )
-
-
-def outputs_of(data: EncodedData) -> int:
-    """How many numbers the model gives for a pair."""
-    return 1 if data.task == "regression" else len(data.labels)
-
-
-def word_table(data: EncodedData) -> np.ndarray | WordTable:
-    """What a model is given as word vectors: with the characters of each word, if the data has them."""
-    return data.vectors if data.characters is None else WordTable(data.vectors, data.characters)
 
 
 class Epoch(NamedTuple):
@@ -127,7 +116,7 @@ class Lockstep:
         steps_at_once: int = 1,
     ):
         self._mesh = replica_mesh(devices)
-        module = models.build(model, outputs=outputs_of(data))
+        module = models.build(model, outputs=data.outputs)
         self.programs = programs(module, data.task, data.vectors.shape[1], devices)
         self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), hyperparameters.stack(optimizer)
         train = data.splits["train"]
@@ -135,7 +124,7 @@ class Lockstep:
         self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
-        self.vectors = self.everywhere(word_table(data))
+        self.vectors = self.everywhere(data.word_table)
         self._split = self.everywhere(device_split(train))
         self._placed_for: tuple[bytes, bytes] | None = None
         self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)

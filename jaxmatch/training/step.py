@@ -30,9 +30,8 @@ class ReplicaState(NamedTuple):
     """Everything that training changes in one run; in a cohort each leaf has a leading replica axis.
 
     Attributes:
-      parameters: the module's parameters, end to end, `<float32>[parameters]`, and zeros (`Flattening`). One array
-        instead of a tree of small ones: the update is a handful of kernels, and compiles and starts in a fraction of
-        the time.
+      parameters: the module's parameters, end to end, `<float32>[parameters]`. One array instead of a tree of small
+        ones: the update is a handful of kernels, and compiles and starts in a fraction of the time.
       optimizer_state: Adam's moments.
       step: updates so far, `<int32>[]`.
       samples: pairs seen so far, `<int32>[]`.
@@ -61,41 +60,22 @@ def optimizer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
     )
 
 
-# A multiple of 1 to 10 and of 2^4 to 2^7: of the number of pieces into which XLA's CPU compiler cuts a long array.
-_EVEN = 40_320
-# Shorter arrays are not cut.
-_CUT_FROM = 1 << 16
-
-
 class Flattening(NamedTuple):
     """A module's parameters as one array and back.
 
-    Zeros behind the parameters of a model that is not tiny give an array that the cores of a CPU share evenly. They
-    stay zero. Where one core has a number less than another, XLA asks in each turn of the loop whether it is still in
-    the array, and vectorises nothing: Adam's update then takes two to three times as long.
-
     Attributes:
       module: the model.
-      to_tree: `<float32>[length]` -> the tree that `module.apply` takes.
+      to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: how many numbers the model trains.
-      length: of the array.
     """
 
     module: nn.Module
     to_tree: Callable[[jax.Array], Any]
     count: int
-    length: int
 
     def to_array(self, tree: Any) -> jax.Array:
         """The way back of `to_tree`."""
-        return self.lengthened(jax.flatten_util.ravel_pytree(tree)[0])
-
-    def lengthened(self, values: Any) -> Any:
-        """Parameters end to end, with the zeros if they have none: `<float32>[..., count or length]` ->
-        `[..., length]`.
-        """
-        xp = np if isinstance(values, np.ndarray) else jnp
-        return xp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, self.length - values.shape[-1])])
+        return jax.flatten_util.ravel_pytree(tree)[0]
 
 
 @functools.lru_cache(maxsize=256)
@@ -104,13 +84,8 @@ def flattening(module: nn.Module, dimensions: int) -> Flattening:
     side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
     vectors = jax.ShapeDtypeStruct((2, dimensions), np.float32)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"]
-    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
-    count = sum(leaf.size for leaf in jax.tree.leaves(zeros))
-    length = count + (-count % _EVEN if count > _CUT_FROM else 0)
-    # The zeros are one more leaf: the gradients of all are put side by side once, not lengthened in a copy of their
-    # own.
-    _, to_both = jax.flatten_util.ravel_pytree((zeros, np.zeros(length - count, np.float32)))
-    return Flattening(module, lambda values: to_both(values)[0], count, length)
+    flat, to_tree = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))
+    return Flattening(module, to_tree, flat.size)
 
 
 def initial_state(

@@ -17,11 +17,11 @@ import jax
 import numpy as np
 
 from jaxmatch import memory_mappings
+from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.inference.cpu.hoisting import HoistedProgram, hoist
 from jaxmatch.inference.cpu.product_table import TabulatedProgram, tabulate
 from jaxmatch.layers.lstm import traced_for_a_cpu
-from jaxmatch.layers.words import WordTable
 
 # The tables of all models of a process may take this much together. A model whose table does not fit computes the
 # products.
