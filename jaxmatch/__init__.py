@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Name -> its module, imported when the name is first used: `jaxmatch --help` should not wait for jax.
-_MODULES = {
+MODULES = {
     "InputError": "jaxmatch.errors",
     "Matcher": "jaxmatch.inference.matcher",
     "Prediction": "jaxmatch.inference.matcher",
@@ -46,13 +46,13 @@ _MODULES = {
     "welch": "jaxmatch.reporting.significance",
     "with_overrides": "jaxmatch.settings",
 }
-__all__ = [*_MODULES]
+__all__ = [*MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_MODULES[name])
+    module = importlib.import_module(MODULES[name])
     return importlib.import_module(f"{module.__name__}.{name}") if name == "interop" else getattr(module, name)
 
 

@@ -28,7 +28,7 @@ _SCRATCH = re.compile(r"\..*\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
 # A file name holds up to 255 bytes; a scratch name needs 30 of them for itself.
 _MOST_BYTES = 200
 # Of renameat2(2): paths as they are, and both names at once.
-_HERE, _EXCHANGE = -100, 2
+_HERE, EXCHANGE = -100, 2
 
 
 def _scratch_name(path: Path) -> Path:
@@ -36,7 +36,7 @@ def _scratch_name(path: Path) -> Path:
     return path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
 
 
-def _hold(scratch: Path) -> int | None:
+def hold_lock(scratch: Path) -> int | None:
     """Locks a new scratch file or folder: the descriptor to close in the end, or None where the system has no locks.
 
     Raises:
@@ -63,7 +63,7 @@ def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any])
         with _named(target):
             made = make(scratch)
         try:
-            descriptor = _hold(scratch)
+            descriptor = hold_lock(scratch)
             break
         except FileNotFoundError:
             if made is not None:
@@ -226,7 +226,7 @@ def _replace_folder(new: Path, old: Path) -> None:
     """
     with contextlib.suppress(AttributeError, OSError):  # no such function
         renameat2 = ctypes.CDLL(None).renameat2
-        if renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), _EXCHANGE) == 0:
+        if renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), EXCHANGE) == 0:
             return  # the scratch name holds what is to be removed
     aside = _scratch_name(old)
     os.replace(old, aside)

@@ -229,9 +229,9 @@ class Workdir:
         Arguments:
           settled: says of a run's name and record whether there is nothing left to train.
         """
-        return self._recorded((run for cohort in self.cohorts() if cohort.done for run in cohort.runs), settled)
+        return self.recorded((run for cohort in self.cohorts() if cohort.done for run in cohort.runs), settled)
 
-    def _recorded(self, runs: Iterable[str], settled: Callable[[str, Mapping[str, Any]], bool]) -> set[str]:
+    def recorded(self, runs: Iterable[str], settled: Callable[[str, Mapping[str, Any]], bool]) -> set[str]:
         records = ((run, self._record(run)) for run in runs)
         return {run for run, record in records if record is not None and settled(run, record)}
 
@@ -275,7 +275,7 @@ class Workdir:
             wanted = {run for _, runs in planned for run in runs}
             # Looked at once: another launcher may finish a cohort at any moment, and must not be seen half finished.
             there = [(cohort, cohort.done) for cohort in self.cohorts()]
-            missing = wanted - self._recorded((run for cohort, done in there if done for run in cohort.runs), settled)
+            missing = wanted - self.recorded((run for cohort, done in there if done for run in cohort.runs), settled)
             claimed: list[CohortFolder] = []
             for cohort, done in there:
                 if not missing.intersection(cohort.runs):

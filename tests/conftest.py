@@ -37,9 +37,9 @@ def no_tagger(monkeypatch, tmp_path):
     from jaxmatch.data import tagging
 
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    tagging._tagger.cache_clear()
+    tagging.nltk_tagger.cache_clear()
     yield
-    tagging._tagger.cache_clear()
+    tagging.nltk_tagger.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import reference_re2
 import saved_model
 from random_parameters import random_parameters
 
-from jaxmatch.analysis.attention import PAPERS_PAIRS, _place, attention, papers_pair
+from jaxmatch.analysis.attention import PAPERS_PAIRS, attention, papers_pair, place_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
@@ -90,8 +90,12 @@ def test_the_papers_pair_is_found_with_its_tokens(network):
 
 
 def test_block_10_comes_after_block_2_and_the_stack_last():
-    assert sorted(["block 10", "block 2", "block 1"], key=_place) == ["block 1", "block 2", "block 10"]
-    assert sorted(["stack", "unknown layer", "refinement 2"], key=_place) == ["refinement 2", "unknown layer", "stack"]
+    assert sorted(["block 10", "block 2", "block 1"], key=place_of) == ["block 1", "block 2", "block 10"]
+    assert sorted(["stack", "unknown layer", "refinement 2"], key=place_of) == [
+        "refinement 2",
+        "unknown layer",
+        "stack",
+    ]
 
 
 TINY = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 7}

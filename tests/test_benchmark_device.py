@@ -255,7 +255,7 @@ def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
 def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
     monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda: SimpleNamespace()))
     monkeypatch.setattr(case, "arguments_of", lambda *_: [0.0])
-    monkeypatch.setattr(case, "_times", lambda *_: ([3.0, 1.0, 2.0], 1.5))
+    monkeypatch.setattr(case, "step_times", lambda *_: ([3.0, 1.0, 2.0], 1.5))
     found = case.measured({"model": "re2"})
     assert (found["seconds"], found["seconds_in_a_row"]) == (2.0, 1.5) and found["unread"].startswith("AttributeError")
 
@@ -271,7 +271,7 @@ def test_files_of_other_commands_are_no_results_of_a_benchmark(tmp_path):
 
 def test_the_command_names_no_folder_of_the_user():
     words = ["--quick", "--vectors", "/home/me/v.zip", "--peer=/home/me/peer", "wikiqa"]
-    assert device._named(words) == ["--quick", "--vectors", "VECTORS", "--peer=PEER", "wikiqa"]
+    assert device.with_placeholders(words) == ["--quick", "--vectors", "VECTORS", "--peer=PEER", "wikiqa"]
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,15 @@ ANSWER = {
 
 
 def test_a_row_follows_from_what_was_measured():
-    row = memory._row(ANSWER, replicas=2)
+    row = memory.row_of(ANSWER, replicas=2)
     assert (row["estimate"], row["measured"], row["replica"]) == (200, 220, 110)
     assert row["ratio"] == pytest.approx(1.1)
     assert row["planned"] == 57  # 0.7 of 8192 MiB at 100 MiB
     assert row["fit"] == 65  # (8192 - 1024) / 110
     # Where the system tells nothing, the compiled program does.
-    row = memory._row({**ANSWER, "measured": None}, replicas=2)
+    row = memory.row_of({**ANSWER, "measured": None}, replicas=2)
     assert row["measured"] is None and row["replica"] == 90
-    row = memory._row({**ANSWER, "measured": None, "compiled": None}, replicas=2)
+    row = memory.row_of({**ANSWER, "measured": None, "compiled": None}, replicas=2)
     assert "ratio" not in row and row["planned"] == 57
 
 
@@ -41,7 +41,7 @@ def test_random_pairs_have_the_length_asked_for():
 
 def results(folder):
     rows = [
-        {"grows": grows, "replicas": runs, "batch": 64, "length": 24, **memory._row(ANSWER, runs)}
+        {"grows": grows, "replicas": runs, "batch": 64, "length": 24, **memory.row_of(ANSWER, runs)}
         for grows, runs in (("", 1), ("runs", 2), ("runs", 4))
     ]
     reports.write_result(folder, reports.result_of("memory", memory.ITEM, rows, [], "command"))
@@ -64,7 +64,7 @@ def test_the_figure_is_drawn_from_the_result(tmp_path):
     assert before.startswith(b"<?xml") and picture.with_suffix(".png").stat().st_size > 1000
     reports.write_figures(tmp_path, items)
     assert picture.read_bytes() == before
-    axes = memory.figure([{"grows": "", "replicas": 1, "batch": 64, "length": 24, **memory._row(ANSWER, 1)}]).axes
+    axes = memory.figure([{"grows": "", "replicas": 1, "batch": 64, "length": 24, **memory.row_of(ANSWER, 1)}]).axes
     assert [line.get_label() for line in axes[0].get_lines()] == ["measured", "compiled", "estimate"]
     assert axes[0].get_lines()[0].get_ydata() == pytest.approx([220 / 1024])
 

@@ -95,7 +95,7 @@ def test_a_cpu_multiplies_float32_in_float32():
 def test_points_are_left_out_for_a_reason(quick, monkeypatch):
     config = quick.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
-    left_out = functools.partial(replicas._left_out, config, data, 10)
+    left_out = functools.partial(replicas.left_out, config, data, 10)
     assert left_out(4, 0.4, 6.0) == ""
     assert left_out(64, 6.4, 6.0) == "a step of about 6 s; --longest-step"
     assert left_out(64, 6.4, 7.0) == ""
@@ -122,7 +122,7 @@ def test_a_long_step_is_timed_in_turn_with_steps_of_a_run_alone(monkeypatch):
     """Steps before those that count take up what is cold, on both sides."""
     alone, all_runs = Clock(9.0, 2.0), Clock(99.0, 30.0)
     monkeypatch.setattr(steps, "Steps", lambda *_, replicas, length: all_runs)
-    seconds = replicas._by_itself(None, None, 10, 16, alone, lambda: 0.5, 2)
+    seconds = replicas.by_itself(None, None, 10, 16, alone, lambda: 0.5, 2)
     assert seconds == {"all": [30.0, 30.0], "alone": [2.0, 2.0], "peer": [0.5, 0.5]}
     assert (alone.asked, all_runs.asked) == ([1, 4, 1, 4], [1, 1, 1, 1])
 

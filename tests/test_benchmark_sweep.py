@@ -34,13 +34,13 @@ def done(**changed):
 
 @pytest.mark.parametrize(("evaluate", "met"), [(0.7, "yes"), (0.9, "no")])
 def test_evaluation_and_checkpoints_are_held_to_training(evaluate, met):
-    row = sweep._launch_row("x", done(parts={**done()["parts"], "evaluate": evaluate}))
+    row = sweep.launch_row("x", done(parts={**done()["parts"], "evaluate": evaluate}))
     assert row["share"] == pytest.approx((evaluate + 0.2) / 10) and row["met"] == met
     assert row["import"] == 2.0 and row["programs"] == "3 of 3, 1 signatures"
 
 
 def test_a_launch_that_trains_nothing_has_no_share():
-    row = sweep._launch_row("x", done(parts={"data": 1.0, "other": 0.1}))
+    row = sweep.launch_row("x", done(parts={"data": 1.0, "other": 0.1}))
     assert row["share"] == row["met"] == "" and row["train"] == 0.0
 
 

@@ -14,7 +14,7 @@ from jaxmatch.errors import InputError
 @pytest.fixture
 def settled(monkeypatch):
     """Files that a test has just written count as old."""
-    monkeypatch.setattr(cache, "_SETTLED_AFTER", -(10**10))
+    monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def test_another_file_of_the_same_size_and_time_is_hashed(file, tmp_path, settle
 
 @pytest.mark.parametrize("differs", ["size", "modified", "changed", "inode", "path"])
 def test_every_part_of_a_files_state_counts(file, tmp_path, settled, hashed, monkeypatch, differs):
-    whole = cache._state
-    monkeypatch.setattr(cache, "_state", lambda path: whole(path) | {differs: 1})
+    whole = cache.file_state
+    monkeypatch.setattr(cache, "file_state", lambda path: whole(path) | {differs: 1})
     cache.file_digest(file, tmp_path / "cache")
-    monkeypatch.setattr(cache, "_state", whole)
+    monkeypatch.setattr(cache, "file_state", whole)
     cache.file_digest(file, tmp_path / "cache")
     assert len(hashed) == 2
 
@@ -92,12 +92,12 @@ def test_a_file_that_changes_while_it_is_hashed_is_not_remembered(file, tmp_path
 def test_no_byte_of_a_note_is_believed_unchecked(file, tmp_path, settled):
     """Whichever byte is damaged, the digest is that of the file or none."""
     digest = cache.file_digest(file, tmp_path / "cache")
-    note, state = note_of(tmp_path / "cache"), cache._state(file)
+    note, state = note_of(tmp_path / "cache"), cache.file_state(file)
     content = note.read_bytes()
-    assert cache._remembered(note, state) == digest
+    assert cache.remembered_digest(note, state) == digest
     for place in range(len(content)):
         note.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 7]) + content[place + 1 :])
-        assert cache._remembered(note, state) in ("", digest)
+        assert cache.remembered_digest(note, state) in ("", digest)
     assert cache.file_digest(file, tmp_path / "cache") == digest
 
 
@@ -137,7 +137,7 @@ def entry(tmp_path):
 def seal(entry):
     """Whoever changed a file changes its hash, too."""
     names = [path.name for path in entry.iterdir() if path.is_file() and path.name != "entry.json"]
-    sealed = {"format": cache._FORMAT, "sha256": {name: cache.hash_file(entry / name) for name in names}}
+    sealed = {"format": cache.FORMAT, "sha256": {name: cache.hash_file(entry / name) for name in names}}
     (entry / "entry.json").write_text(json.dumps(sealed))
 
 

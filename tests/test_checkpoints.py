@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from jaxmatch.training.checkpoints import Checkpoints, _quiet
+from jaxmatch.training.checkpoints import Checkpoints, quiet
 
 
 def tree(value):
@@ -102,7 +102,7 @@ def test_what_only_hinders_reading_is_no_damage(checkpoints, tmp_path, monkeypat
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr(checkpoints._manager, "restore", hindered)
+        patch.setattr(checkpoints.manager, "restore", hindered)
         checkpoints.restore(tree(0))
     assert digits(tmp_path) == ["1"]
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING and "damaged" in each.message]
@@ -113,7 +113,7 @@ def test_a_full_disk_is_told(checkpoints, tmp_path, monkeypatch, free, raised):
     def full(*_, **__):
         raise ValueError("whatever the storage says")
 
-    monkeypatch.setattr(checkpoints._manager, "save", full)
+    monkeypatch.setattr(checkpoints.manager, "save", full)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
     with pytest.raises(raised) as caught:
         checkpoints.save(1, tree(1), {})
@@ -148,7 +148,7 @@ def test_what_cannot_be_read_just_now_is_named(checkpoints, tmp_path, monkeypatc
     def hindered(*_, **__):
         raise ValueError("PERMISSION_DENIED: Error opening: Permission denied [os_error_code='13']")
 
-    monkeypatch.setattr(checkpoints._manager, "restore", hindered)
+    monkeypatch.setattr(checkpoints.manager, "restore", hindered)
     with pytest.raises(PermissionError) as caught:
         checkpoints.restore(tree(0))
     assert caught.value.filename == str(tmp_path / "checkpoints" / "1")
@@ -175,10 +175,10 @@ def test_after_a_failed_write_orbax_stays_quiet():
     logger = logging.getLogger("absl")
     logger.disabled = False
     try:
-        with _quiet():
+        with quiet():
             assert logger.disabled
         assert not logger.disabled
-        with pytest.raises(OSError), _quiet():
+        with pytest.raises(OSError), quiet():
             raise OSError(errno.EDQUOT, "Disk quota exceeded")
         assert logger.disabled
     finally:

@@ -62,7 +62,7 @@ def test_devices_are_listed_and_each_kind_of_products_is_tried(small, capsys):
 
 
 def test_a_step_that_diverges_is_no_success(small, monkeypatch):
-    monkeypatch.setattr(trial, "_SETTINGS", trial._SETTINGS | {"learning_rate": 1e38})
+    monkeypatch.setattr(trial, "SETTINGS", trial.SETTINGS | {"learning_rate": 1e38})
     monkeypatch.setattr(trial, "PRECISIONS", ("float32",))
     assert [one.problem for one in trial.trials(jax.devices()[0])] == ["the loss is not finite"]
 
@@ -73,9 +73,9 @@ def test_what_fails_in_one_precision_is_told_and_the_others_are_tried(monkeypatc
             return 2.0, 0.00125
         raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: no such products\nand more")
 
-    monkeypatch.setattr(trial, "_seconds", seconds)
+    monkeypatch.setattr(trial, "seconds_of", seconds)
     monkeypatch.setattr(jax, "default_device", lambda device: jax.default_matmul_precision(None))
-    devices._try(H100)
+    devices.try_device(H100)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "  model.precision=highest (float32 products): UNIMPLEMENTED: no such products",
         "  model.precision=float32 or tensorfloat32 (TF32 products): UNIMPLEMENTED: no such products",

@@ -27,14 +27,14 @@ class _Matcher:
     """Answers like the model it is given, and notes how many pairs it was asked at once."""
 
     def __init__(self, matcher, fails=lambda pairs: None):
-        self._matcher, self._fails, self.asked = matcher, fails, []
+        self._matcher, self.fails, self.asked = matcher, fails, []
 
     def __getattr__(self, name):
         return getattr(self._matcher, name)
 
     def predict(self, pairs):
         self.asked.append(len(pairs))
-        self._fails(pairs)
+        self.fails(pairs)
         return self._matcher.predict(pairs)
 
 
@@ -144,7 +144,7 @@ def test_a_pair_that_the_memory_does_not_hold_is_named(matcher, capfd, tmp_path,
         if ("no", "c") in pairs:
             raise error
 
-    matcher._fails = fails
+    matcher.fails = fails
     status, answers, err = _answer(
         matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
     )
@@ -158,7 +158,7 @@ def test_pairs_that_fit_alone_are_answered_alone(matcher, capfd, tmp_path, monke
         if len(pairs) > 1:
             raise MemoryError
 
-    matcher._fails = fails
+    matcher.fails = fails
     assert _answer(matcher, TEXTS, capfd, tmp_path, monkeypatch) == (0, [a for a, _ in TEXTS], "")
     assert matcher.asked == [5, 1, 1, 1, 1, 1]
 
@@ -167,7 +167,7 @@ def test_another_error_of_the_program_keeps_its_traceback(matcher, capfd, tmp_pa
     def fails(pairs):
         raise RuntimeError("ours")
 
-    matcher._fails = fails
+    matcher.fails = fails
     with pytest.raises(RuntimeError, match="ours"):
         _answer(matcher, TEXTS, capfd, tmp_path, monkeypatch)
 

@@ -176,7 +176,7 @@ def test_every_exported_name_is_there_and_named_for_type_checkers():
         assert getattr(found, "__name__", name).rpartition(".")[2] == name
     tree = ast.parse((ROOT / "jaxmatch" / "__init__.py").read_text())
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    assert {alias.name: node.module for node in block.body for alias in node.names} == jaxmatch._MODULES
+    assert {alias.name: node.module for node in block.body for alias in node.names} == jaxmatch.MODULES
 
 
 def test_importing_the_package_does_not_import_jax():

@@ -39,7 +39,7 @@ def own(tmp_path):
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
     """Files that a test has just written count as old: their digests are remembered."""
-    monkeypatch.setattr(cache, "_SETTLED_AFTER", -(10**10))
+    monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
 
 
 def words_of(data, split, side):

@@ -47,7 +47,7 @@ def test_a_word_s_characters_do_not_depend_on_the_others(words, known):
 
 def test_the_tag_numbers_are_fixed():
     # They are in every saved model: 0 padding, 1 none, then the Penn Treebank's in this order.
-    assert (tagging._NUMBERS["#"], tagging._NUMBERS["DT"], tagging._NUMBERS["NN"], tagging._NUMBERS["``"]) == (
+    assert (tagging.NUMBERS["#"], tagging.NUMBERS["DT"], tagging.NUMBERS["NN"], tagging.NUMBERS["``"]) == (
         2,
         12,
         21,
@@ -61,7 +61,7 @@ def test_tags_follow_the_tokens(tagger):
         preprocessing = Preprocessing(**changes)
         found = tagging.tags(text, preprocessing)
         assert len(found) == len(preprocessing.tokens(text))
-        by_number = {number: tag for tag, number in tagging._NUMBERS.items()}
+        by_number = {number: tag for tag, number in tagging.NUMBERS.items()}
         return [by_number.get(number) for number in found]
 
     text = "The quick fox, she says, jumps over London."
@@ -127,7 +127,7 @@ def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
     assert set(features) == {"tags", "exact_match"}
     assert features["exact_match"].tolist() == [[0, 1, 1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]]
     assert ((features["tags"] > 0) == (ids > 0)).all() and features["tags"].dtype == np.uint8
-    determiners = features["tags"] == tagging._NUMBERS["DT"]
+    determiners = features["tags"] == tagging.NUMBERS["DT"]
     assert determiners[0].tolist()[:6] == [True, False, False, True, False, True] and determiners[1].tolist()[:3] == [
         True,
         False,
@@ -140,7 +140,7 @@ def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
 def test_features_are_kept_with_the_encoded_data(own, tmp_path, tagger, monkeypatch):
     asked = own(characters=128, tags=True, exact_match=True)
     first = prepare(asked, tmp_path / "cache")
-    monkeypatch.setattr(encoding, "_encode", lambda settings: pytest.fail("it was made again"))
+    monkeypatch.setattr(encoding, "encode", lambda settings: pytest.fail("it was made again"))
     second = prepare(asked, tmp_path / "cache")
     for name, values in first.splits["train"].features().items():
         np.testing.assert_array_equal(values, second.splits["train"].features()[name])
@@ -164,7 +164,7 @@ def test_a_config_asks_for_what_its_model_takes():
 
 
 def fingerprint_of(tmp_path):
-    return encoding._fingerprint(DataSettings("embedded_ranking"), tmp_path)[0]
+    return encoding.fingerprint_of(DataSettings("embedded_ranking"), tmp_path)[0]
 
 
 def test_encodings_are_made_anew_with_another_release_of_nltk(tmp_path, monkeypatch):

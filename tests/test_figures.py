@@ -102,7 +102,7 @@ def test_without_matplotlib_one_line_says_so_and_the_values_are_kept(tmp_path, m
 
 
 def drawn(data):
-    with figures._style(None):
+    with figures.style_of(None):
         figure = figures.KINDS[data["kind"]](data)
         figure.draw_without_rendering()
     return figure
@@ -189,7 +189,7 @@ def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
 def test_long_texts_are_drawn_too():
     weights = np.full((500, 2), 0.5).tolist()
     blocks = [{"name": "block 1", "over_b": weights, "over_a": weights}]
-    with figures._style(None):
+    with figures.style_of(None):
         figure = drawings.attention({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
     assert figure.get_size_inches().max() * 150 < 2**16  # no picture may have more points on a side
 

@@ -183,7 +183,7 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(
 
 @pytest.mark.parametrize("place", ["open", "lock"])
 def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch, place):
-    hold, flock, removed = files._hold, fcntl.flock, []
+    hold, flock, removed = files.hold_lock, fcntl.flock, []
 
     def remove_first():
         if not removed:
@@ -201,7 +201,7 @@ def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_
             remove_first()
         return flock(descriptor, operation)
 
-    monkeypatch.setattr(files, "_hold", hold_too_late)
+    monkeypatch.setattr(files, "hold_lock", hold_too_late)
     monkeypatch.setattr(fcntl, "flock", lock_too_late)
     write_atomically(tmp_path / "file", "all of it")
     assert removed == [True] and os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "all of it"
@@ -232,7 +232,7 @@ def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_EXCHANGE", -1)
+    monkeypatch.setattr(files, "EXCHANGE", -1)
     for text in ("old", "new"):
         with directory_atomically(tmp_path / "it") as folder:
             (folder / "text").write_text(text)

@@ -1,6 +1,7 @@
 """The rooms of the package: imports go one way, and what makes tables needs no JAX."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +114,26 @@ def test_tables_need_neither_jax_nor_flax(rooms):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tests_touch_nothing_private():
+    """Of another object or module: what a test needs has a name that the code keeps."""
+    known = {"_replace", "_asdict", "_fields", "_exit", "_cache_size", "_ntuple_diskusage"}  # Python's and JAX's own
+    found = []
+    for file in sorted(Path(__file__).parent.rglob("*.py")):
+        if file.name == "torch_format.py":  # PyTorch's pickles name what is private there
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                names = [node.attr]
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("setattr", "delattr"):
+                names = [arg.value for arg in node.args[1:2] if isinstance(arg, ast.Constant)]
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("jaxmatch", "benchmarks")):
+                names = [alias.name for alias in node.names]
+            found += [
+                f"{file.name}:{node.lineno} {name}"
+                for name in names
+                if re.fullmatch(r"_[a-z]\w*|_[A-Z]\w*", str(name)) and name not in known
+            ]
+    assert not found

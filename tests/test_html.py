@@ -202,7 +202,7 @@ def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
             }
             for seed, rate in enumerate(rates)
         }
-        return sections._shared(SweepFolder(Path("."), "s", TableLayout("t", ()), runs, {}), list(runs))
+        return sections.shared_settings(SweepFolder(Path("."), "s", TableLayout("t", ()), runs, {}), list(runs))
 
     assert shared(0.1, 0.2) == "–"
     assert shared(0.1, 0.1) == "learning_rate=0.1"

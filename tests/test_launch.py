@@ -93,7 +93,7 @@ def test_the_time_counts_what_the_devices_compute(files, monkeypatch):
     plan = planned(files, seeds=5, overrides={"execution.maximum_replicas": "5"})
     first, _ = plan.cohorts
     monkeypatch.setattr(
-        display, "_multiplications_a_second", lambda: first.multiplications / display.SHARE_OF_PEAK / 100
+        display, "multiplications_a_second", lambda: first.multiplications / display.SHARE_OF_PEAK / 100
     )
 
     def seconds(**changes):

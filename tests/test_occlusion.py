@@ -136,7 +136,7 @@ def test_every_variant_of_the_ablation_has_its_features(changed, first, later):
     tokens, sentences = {"ids": np.array([[2, 3]], np.int32)}, np.array([[1, 2]], np.int8)
 
     def answer(params, kept):
-        return occlusion._logits(module, params, saved_model.vectors(), tokens, sentences, kept)
+        return occlusion.logits_without(module, params, saved_model.vectors(), tokens, sentences, kept)
 
     # Tracing it finds a name for each part of what is seen, or fails.
     assert jax.eval_shape(answer, params, np.ones((2, 3), bool)).shape == (1, 3)

@@ -15,8 +15,8 @@ from jaxmatch.training import programs
 @pytest.fixture
 def program(monkeypatch):
     """A program that doubles what it is given, and the only one there is."""
-    monkeypatch.setattr(programs, "_alive", weakref.WeakSet())
-    monkeypatch.setattr(programs, "_tell_once", lambda: None)
+    monkeypatch.setattr(programs, "alive", weakref.WeakSet())
+    monkeypatch.setattr(programs, "warn_once", lambda: None)
     mesh = programs.replica_mesh((jax.devices()[0],))
     return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", by_replica=(False,), mesh=mesh)
 
@@ -59,9 +59,9 @@ def test_all_programs_alive_share_the_room(program, monkeypatch):
 
 
 def test_the_user_is_told_once(caplog):
-    programs._tell_once.cache_clear()
-    programs._tell_once()
-    programs._tell_once()
+    programs.warn_once.cache_clear()
+    programs.warn_once()
+    programs.warn_once()
     assert caplog.text.count("max_map_count") == 1
 
 

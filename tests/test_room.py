@@ -142,7 +142,7 @@ def test_a_device_of_another_kind_is_not_held_to_it(short, tmp_path):
         make_cohort(**ARGUMENTS).train(checkpoints, InterruptAfter(9))
     called["train_step"] = -100
     cohort = make_cohort(**ARGUMENTS)
-    cohort._device = "another kind"
+    cohort.device_kind = "another kind"
     cohort.train(checkpoints)
     checkpoints.close()
     assert cohort.lockstep.limit is None and len(cohort.ran_out) == 1

@@ -49,7 +49,7 @@ def test_json_has_what_a_run_left():
 
 def unescape(latex):
     """Undoes the escapes of LaTeX that this project makes, longest first."""
-    table = formats._LATEX
+    table = formats.LATEX
     names = sorted(table.values(), key=len, reverse=True) + ["{}"]
     back = {escape: character for character, escape in table.items()} | {"{}": ""}
     return re.sub("|".join(map(re.escape, names)), lambda match: back[match[0]], latex)

@@ -177,7 +177,7 @@ def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
 def test_the_launchers_time_what_the_papers_timed(capsys):
     asked = inference_times.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
     assert (asked.pairs, asked.length, asked.batches) == (8, 20, 100)
-    models = [dict(config.model) for config in inference_times._configs(asked).values()]
+    models = [dict(config.model) for config in inference_times.configs_of(asked).values()]
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
@@ -267,7 +267,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp
 
 def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatch):
     asked = inference_times.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
-    monkeypatch.setattr(inference_times, "_split", lambda *_: Split(["a"], ["b"], ["neutral"]))
+    monkeypatch.setattr(inference_times, "split_of", lambda *_: Split(["a"], ["b"], ["neutral"]))
     with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
         inference_times.run(asked, say=pytest.fail)
 

@@ -110,7 +110,7 @@ def test_a_line_may_be_cut_by_a_block(tmp_path, monkeypatch):
     path.write_bytes(TEXT)
     whole = as_dictionary(read_vectors(path, Everything())[0])
     for size in (1, 7, 16):
-        monkeypatch.setattr(vectors, "_BLOCK_BYTES", size)
+        monkeypatch.setattr(vectors, "BLOCK_BYTES", size)
         assert as_dictionary(read_vectors(path, Everything())[0]) == whole
 
 

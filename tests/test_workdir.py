@@ -168,14 +168,14 @@ def test_a_dropped_run_is_trained_anew_for_who_wants_all_of_it(workdir):
 def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, monkeypatch):
     planned = [(A, ("a0", "a1"))]
     (cohort,) = workdir.claim(planned)
-    look = Workdir._recorded
+    look = Workdir.recorded
 
     def look_slowly(self, runs, settled):
         found = look(self, list(runs), settled)
         finish(self, cohort)  # by another launcher, right after we looked
         return found
 
-    monkeypatch.setattr(Workdir, "_recorded", look_slowly)
+    monkeypatch.setattr(Workdir, "recorded", look_slowly)
     workdir.claim(planned)
     monkeypatch.undo()
     assert cohort.done

@@ -76,7 +76,7 @@ def main(words: list[str] | None = None) -> int:
     arguments.results = arguments.results or (arguments.workdir / "results" if arguments.quick else RESULTS)
     try:
         if not arguments.tables:
-            _measure(arguments, shlex.join(["python", "-m", "benchmarks.device", *_named(words)]))
+            _measure(arguments, shlex.join(["python", "-m", "benchmarks.device", *with_placeholders(words)]))
         tables.write(arguments.results)
     except InputError as error:
         print(f"benchmarks.device: {error}", file=sys.stderr)
@@ -142,7 +142,7 @@ def _settings(arguments: argparse.Namespace, scratch: Path) -> Settings:
     return settings
 
 
-def _named(words: list[str]) -> list[str]:
+def with_placeholders(words: list[str]) -> list[str]:
     """The words of the command with the user's folders named, not shown."""
     names = {"--data-directory": "DATA", "--vectors": "VECTORS", "--peer": "PEER", "--peer-python": "PEER_PYTHON"}
     names |= {"--results": "RESULTS", "--workdir": "WORKDIR"}

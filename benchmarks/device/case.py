@@ -49,7 +49,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     compiled = program.compile()
     compile_seconds = time.perf_counter() - started
     state, *rest = arguments_of(program, spec)
-    seconds, in_a_row = _times(lambda state: compiled(state, *rest), state)
+    seconds, in_a_row = step_times(lambda state: compiled(state, *rest), state)
     found = {
         **spec,
         "kind": device.device_kind,
@@ -139,7 +139,7 @@ def _random(draw: np.random.Generator, leaf: Any, below: int) -> np.ndarray:
     return draw.integers(below, size=leaf.shape, dtype=leaf.dtype)
 
 
-def _times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float]:
+def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float]:
     """Seconds of single steps, and of a step among those that are started one after the other."""
     for _ in range(WARM_STEPS):
         state = jax.block_until_ready(step(state))

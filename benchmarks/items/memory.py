@@ -33,7 +33,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         more = {"words": WORDS, "dimensions": DIMENSIONS, "classes": CLASSES}
         asked = {"model": config.model.to_dict(), "optimizer": config.optimizer.to_dict(), **shape, **more}
         try:
-            return {**shape, **_row(fresh.run("benchmarks.memory_worker", asked, ENVIRONMENT), shape["replicas"])}
+            return {**shape, **row_of(fresh.run("benchmarks.memory_worker", asked, ENVIRONMENT), shape["replicas"])}
         except RuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
@@ -48,7 +48,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, _notes(rows)
 
 
-def _row(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
+def row_of(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
     """A row from the bytes that the worker answered; in MiB."""
     needs = memory.Needs(**answer["needs"])
     sizes = {

@@ -89,7 +89,7 @@ def _series(
     first, long = replicas[1], []
     for count in replicas[1:]:
         lasts = 0.0 if count == first else count * alone
-        reasons[count] = _left_out(config, data, length, count, lasts, settings.longest_step)
+        reasons[count] = left_out(config, data, length, count, lasts, settings.longest_step)
         if not reasons[count] and lasts > OFTEN_SECONDS:
             long.append(count)
         elif not reasons[count]:
@@ -104,7 +104,7 @@ def _series(
     times = {count: (seconds[str(count)], seconds["1"], seconds.get("peer", [])) for count in points}
     for count in long:
         often = max(1, min(settings.rounds // 3, int(LONG_SECONDS / (count * alone))))
-        seconds = _by_itself(config, data, length, count, points[1], candidates.get("peer"), often)
+        seconds = by_itself(config, data, length, count, points[1], candidates.get("peer"), often)
         times[count] = seconds["all"], seconds["alone"], seconds.get("peer", [])
     precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
     steps_at_the_ceiling = operations[precision] / (2 * steps.work(config, data, length).multiply_adds)
@@ -145,7 +145,7 @@ def _figures(
     return figures
 
 
-def _by_itself(
+def by_itself(
     config: Any,
     data: EncodedData,
     length: int,
@@ -166,7 +166,7 @@ def _by_itself(
     return timing.in_turn(candidates | ({"peer": peer} if peer else {}), often, warm=0)
 
 
-def _left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
+def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
     """Why a point whose step lasts about so many seconds is not measured, or ""."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
     device, shapes = jax.devices()[0], [(config.training.batch_size, length)]

@@ -32,8 +32,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     for name, asked in launches(settings.quick).items():
         folder = settings.scratch / name.replace(" ", "-")
         for number, launch in enumerate(("first launch", "again, programs kept")):
-            rows.append(_launch_row(f"{name}, {launch}", _launched(asked, folder, folder / f"workdir{number}")))
-        rows.append(_launch_row(f"{name}, all on record", _launched(asked, folder, folder / "workdir0")))
+            rows.append(launch_row(f"{name}, {launch}", _launched(asked, folder, folder / f"workdir{number}")))
+        rows.append(launch_row(f"{name}, all on record", _launched(asked, folder, folder / "workdir0")))
     if settings.data_directory and not settings.quick:
         row, note = _snli(settings)
         rows.append(row)
@@ -54,7 +54,7 @@ def _launched(asked: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str
     )
 
 
-def _launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
+def launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
     parts = {part: done["parts"].get(part, 0.0) for part in PARTS}
     parts["import"] = done["import_seconds"]
     row = {"what": what, "runs": done["runs"], "seconds": done["process_seconds"], "cpu": done["cpu_seconds"], **parts}

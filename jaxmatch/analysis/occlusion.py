@@ -177,12 +177,12 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
     for chosen in batches(*encoded.sides, batch_size):
         tokens, sentences = pad_batch(*model.inputs(*encoded.batch(chosen), encoded.words))
         for number, one in enumerate(kept):
-            result[number, chosen] = _logits(*model.folded, encoded.words, tokens, sentences, one)[: len(chosen)]
+            result[number, chosen] = logits_without(*model.folded, encoded.words, tokens, sentences, one)[: len(chosen)]
     return result
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _logits(
+def logits_without(
     module: nn.Module, params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array, kept: jax.Array
 ) -> jax.Array:
     # What is kept is an argument of the program, which so is the same for all occlusions.

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     for line in unseen_devices({device.platform for device in devices}):
         show(line)
     if not arguments.no_trial:
-        _try(devices[0])
+        try_device(devices[0])
 
 
 def memory_text(device) -> str:
@@ -50,7 +50,7 @@ def memory_text(device) -> str:
     return "it does not tell its memory"
 
 
-def _try(device) -> None:
+def try_device(device) -> None:
     from jaxmatch.sweep import trial
 
     show(f"A training step on {device.platform} {device.id} ({trial.WHAT}):")

@@ -18,9 +18,9 @@ import numpy as np
 from jaxmatch import files, plain_file
 from jaxmatch.errors import InputError
 
-_FORMAT = 1
+FORMAT = 1
 # A file changed less than so many nanoseconds ago is hashed again: no file system has coarser times.
-_SETTLED_AFTER = 2_000_000_000
+SETTLED_AFTER = 2_000_000_000
 
 
 class DamagedEntry(Exception):
@@ -43,9 +43,9 @@ def file_digest(path: Path, cache_directory: Path) -> str:
     """
     path = path.resolve()
     plain_file.require_plain_file(path)
-    before = _state(path)
+    before = file_state(path)
     note = cache_directory / "digests" / f"{content_hash(str(path))}.json"
-    remembered = _remembered(note, before)
+    remembered = remembered_digest(note, before)
     if remembered:
         return remembered
     started = time.time_ns()
@@ -56,14 +56,14 @@ def file_digest(path: Path, cache_directory: Path) -> str:
         remedy = "ask its owner for it" if isinstance(error, PermissionError) else None
         raise InputError(f"it cannot be read ({reason})", path=path, remedy=remedy) from None
     # Times are as coarse as the file system: a change just after the last one may leave them as they are.
-    settled = before["changed"] + _SETTLED_AFTER <= started
+    settled = before["changed"] + SETTLED_AFTER <= started
     replaceable = os.path.isfile(note) or not os.path.lexists(note)
-    if settled and replaceable and before == _state(path):
+    if settled and replaceable and before == file_state(path):
         files.write_json(note, {"state": before, "sha256": digest, "check": content_hash([before, digest])})
     return digest
 
 
-def _state(path: Path) -> dict[str, Any]:
+def file_state(path: Path) -> dict[str, Any]:
     """What changes when a file does; the time of change and the inode cannot be set back as that of modification
     can.
     """
@@ -77,7 +77,7 @@ def _state(path: Path) -> dict[str, Any]:
     }
 
 
-def _remembered(note: Path, state: Mapping[str, Any]) -> str:
+def remembered_digest(note: Path, state: Mapping[str, Any]) -> str:
     """The digest that was noted of a file in this state, or ""."""
     if not os.path.isfile(note):
         return ""
@@ -104,7 +104,7 @@ def store(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, A
             np.save(scratch / f"{name}.npy", array, allow_pickle=False)
         files.write_json(scratch / "values.json", values)
         digests = {path.name: hash_file(path) for path in sorted(scratch.iterdir())}
-        files.write_json(scratch / "entry.json", {"format": _FORMAT, "sha256": digests})
+        files.write_json(scratch / "entry.json", {"format": FORMAT, "sha256": digests})
 
 
 def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -115,7 +115,7 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """
     try:
         entry = _value(folder / "entry.json")
-        if entry["format"] != _FORMAT:
+        if entry["format"] != FORMAT:
             raise DamagedEntry(f"{folder} has another format")
         there = {path.name for path in folder.iterdir()}
         if there != {*entry["sha256"], "entry.json"} or "values.json" not in there:

@@ -86,7 +86,7 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     """
     cache_directory = Path(cache_directory)
     try:
-        fingerprint, files = _fingerprint(settings, cache_directory)
+        fingerprint, files = fingerprint_of(settings, cache_directory)
         entry = cache_directory / "encoded" / fingerprint
         entry.parent.mkdir(parents=True, exist_ok=True)
         for folder in (entry.parent, cache_directory / "digests"):
@@ -95,8 +95,8 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             try:
                 arrays, values = cache.load(entry)
             except cache.DamagedEntry:
-                made = _encode(settings)
-                if _fingerprint(settings, cache_directory)[0] != fingerprint:
+                made = encode(settings)
+                if fingerprint_of(settings, cache_directory)[0] != fingerprint:
                     raise InputError(
                         "its files changed while they were read", path=settings.directory or None, remedy="start again"
                     ) from None
@@ -135,7 +135,7 @@ def _check_vectors_named(settings: DataSettings) -> None:
         )
 
 
-def _fingerprint(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
+def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
     """The hash of all that the arrays are made from, and those of the data files."""
     _check_vectors_named(settings)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task)
@@ -163,7 +163,7 @@ def _fingerprint(settings: DataSettings, cache_directory: Path) -> tuple[str, di
     return cache.content_hash(description), digests
 
 
-def _encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and values of a cache entry."""
     data = catalog.load(settings.name, settings.directory or None, task=settings.task)
     corpus = Corpus(data, settings.preprocessing)

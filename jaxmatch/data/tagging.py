@@ -62,7 +62,7 @@ _TAGS = (
 )
 # 0 is padding; 1 is no tag: a text of which no token was left, or a tag that a later tagger may give.
 NO_TAG = 1
-_NUMBERS = {tag: number for number, tag in enumerate(_TAGS, start=NO_TAG + 1)}
+NUMBERS = {tag: number for number, tag in enumerate(_TAGS, start=NO_TAG + 1)}
 LEAST_KNOWN = len(_TAGS) + 2  # numbers, padding included
 
 
@@ -92,7 +92,7 @@ def model_files() -> tuple[Path, ...]:
 
 
 @functools.cache
-def _tagger() -> Any:
+def nltk_tagger() -> Any:
     from nltk.tag.perceptron import PerceptronTagger
 
     model_files()  # raises the error that explains it
@@ -107,7 +107,7 @@ def _tagger() -> Any:
 
 def check_installed() -> None:
     """Raises an InputError that names the download if the tagger's model is not there or cannot be read."""
-    _tagger()
+    nltk_tagger()
 
 
 def tags(text: str, preprocessing: Preprocessing) -> list[int]:
@@ -119,8 +119,8 @@ def tags(text: str, preprocessing: Preprocessing) -> list[int]:
       InputError: the tagger's model is not installed.
     """
     pieces = preprocessing.pieces(text)
-    tagged = _tagger().tag(pieces)
-    kept = [_NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]
+    tagged = nltk_tagger().tag(pieces)
+    kept = [NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]
     return kept[preprocessing.window] or [NO_TAG]
 
 

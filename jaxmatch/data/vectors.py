@@ -22,7 +22,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
 # So much of the file is held at a time while it is read.
-_BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 22
 # A longer line is no vector: it has room for 50,000 numbers of 20 characters.
 _LONGEST_LINE = 1 << 20
 # How many lines are looked at to learn the number of dimensions, and how many broken ones are described.
@@ -182,7 +182,7 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     archive, _ = split_path(path)
     while True:
         with _naming(archive):
-            block = stream.read(_BLOCK_BYTES)
+            block = stream.read(BLOCK_BYTES)
         if not block:
             break
         lines = (rest + block).split(b"\n")
@@ -205,7 +205,7 @@ class _Rows:
     """A float table that grows without a second copy of itself being held for long."""
 
     def __init__(self, dimensions: int):
-        self._table, self.count = np.empty((max(1, min(1024, _BLOCK_BYTES // dimensions)), dimensions), np.float32), 0
+        self._table, self.count = np.empty((max(1, min(1024, BLOCK_BYTES // dimensions)), dimensions), np.float32), 0
 
     def append(self, row: np.ndarray) -> None:
         if self.count == len(self._table):

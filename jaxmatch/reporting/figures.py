@@ -57,7 +57,7 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
     Raises:
       InputError: matplotlib is not installed, or the values are not those of a figure.
     """
-    with _style(source):
+    with style_of(source):
         try:
             _check_numbers(data)
             figure = KINDS[data["kind"]](data)
@@ -111,7 +111,7 @@ def redraw(source: Path, folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _style(source: Path | None) -> Iterator[None]:
+def style_of(source: Path | None) -> Iterator[None]:
     """Matplotlib as it is delivered, whatever the user's own settings, with ours on top."""
     try:
         import matplotlib.style

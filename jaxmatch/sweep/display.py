@@ -31,7 +31,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 @functools.cache  # a plan is written more than once
-def _multiplications_a_second() -> float:
+def multiplications_a_second() -> float:
     """Multiply-adds a second of a large matrix product on the default device."""
     size = 1024
     matrix = jnp.ones((size, size), jnp.float32)
@@ -80,7 +80,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
     if jax.default_backend() != "cpu":
         lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
     work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
-    seconds = work / (_multiplications_a_second() * SHARE_OF_PEAK)
+    seconds = work / (multiplications_a_second() * SHARE_OF_PEAK)
     lines.append(
         f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before"
     )

@@ -148,7 +148,7 @@ def plan_text(timing: Timing, split: str) -> str:
     lines = [
         f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a sentence{throughput}"
     ]
-    for name, config in _configs(timing).items():
+    for name, config in configs_of(timing).items():
         parameters = parameter_count(build(config.model, outputs=outputs), timing.dimensions)
         lines.append(f"  {name}: {parameters:,} parameters")
     return "\n".join(lines)
@@ -191,12 +191,12 @@ def run(
         kept from the CPU.
     """
     load = os.getloadavg()[0]
-    pairs, answers = None if split == NO_SPLIT else _split(timing, split), _answers(timing)
-    if pairs is not None and any(config.model.get("tags") for config in _configs(timing).values()):
+    pairs, answers = None if split == NO_SPLIT else split_of(timing, split), _answers(timing)
+    if pairs is not None and any(config.model.get("tags") for config in configs_of(timing).values()):
         tagging.check_installed()  # found missing before anything is timed
     with on_the_cpu() as device:
         rows = []
-        for name, config in _configs(timing).items():
+        for name, config in configs_of(timing).items():
             say(name)
             starts = (_matcher(timing, config, pairs, *answers, seed) for seed in range(timing.seeds))
             rows.append({"model": name, **_row(timing, starts, pairs, timing.config.data.name, split)})
@@ -259,7 +259,7 @@ def write(record: Mapping[str, Any], workdir: Path) -> Path:
     return workdir / TIMING_FILE
 
 
-def _configs(timing: Timing) -> dict[str, ConfigDict]:
+def configs_of(timing: Timing) -> dict[str, ConfigDict]:
     return {name: with_overrides(timing.config, settings) for name, settings in timing.models.items()}
 
 
@@ -275,7 +275,7 @@ def _answers(timing: Timing) -> tuple[tuple[str, ...], str]:
     return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
 
 
-def _split(timing: Timing, name: str) -> Split:
+def split_of(timing: Timing, name: str) -> Split:
     data = timing.config.data
     found = catalog.load_split(data.name, data_directory(data.name, data.directory), name)
     return found.part(range(len(found))[: timing.most_pairs], found.dropped)

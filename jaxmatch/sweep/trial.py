@@ -21,7 +21,7 @@ MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
 WHAT = f"RE2 of one block with one convolution, hidden size {HIDDEN}, one run, {BATCH} pairs of {LENGTH} tokens"
 # Steps are started one after another, as in training, in rows at least this long.
 SECONDS_OF_A_ROW, ROWS = 0.1, 3
-_SETTINGS = dict(
+SETTINGS = dict(
     learning_rate=1e-3,
     learning_rate_floor=0.0,
     warmup_samples=0.0,
@@ -60,12 +60,12 @@ def trials(device: jax.Device) -> Iterator[Trial]:
     for products, precisions in same.items():
         try:
             with jax.default_device(device):
-                yield Trial(tuple(precisions), products, *_seconds(precisions[0]))
+                yield Trial(tuple(precisions), products, *seconds_of(precisions[0]))
         except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # of one precision; others may do
             yield Trial(tuple(precisions), products, problem=str(error).partition("\n")[0])
 
 
-def _seconds(precision: str) -> tuple[float, float]:
+def seconds_of(precision: str) -> tuple[float, float]:
     """To compile a step, and of a step.
 
     Raises:
@@ -76,7 +76,7 @@ def _seconds(precision: str) -> tuple[float, float]:
         np.random.default_rng(0),
     )
     vectors = jnp.asarray(random.normal(size=(WORDS, DIMENSIONS)).astype(np.float32))
-    settings = jax.tree.map(lambda values: jax.device_put(values[0]), hyperparameters.stack([_SETTINGS]))
+    settings = jax.tree.map(lambda values: jax.device_put(values[0]), hyperparameters.stack([SETTINGS]))
     split = {
         "tokens": {"ids": random.integers(1, WORDS, (BATCH, LENGTH)).astype(np.int32)},
         "sentences": np.repeat(np.int8([1, 2]), LENGTH // 2)[None].repeat(BATCH, axis=0),

@@ -59,12 +59,12 @@ def _hindered(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
 
 
-# Of the threads that train cohorts beside each other: what `_quiet` changes is the whole process's.
+# Of the threads that train cohorts beside each other: what `quiet` changes is the whole process's.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keeps Orbax from printing the tracebacks of its threads: whatever went wrong is raised as well."""
     with _ONE_AT_A_TIME:
         logger, hook = logging.getLogger("absl"), sys.unraisablehook
@@ -102,8 +102,8 @@ class Checkpoints:
             if odd.name.isdigit() and not _plain(odd):
                 logging.getLogger(__name__).warning("checkpoint %s holds what is no file: it is removed", odd.name)
                 shutil.rmtree(odd) if odd.is_dir() and not odd.is_symlink() else odd.unlink()
-        with _quiet():
-            self._manager = ocp.CheckpointManager(
+        with quiet():
+            self.manager = ocp.CheckpointManager(
                 folder.absolute(),
                 options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False),
                 item_names=("arrays", "notes"),
@@ -125,12 +125,12 @@ class Checkpoints:
         sealed = {"notes": notes, "digest": _digest(arrays, notes)}
         items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(sealed))
         # One of its own number was left by a run that was stopped right after it.
-        for old in {number, *self._damaged}.intersection(self._manager.all_steps()):
-            self._manager.delete(old)
+        for old in {number, *self._damaged}.intersection(self.manager.all_steps()):
+            self.manager.delete(old)
         self._damaged.clear()
         try:
-            with _quiet():
-                self._manager.save(number, args=items, force=True)
+            with quiet():
+                self.manager.save(number, args=items, force=True)
         except Exception as error:  # what it raises where the disk is full is not specified
             size = sum(array.nbytes for array in arrays.values())
             code = _system_error(error)
@@ -151,10 +151,10 @@ class Checkpoints:
           OSError: one cannot be read just now, which does not mean that it is damaged.
         """
         structure = jax.tree.structure(like)
-        for number in sorted(self._manager.all_steps(), reverse=True):
+        for number in sorted(self.manager.all_steps(), reverse=True):
             try:
-                with _quiet():
-                    items = self._manager.restore(
+                with quiet():
+                    items = self.manager.restore(
                         number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), notes=ocp.args.JsonRestore())
                     )
                 arrays, sealed = jax.tree.map(np.asarray, items.arrays), items.notes
@@ -177,4 +177,4 @@ class Checkpoints:
 
     def close(self) -> None:
         """Waits for nothing and frees the manager."""
-        self._manager.close()
+        self.manager.close()

@@ -96,7 +96,7 @@ class Cohort:
                 )
         self._training, self._execution, self._data = training, execution, data
         devices = tuple(devices or jax.devices())
-        self._device = devices[0].device_kind
+        self.device_kind = devices[0].device_kind
         self.lockstep = Lockstep(
             model=model,
             data=data,
@@ -174,7 +174,7 @@ class Cohort:
         if where.at_once <= 1:  # 0: not even the pairs to answer
             raise MemoryError(f"one replica at a time does not fit in {part}") from error
         fewer = where.at_once // 2
-        self.ran_out.append(RanOut(part, self.steps["lockstep"], self._device, where.at_once, fewer))
+        self.ran_out.append(RanOut(part, self.steps["lockstep"], self.device_kind, where.at_once, fewer))
         where.limit = fewer
         self._listener.ran_out(part, fewer * self.lockstep.device_count)
 
@@ -433,7 +433,7 @@ class Cohort:
         """
         self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
         for event in self.ran_out:
-            if event.device == self._device:
+            if event.device == self.device_kind:
                 where = self.lockstep if event.part == "training" else self.evaluator
                 where.limit = min(where.limit or event.then_at_once, event.then_at_once)
 

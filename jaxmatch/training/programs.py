@@ -21,7 +21,7 @@ from jaxmatch import memory_mappings
 
 REPLICA = "replica"
 _clock = itertools.count()
-_alive: weakref.WeakSet["Program"] = weakref.WeakSet()
+alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 # What is kept of all programs is changed by one thread at a time; they compile side by side.
 _bookkeeping = threading.Lock()
 
@@ -78,7 +78,7 @@ class Program:
         self._used: dict[Hashable, int] = {}
         self.compilations, self.compile_seconds = 0, 0.0
         with _bookkeeping:
-            _alive.add(self)
+            alive.add(self)
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
         """The executable for these arguments and the precision that JAX has by default; compiles it when it is new."""
@@ -119,10 +119,10 @@ def _forget_some() -> None:
 
     What is wanted again is compiled again, or loaded.
     """
-    _tell_once()
+    warn_once()
     with _bookkeeping:
         by_use = sorted(
-            ((used, program, key) for program in _alive for key, used in program._used.items()),
+            ((used, program, key) for program in alive for key, used in program._used.items()),
             key=lambda entry: entry[0],
         )
         for _, program, key in by_use[: -(-len(by_use) // 4)]:
@@ -130,7 +130,7 @@ def _forget_some() -> None:
 
 
 @functools.cache
-def _tell_once() -> None:
+def warn_once() -> None:
     logging.getLogger(__name__).warning(
         "more compiled programs than this process has memory mappings for: those used longest ago are given up, and compiled or loaded "
         "again where they are wanted again (sysctl vm.max_map_count=262144 makes room for all)"

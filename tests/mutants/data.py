@@ -80,7 +80,7 @@ MUTANTS = [
      ["tests/test_encoding.py::test_every_setting_has_an_entry_of_its_own"]),
     ("jaxmatch/data/encoding.py", "{key: [path.name, digests[key]] for", "{key: [path.name] for",
      ["tests/test_encoding.py::test_changed_files_are_noticed"]),
-    ("jaxmatch/data/encoding.py", "if _fingerprint(settings, cache_directory)[0] != fingerprint:", "if False:",
+    ("jaxmatch/data/encoding.py", "if fingerprint_of(settings, cache_directory)[0] != fingerprint:", "if False:",
      ["tests/test_encoding.py::test_files_that_change_while_they_are_read_are_noticed"]),
     ("jaxmatch/data/encoding.py", "    check_words(data, corpus, settings)\n", "",
      ["tests/test_encoding.py::test_texts_of_which_nothing_is_left_are_refused_before_training"]),

@@ -53,7 +53,7 @@ MUTANTS = [
      ["tests/test_cohort.py::test_a_rung_that_leaves_few_shrinks_the_program_at_once"]),
     (_COHORT, "            self._begin()\n", "            pass\n", ["tests/test_room.py::test_without_a_checkpoint_training_begins_again"]),
     (_COHORT, 'notes["ran_out"] =', 'notes["ran_nowhere"] =', ["tests/test_room.py::test_what_went_on_with_fewer_is_resumed_bit_for_bit"]),
-    (_COHORT, "if event.device == self._device:", "if True:", ["tests/test_room.py::test_a_device_of_another_kind_is_not_held_to_it"]),
+    (_COHORT, "if event.device == self.device_kind:", "if True:", ["tests/test_room.py::test_a_device_of_another_kind_is_not_held_to_it"]),
     (_COHORT, "where.limit = fewer\n", "where.limit = 1\n", ["tests/test_room.py::test_at_the_first_step_fewer_are_computed_at_once"]),
     ("jaxmatch/training/room.py", "if needed is None or needed <= free:", "if True:",
      ["tests/test_room.py::test_how_many_are_computed_at_once_follows_from_the_compiled_programs"]),

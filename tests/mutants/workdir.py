@@ -37,8 +37,8 @@ MUTANTS = [
      ["tests/test_rungs.py"]),
     (_CHECKPOINTS, "KEPT = 2", "KEPT = 3", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "if sealed[\"digest\"] != _digest(arrays, sealed[\"notes\"]):", "if False:", ["tests/test_checkpoints.py"]),
-    (_CHECKPOINTS, "sorted(self._manager.all_steps(), reverse=True)", "sorted(self._manager.all_steps())", ["tests/test_checkpoints.py"]),
+    (_CHECKPOINTS, "sorted(self.manager.all_steps(), reverse=True)", "sorted(self.manager.all_steps())", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "            remove_half_written(self._folder)\n", "", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "before, logger.disabled = logger.disabled, True", "before = logger.disabled", ["tests/test_checkpoints.py"]),
-    (_FILES, "_HERE, _EXCHANGE = -100, 2", "_HERE, _EXCHANGE = -100, -1", ["tests/test_files.py::test_a_folder_is_replaced_in_one_step"]),
+    (_FILES, "_HERE, EXCHANGE = -100, 2", "_HERE, EXCHANGE = -100, -1", ["tests/test_files.py::test_a_folder_is_replaced_in_one_step"]),
 ]

@@ -124,7 +124,7 @@ def plan(folder: SweepFolder) -> str:
         rows.append(
             [
                 cohort.name,
-                _shared(folder, [run for run in cohort.runs if run in folder.runs]),
+                shared_settings(folder, [run for run in cohort.runs if run in folder.runs]),
                 str(len(cohort.runs)),
                 state,
                 *_times(own),
@@ -133,7 +133,7 @@ def plan(folder: SweepFolder) -> str:
     if not rows:  # kept records alone tell which runs trained together
         by_cohort = grouped(ended.values(), lambda record: record["cohort"])
         rows = [
-            [name, _shared(folder, [record["run"] for record in own]), str(len(own)), "done", *_times(own)]
+            [name, shared_settings(folder, [record["run"] for record in own]), str(len(own)), "done", *_times(own)]
             for name, own in by_cohort.items()
         ]
     headings = ("cohort", "what its runs share", "runs", "state", "compiling", "training", "evaluating", "device")
@@ -207,7 +207,7 @@ def _setting(folder: SweepFolder, run: str) -> str:
     return setting_text(*_place(folder, run)) or "as configured"
 
 
-def _shared(folder: SweepFolder, runs: Sequence[str]) -> str:
+def shared_settings(folder: SweepFolder, runs: Sequence[str]) -> str:
     places = [_place(folder, run) for run in runs]
     return shared_text(places) or (NOTHING if any(map(any, places)) else "as configured")
 

@@ -5,7 +5,7 @@ import re
 
 from jaxmatch.printable import printable
 
-_LATEX = {
+LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
     "%": r"\%",
@@ -97,7 +97,7 @@ def escape_latex(text: str) -> str:
     """Text that LaTeX prints as it is."""
     # Hyphens side by side would become a dash, apostrophes or commas a quotation mark.
     words = re.split("(?<=[-–—])(?=[-–—])|(?<=['”])(?=['”])|(?<=,)(?=,)", printable(" ".join(text.split())))
-    return "{}".join("".join(_LATEX.get(character, character) for character in word) for word in words)
+    return "{}".join("".join(LATEX.get(character, character) for character in word) for word in words)
 
 
 def _column_headings(sheet: Sheet) -> list[str]:
