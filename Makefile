@@ -1,8 +1,8 @@
 # make test    the whole test suite
 # make demo    a real sweep on an embedded data set, and its table
 # make bench   every benchmark that can run; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
-# make papers  the tables of the papers with ten seeds, one sweep after another, each in a folder of runs/; take it up again at any time;
-#              make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
+# make papers  the tables and figures of the papers, with ten seeds (the ensemble eight, the figures of RE2 three), one sweep after another,
+#              each in a folder of runs/; take it up again at any time; make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
 # make accelerators  what the programs hold and move on TPUs and GPUs for which they are compiled, without having one; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
 # make device  on a machine with a GPU or TPU: what only it can tell, in 25 minutes, most telling first, resumable; elsewhere with --quick;
@@ -22,9 +22,16 @@ INSTALLED := .venv/.jaxmatch-installed
 EXTRA_tpu := tpu
 EXTRA_cuda := cuda12
 
-# Launcher and data set.
+# Launcher and data set. ESAN and CSRAN are given their papers' features of a word; in the comparison all see the same.
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
-	$(foreach data,wikiqa snli multinli,comparison/$(data)) $(foreach data,snli scitail,csran_depth/$(data))
+	re2_ensemble/snli re2_occlusion/snli re2_attention/snli \
+	$(foreach data,quora snli multinli,esan_main/$(data)) esan_ablation/quora \
+	$(foreach data,scitail trecqa twitter_url ubuntu quora snli,csran_main/$(data)) \
+	$(foreach data,scitail trecqa snli,csran_ablation/$(data)) $(foreach data,scitail quora snli,csran_depth/$(data)) \
+	$(foreach data,wikiqa snli multinli,comparison/$(data)) re2_timing/snli esan_timing/quora
+
+# Of the words of a command line: those that are no --vectors=FILE, nor --vectors with the word after it.
+without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip $(1))))
 
 .PHONY: demo test bench papers accelerators device mutants lowest torture docs lint
 .DELETE_ON_ERROR:
@@ -41,10 +48,17 @@ demo: $(INSTALLED)
 torture: $(INSTALLED)
 	.venv/bin/python tests/torture $(or $(ARGUMENTS),--output results/torture)
 
-# A sweep whose data is missing says so (status 2) and the next one begins; anything else ends it.
+# A sweep whose data is missing says so (status 2) and the next one begins; anything else ends it. Those without a number of seeds
+# here have the paper's; a timing takes no vectors.
 papers: $(INSTALLED)
 	@failed=; for each in $(PAPERS); do \
-		.venv/bin/jaxmatch sweep "sweeps/$${each%/*}.py" --dataset "$${each#*/}" --seeds 10 --workdir "runs/$$each" $(ARGUMENTS); \
+		case $$each in \
+			*_timing/*) set -- timing $(call without_vectors,$(ARGUMENTS));; \
+			re2_ensemble/*|re2_occlusion/*|re2_attention/*) set -- sweep $(ARGUMENTS);; \
+			*) set -- sweep --seeds 10 $(ARGUMENTS);; \
+		esac; \
+		command=$$1; shift; \
+		.venv/bin/jaxmatch $$command "sweeps/$${each%/*}.py" --dataset "$${each#*/}" --workdir "runs/$$each" "$$@"; \
 		case $$? in 0) ;; 2) failed="$$failed $$each";; *) exit 1;; esac; \
 	done; [ -z "$$failed" ] || { echo "not trained:$$failed" >&2; exit 1; }
 

@@ -123,9 +123,9 @@ DATA_SETS = {
     "mrpc": _SMALL | {"model.prediction": "symmetric", "training.patience_samples": 37_000},
     # GLUE does not publish the labels of the test pairs: there is a dev score alone.
     "rte": _SMALL | {"training.patience_samples": 25_000},
-    # A folder with train.tsv, dev.tsv and test.tsv, or .jsonl: docs/how_to/own_data.md. A regression or a ranking says
-    # so (--config.data.task).
-    "own": {"data.task": "classification", "training.batch_size": 64, "training.epochs": 20},
+    # A folder with train.tsv, dev.tsv and test.tsv, or .jsonl: docs/how_to/own_data.md. With a column `group` it is a
+    # ranking, otherwise a classification; a regression says so (--config.data.task).
+    "own": {"training.batch_size": 64, "training.epochs": 20},
     "embedded_inference": _GENERATED,
     "embedded_paraphrase": _GENERATED | {"model.prediction": "symmetric"},
     "embedded_ranking": _GENERATED | {"training.selection": "map"},

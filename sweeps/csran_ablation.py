@@ -1,5 +1,5 @@
 """CSRAN's ablation, the paper's Table 8: without its attention refinement, its co-stack affinity, or both; five seeds
-each, on dev.
+each, on dev and, for SNLI, test.
 
     jaxmatch sweep sweeps/csran_ablation.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
 

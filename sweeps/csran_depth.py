@@ -5,8 +5,8 @@ on dev.
     jaxmatch figure runs/depth --against model.stacked_layers --output figures
 
 `--dataset`: scitail, quora or snli. The stacked model is CSRAN without attention refinement and co-stack affinity. The
-paper draws its curves and prints no numbers. `--features none` leaves out the words' characters. `--smoke` tries it in
-seconds.
+paper draws its curves; of numbers it prints two differences on SciTail. `--features none` leaves out the words'
+characters. `--smoke` tries it in seconds.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ def get_sweep(dataset: str = "scitail", features: str = data_sets.PAPER) -> Swee
             scores=data.scores[:1],
             order={"variant": tuple(curves)},
             notes=(
-                f"{csran.PRINTED.citation} draw this in Figure {2 if dataset == 'scitail' else 3} and print no numbers",
+                *csran.depth_notes(dataset),
                 *([csran.ALIGNED_NOTE] if len(curves) > 1 else []),
             ),
         ),

@@ -14,9 +14,9 @@ from typing import Any
 
 from jaxmatch import InputError, load_config
 from jaxmatch.papers import csran, data_sets, esan
-from jaxmatch.settings import flatten, nearest
+from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
-from jaxmatch.sweep.launcher_files import load_module
+from jaxmatch.sweep.launcher_files import structure_of
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Asked for by -> name of the row.
@@ -30,12 +30,9 @@ TOLD = {
 def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     """The structure of a row's model: that of its file in configs/ for the data set, or else the model's own."""
     model = "esan" if row == "esan3" else row
-    file = CONFIGS / f"{model}.py"
-    own = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
     told = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[model]
     return {
-        "model.name": model,
-        **{key: value for key, value in own.items() if key.startswith("model.")},
+        **structure_of(model, CONFIGS, dataset),
         **data_sets.feature_settings(told, features),
         **({"model.alignment_layers": 3} if row == "esan3" else {}),
     }

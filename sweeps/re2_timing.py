@@ -1,33 +1,51 @@
 """RE2's inference time, the paper's Table 5: one to three blocks with three encoder layers, 100 batches of 8 pairs of
-20 tokens.
+20 tokens, beside CAFE and CSRAN.
 
     jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory DATA --workdir runs/timing
 
 Beside it, how many pairs of the data set's real test split are answered in a second. `--dataset`: snli, scitail, quora,
-wikiqa or sick; the rest of the structure is that of its released setting. `--split none` needs no data files,
-`--run RUN` adds a trained model, `--smoke` tries it in seconds.
+wikiqa or sick; the rest of the structure is that of its released setting. `--models`: any of re2, cafe and csran,
+separated by commas. `--features none` leaves out the characters that CAFE and CSRAN take. `--split none` needs no data
+files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
 from pathlib import Path
 
-from jaxmatch import load_config, with_overrides
-from jaxmatch.papers import data_sets, re2
+from jaxmatch import InputError, load_config, with_overrides
+from jaxmatch.papers import csran, data_sets, re2
+from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
+from jaxmatch.sweep.launcher_files import structure_of
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+MODELS = ("re2", *re2.TIMED_BESIDE)
+GIVEN = {
+    data_sets.PAPER: "Here CAFE and CSRAN are given the characters of a word besides its vector",
+    data_sets.NONE: "Here all are given a word's vector alone",
+}
 
 
-def get_timing(dataset: str = "snli") -> Timing:
+def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: str = data_sets.PAPER) -> Timing:
     data = re2.data_set(dataset)
+    told = data_sets.feature_settings(csran.FEATURES, features)
+    timed = {}
+    for model in dict.fromkeys(models.split(",")):
+        if model not in MODELS:
+            raise InputError(f'there is no model "{model}" in this timing', remedy=nearest(model, list(MODELS)))
+        if model == "re2":
+            timed |= data_sets.settings(re2.timed())
+        else:
+            timed[re2.TIMED_BESIDE[model]] = structure_of(model, CONFIGS, dataset) | told
     return Timing(
         name=f"re2-timing-{dataset}",
         title="Inference time of RE2",
         config=with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.encoder_layers": re2.TIMED_LAYERS}),
-        models=data_sets.settings(re2.timed()),
+        models=timed,
         batches=re2.TIMED_BATCHES,
         published=re2.published_times(),
         notes=(
-            f"Structure: the released setting for {data.title} with {re2.TIMED_LAYERS} encoder layers",
+            f"Structure: of RE2 the released setting for {data.title} with {re2.TIMED_LAYERS} encoder layers",
             "CAFE, DIIN and CSRAN were given parts of speech there, which their times leave out",
+            GIVEN[features],
         ),
     )

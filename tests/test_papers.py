@@ -12,7 +12,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.papers import csran, esan, re2
 from jaxmatch.settings import flatten
-from jaxmatch.sweep import launch
+from jaxmatch.sweep import inference_times, launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 PAPER_SWEEPS = (
@@ -37,12 +37,25 @@ def resolved(sweep, dataset, **arguments):
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_what_make_papers_trains_is_there():
     told = subprocess.run(
-        ["make", "--dry-run", "papers"], cwd=SWEEPS.parent, capture_output=True, text=True, check=True
+        ["make", "--dry-run", "papers", "ARGUMENTS=--data-directory D --vectors V --dry-run"],
+        cwd=SWEEPS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     asked = re.search(r"for each in ([^;]+);", told).group(1).split()
-    assert len(asked) == len(set(asked)) == 17
+    assert len(asked) == len(set(asked)) == 36
+    assert {each.partition("/")[0] for each in asked} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
     for sweep, dataset in (each.split("/") for each in asked):
-        assert resolved(sweep, dataset).config.data.name == dataset
+        if sweep.endswith("_timing"):
+            planned = inference_times.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
+        else:
+            planned = resolved(sweep, dataset)
+        assert planned.config.data.name == {"trecqa": "trecqa_all_clean"}.get(dataset, dataset)
+        if sweep.startswith(("esan_main", "esan_ablation", "csran")):
+            assert planned.config.model.characters != "none"
+    assert re.search(r"\*_timing/\*\) set -- timing --data-directory D --dry-run;;", told)
+    assert "set -- sweep --seeds 10 --data-directory D --vectors V --dry-run;;" in told
 
 
 @pytest.mark.parametrize("dataset", re2.DATA_SETS)
@@ -134,7 +147,7 @@ def test_published_rows_have_the_settings_of_one_run_each(sweep, dataset, rows, 
 
 
 LATER = [
-    *(("esan_main", name, 1, rows, 1) for name, rows in (("snli", 9), ("quora", 8), ("multinli", 6))),
+    *(("esan_main", name, 1, rows, 1) for name, rows in (("snli", 11), ("quora", 10), ("multinli", 7))),
     *(("esan_ablation", name, 5, rows, rows) for name, rows in (("quora", 5), ("snli", 0))),
     *(
         ("csran_main", name, 1, rows, 1)
@@ -156,7 +169,7 @@ def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, datas
     assert len(planned.table.published) == rows
     found = []
     for row in planned.table.published:
-        assert set(row.scores) <= set(planned.table.scores) and "Table " in row.source
+        assert set(row.scores) <= set(planned.table.scores) and re.search("Table |slides$", row.source)
         asked = {key: value for key, value in row.settings.items() if key not in ("parameters", "seeds")}
         settings = [(run, {**flatten(run.config), "variant": run.variant}) for run in runs if run.seed == 0]
         found += [run.identity("data") for run, known in settings if asked and asked.items() <= known.items()]
@@ -214,6 +227,17 @@ def test_some_figures_of_esan_and_csran_as_printed():
     assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
     assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
     assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
+    # What the papers print outside of their tables.
+    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR/CSRA") == ("88.0", "87.7")
+    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR") == ("88.4",)
+    assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
+    assert figures("esan_main", "multinli", "BERT") == ("84.6", "83.4")
+    assert [figures("esan_main", name, "MwAN") for name in ("snli", "quora")] == [("86.9",), ("88.2",)]
+    (size,) = (row for row in resolved("csran_main", "snli").table.published if row.settings.get("parameters"))
+    assert size.source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
+    assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
+    notes = [resolved("csran_depth", name).table.notes[0] for name in ("scitail", "snli")]
+    assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and notes[1].endswith("print no numbers")
     assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
 
 
@@ -289,7 +313,7 @@ def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
 @pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)
 def test_data_files_name_their_sources_and_hold_figures(paper):
     for table, known in paper.PRINTED.tables.items():
-        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+", table)
+        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+|slides", table)
         columns = known["columns"]
         assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
         assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
@@ -300,7 +324,7 @@ def test_data_files_name_their_sources_and_hold_figures(paper):
         for cells in known["rows"]:
             assert len(cells) == len(columns)
             figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
-            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?)?", text) for text in figures)
+            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?|\+\d(\.\d)?)?", text) for text in figures)
     for name, data in paper.DATA_SETS.items():
         if data.main_table:
             assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(

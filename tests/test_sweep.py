@@ -10,7 +10,7 @@ import pytest
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
-from jaxmatch.sweep import launch
+from jaxmatch.sweep import launch, preparation
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.sweep.launcher_files import load_module
 
@@ -271,6 +271,26 @@ def test_a_table_without_scores_shows_those_of_the_selection_after_overrides():
     assert planned.table.scores == ("dev.pearson", "test.pearson", "test.spearman")
     named = launch.resolve(ROOT / "sweeps" / "re2_sick.py", overrides={"training.selection": "macro_f1"})
     assert named.table.scores == ("dev.accuracy", "test.accuracy")
+
+
+def test_groups_make_one_s_own_data_a_ranking(tmp_path):
+    def resolved(**overrides):
+        overrides = {key.replace("__", "."): value for key, value in overrides.items()}
+        options = {"dataset": "own", "data_directory": str(tmp_path)}
+        return launch.resolve(ROOT / "configs" / "re2.py", options=options, overrides=overrides)
+
+    assert resolved().config.training.selection == "accuracy"  # no file yet: who reads it will say so
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\na\tb\t1\na\tc\t0\n")
+    assert resolved().config.training.selection == "accuracy"
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\tgroup\na\tb\t1\tq\na\tc\t0\tq\n")
+    (tmp_path / "v.txt").write_text("a 1 2\nb 3 4\n")
+    ranking = resolved(data__vectors=str(tmp_path / "v.txt"), execution__cache_directory=str(tmp_path / "cache"))
+    assert ranking.config.training.selection == "mrr" and ranking.table.scores == ("dev.mrr", "test.map", "test.mrr")
+    assert preparation.prepare(ranking.config).task == "ranking"
+    assert resolved(training__selection="accuracy").config.training.selection == "accuracy"
+    assert resolved(data__task="classification").config.training.selection == "accuracy"
 
 
 @pytest.mark.parametrize(

@@ -178,9 +178,15 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
     asked = inference_times.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
     assert (asked.pairs, asked.length, asked.batches) == (8, 20, 100)
     models = [dict(config.model) for config in inference_times.configs_of(asked).values()]
-    assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models] == [
+    assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
+    assert [(model["name"], model["characters"]) for model in models[3:]] == [("cafe", "bilstm"), ("csran", "bilstm")]
+    options = {"dataset": "scitail", "models": "csran,re2", "features": "none"}
+    other = inference_times.resolve(SWEEPS / "re2_timing.py", options=options)
+    csran, *blocks = inference_times.configs_of(other).values()
+    assert [config.model.name for config in blocks] == ["re2"] * 3
+    assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as configs/csran.py has SciTail
     assert {row.label for row in asked.published} >= set(asked.models)  # each stands beside the paper's
     assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == [
         "0.03 ± 0.00",
@@ -229,7 +235,9 @@ def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_on
         (["re2_timing.py", "--dataset", "snil"], 'there is no data set "snil" in this sweep; did you mean "snli"?'),
         (["re2_timing.py", "--seed", "2"], "this file has no option --seed"),
         (["re2_timing.py", "--grid.model.blocks=1,2"], "a timing has no grid"),
-        (["re2_timing.py", "--config.model.blocks=1"], "every variant of this sweep sets config.model.blocks"),
+        (["re2_timing.py", "--models=re2", "--config.model.blocks=1"], "every variant of this sweep sets config.model"),
+        (["re2_timing.py", "--config.model.precision=bfloat16"], "config.model.precision is not common to the models"),
+        (["re2_timing.py", "--models", "re2,cafe2"], 'there is no model "cafe2" in this timing; did you mean "cafe"?'),
         (["esan_timing.py", "--models", "esam"], 'there is no model "esam" in this timing; did you mean "esan"?'),
         (["esan_timing.py", "--features", "all"], '--features cannot be "all"'),
         (["re2_timing.py", "--data-directory", "/no/such"], "/no/such: there is no such directory"),

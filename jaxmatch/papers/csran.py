@@ -1,6 +1,6 @@
 """CSRAN (Tay et al., 2018): the settings behind the rows of its Tables 2-8 and the curves of its Figures 2 and 3.
 
-The figures printed in the tables are in csran.toml; what the curves show is only drawn.
+The figures printed in the tables and in the text are in csran.toml; what the curves show is only drawn.
 
 The paper gives ranges of sizes, not those of each table (configs/csran.py says which are taken), and no number of runs.
 """
@@ -57,8 +57,21 @@ def data_set(name: str, among: tuple[str, ...] = ()) -> DataSet:
 
 
 def ablation_scores(name: str) -> tuple[str, ...]:
-    """What Table 8 shows of a data set."""
-    return tuple(PRINTED.rows("Table 8", name)[0].scores)
+    """What Table 8 shows of a data set, and section 3.4 says."""
+    return tuple(_ablation_figures(name, ORIGINAL))
+
+
+def depth_notes(name: str) -> tuple[str, ...]:
+    """What a table of the curves has to say of a data set: the paper draws them, and prints two differences."""
+    figure = 2 if name == "scitail" else 3
+    found = PRINTED.rows("section 3.5", name)
+    if not found:
+        return (f"{PRINTED.citation} draw this in Figure {figure} and print no numbers",)
+    dev, test = (found[0].scores[score] for score in ("dev.accuracy", "test.accuracy"))
+    return (
+        f"{PRINTED.citation} draw this in Figure {figure}; footnote 3 says that a stack has {dev} on dev and {test} on test "
+        "over a single layer, and that 5 layers are best",
+    )
 
 
 def _stated(config: ConfigDict) -> dict[str, Any]:
@@ -68,13 +81,23 @@ def _stated(config: ConfigDict) -> dict[str, Any]:
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 2 to 7: CSRAN and the single models it is compared with; nothing for a set that is not in the paper.
+    """Tables 2 to 7: CSRAN and the single models it is compared with; nothing for a set that is not in the paper. For
+    SNLI with CSRAN's size, which RE2's Table 1 prints.
 
     Arguments:
       name: of the data set.
       config: its setting.
     """
-    return PRINTED.main_rows(name, _stated(config))
+    rows = PRINTED.main_rows(name, _stated(config))
+    if name != "snli":
+        return rows
+    (size,) = (row for row in printed("re2").rows("Table 1", name) if row.label.startswith(PRINTED.name))
+    own = dataclasses.replace(
+        rows[0],
+        source=f"{rows[0].source}; parameters: {size.source}",
+        settings={**rows[0].settings, "parameters": size.settings["parameters"]},
+    )
+    return (own, *rows[1:])
 
 
 def published_for_train_all() -> tuple[Published, ...]:
@@ -84,6 +107,26 @@ def published_for_train_all() -> tuple[Published, ...]:
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Table 8; arguments as of `published_main`, the setting that of its first row."""
+    """Table 8 and what section 3.4 says of it; arguments as of `published_main`, the setting that of its first row."""
     stated = _stated(config)
-    return PRINTED.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in ABLATIONS})
+    rows = PRINTED.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in ABLATIONS})
+    said = any(PRINTED.rows("section 3.4", name))
+    return tuple(
+        dataclasses.replace(
+            row,
+            scores=_ablation_figures(name, row.settings["variant"]),
+            source=f"{row.source} and section 3.4" if said else row.source,
+        )
+        for row in rows
+    )
+
+
+def _ablation_figures(name: str, label: str) -> dict[str, str]:
+    """The figures of a row of Table 8, those of the text last."""
+    return {
+        score: text
+        for table in ("Table 8", "section 3.4")
+        for row in PRINTED.rows(table, name)
+        if row.label == label
+        for score, text in row.scores.items()
+    }

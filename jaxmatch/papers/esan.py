@@ -1,6 +1,6 @@
 """ESAN (Hu et al., 2020): the settings behind the rows of its Tables 1-5 and its Figure 2.
 
-The figures printed there are in esan.toml.
+The figures printed there, and those of the authors' slides, are in esan.toml.
 
 The paper gives ranges of sizes, not those of each table (configs/esan.py says which are taken), and no number of runs.
 """
@@ -67,14 +67,15 @@ def _stated(name: str, config: ConfigDict) -> dict[str, Any]:
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 1 to 3: ESAN and the single models it is compared with; nothing for a set that is not in the paper.
+    """Tables 1 to 3: ESAN and the single models it is compared with, those of the slides last; nothing for a set that is
+    not in the paper.
 
     Arguments:
       name: of the data set.
       config: its setting.
     """
     known = PRINTED.rows("Table 5")[0].settings if name == "quora" else {}  # the size of the model, as timed there
-    return PRINTED.main_rows(name, _stated(name, config) | known)
+    return PRINTED.main_rows(name, _stated(name, config) | known) + PRINTED.rows("slides", name)
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:

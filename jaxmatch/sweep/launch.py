@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from jaxmatch.config import TrainingConfig
+from jaxmatch.data import catalog
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.sweep_folder import name_of_sweep
@@ -24,7 +26,7 @@ from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
 from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.preparation import cache_folder
+from jaxmatch.sweep.preparation import cache_folder, guessed_task
 from jaxmatch.sweep.smoke import smoked
 from jaxmatch.training.scores import score_names
 from jaxmatch.workdir import TIMING_FILE, Workdir
@@ -203,9 +205,24 @@ def resolve(
         if value is not None and not smoke:  # generated data needs neither
             overrides[setting] = value
     planned = _load_sweep(Path(file), options)
+    if not smoke:
+        overrides = _ranked_by_groups(planned, overrides)
     return changed(
         smoked(planned) if smoke else planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides
     )
+
+
+def _ranked_by_groups(planned: Sweep, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The overrides, with a ranking's score as `training.selection` where one's own data has groups and no score was
+    asked for.
+    """
+    asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
+    if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:
+        return overrides
+    data = {key: value for key, value in overrides.items() if key.startswith("data.")}
+    if guessed_task(with_overrides(planned.config, data)) != "ranking":
+        return overrides
+    return {**overrides, "training.selection": catalog.SELECTION["ranking"]}
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:

@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.settings import flatten
 
 MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles as a whole
 
@@ -110,3 +111,16 @@ def load_config(path: Path, **options: str) -> ConfigDict:
     if not isinstance(config, ConfigDict):
         raise InputError(f"get_config() returns a {type(config).__name__}", path=path, remedy="return a ConfigDict")
     return config
+
+
+def structure_of(model: str, configs: Path, dataset: str) -> dict[str, Any]:
+    """The structure that a model's file in configs/ has for a data set, as settings; the model's own where it has none.
+
+    Arguments:
+      model: its name, which is also that of its file.
+      configs: the folder.
+      dataset: a name among the file's `DATA_SETS`, or another one.
+    """
+    file = configs / f"{model}.py"
+    known = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
+    return {"model.name": model, **{key: value for key, value in known.items() if key.startswith("model.")}}

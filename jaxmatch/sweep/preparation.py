@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.readers import own
 from jaxmatch.errors import InputError
 
 # Names the folder that holds the official folders of the data sets.
@@ -47,6 +48,20 @@ def cache_folder(named: str = "") -> Path:
             "this user has no home folder to keep encoded data in",
             remedy="name a folder: --config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME",
         ) from None
+
+
+def guessed_task(config: Mapping[str, Any]) -> str:
+    """The task of one's own data where its columns tell it; "" where the config does, for other data, and for files that
+    cannot be read, which whoever reads them will say.
+    """
+    data = config["data"]
+    if data["name"] != catalog.OWN or data["task"]:
+        return ""
+    try:
+        files = catalog.find_files(catalog.OWN, data_directory(catalog.OWN, data["directory"]) or None)
+        return own.guess_task(files["train"])
+    except (InputError, KeyError):
+        return ""
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
