@@ -17,7 +17,7 @@ from jaxmatch import config
 from jaxmatch.cli import main
 
 FOLDER = Path(__file__).parent / "reference"
-TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
+TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE", "bimpm": "BiMPM"}
 KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
 DOTTED = "It also takes `--config.NAME=VALUE` for any [setting](settings.md)"
 GRID = ", `--grid.NAME=VALUE,VALUE` for an axis of the grid"

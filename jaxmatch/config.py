@@ -202,6 +202,31 @@ class CAFEConfig(RefinementConfig):
 
 
 @dataclasses.dataclass(frozen=True)
+class BiMPMConfig(ModelConfig):
+    """BiMPM (Wang et al., 2017)."""
+
+    name: typing.ClassVar[str] = "bimpm"
+
+    character_features: int = features(50, "size of the output of model.characters; section 4.1")
+    hidden_size: int = features(100, "size of each direction of both LSTMs; section 4.1")
+    perspectives: int = features(20, "number of perspectives of a matching, l; section 4.1")
+    full_matching: bool = setting(True, "match with the other sentence's last state; False: w/o Full-Matching")
+    maxpooling_matching: bool = setting(
+        True, "keep the best match among the other sentence's states; False: w/o Maxpooling-Matching"
+    )
+    attentive_matching: bool = setting(
+        True, "match with the mean of the other sentence's states; False: w/o Attentive-Matching"
+    )
+    max_attentive_matching: bool = setting(
+        True, "match with the most similar state of the other sentence; False: w/o MaxAttentive-Matching"
+    )
+    head_size: int = features(200, "size of the hidden prediction layer; half of its inputs in the authors' code")
+    forget_bias: float = setting(
+        0.0, "initial bias of an LSTM's forget gate; cuDNN, which the authors' code has, has 0"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class DataConfig:
     """The data set, and how text becomes ids."""
 
@@ -287,7 +312,7 @@ class ExecutionConfig:
 
 
 MODELS: dict[str, type[ModelConfig]] = {
-    config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig)
+    config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig, BiMPMConfig)
 }
 SECTIONS: dict[str, type] = {
     "data": DataConfig,

@@ -108,9 +108,12 @@ OTHERS = {
 }
 
 
+SETTINGS = {name: settings for name, (settings, _) in OTHERS.items()} | {"bimpm": {"hidden_size": 3}}
+
+
 def tiny(name):
-    """A matcher around a random ESAN, CSRAN or CAFE."""
-    module, side = build({"name": name, **OTHERS[name][0]}, outputs=3), {"ids": np.ones((1, 2), np.int32)}
+    """A matcher around a random model that is not RE2."""
+    module, side = build({"name": name, **SETTINGS[name]}, outputs=3), {"ids": np.ones((1, 2), np.int32)}
     return Matcher(
         InferenceModel(module, random_parameters(module, side, side, saved_model.vectors()), saved_model.vectors()),
         vocabulary=Vocabulary(saved_model.WORDS),
@@ -143,6 +146,17 @@ def test_attention_made_by_hand_is_shown_where_it_was_made(name, monkeypatch):
         over_a = [[expected[block.name] + i / 10 + j / 100 for i in (2, 3, 4)] for j in (0, 1)]
         np.testing.assert_allclose(block.over_b, over_b, atol=1e-5)
         np.testing.assert_allclose(block.over_a, over_a, atol=1e-5)
+
+
+def test_both_directions_of_bimpm_are_shown(monkeypatch):
+    monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
+    (pair,) = attention(tiny("bimpm"), [("a b", "c no e")])
+    assert [block.name for block in pair.blocks] == ["matching backward", "matching forward"]
+    for block in pair.blocks:
+        np.testing.assert_allclose(block.over_b.sum(axis=1), 1.0, rtol=1e-4)
+        np.testing.assert_allclose(block.over_a.sum(axis=0), 1.0, rtol=1e-4)
+    assert np.ptp(pair.blocks[0].over_b) > 1e-3
+    assert np.abs(pair.blocks[0].over_b - pair.blocks[1].over_b).max() > 1e-3
 
 
 def test_each_model_has_the_pair_of_its_paper():

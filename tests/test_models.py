@@ -28,6 +28,7 @@ STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
 ESAN = {"name": "esan", "hidden_size": 5}
 CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
 CAFE = {"name": "cafe", **STACK}
+BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 5}
 RE2 = {"name": "re2", "hidden_size": 5, "blocks": 2, "encoder_layers": 1}
 # Everything a model can be given and be made of, between them.
 WHOLE = [
@@ -36,8 +37,9 @@ WHOLE = [
     CSRAN | {"refinement": False, "co_stack": False, "aligned_layers": "last", "highway_layers": 0, "head_layers": 1},
     CAFE | FEATURES | {"characters": "bilstm", "bidirectional": True, "prediction": "symmetric"},
     RE2 | FEATURES | {"characters": "cnn"},
+    BIMPM | FEATURES | {"characters": "bilstm"},
 ]
-ALL = pytest.mark.parametrize("settings", [ESAN, CSRAN, CAFE], ids=lambda settings: settings["name"])
+ALL = pytest.mark.parametrize("settings", [ESAN, CSRAN, CAFE, BIMPM], ids=lambda settings: settings["name"])
 RANDOM = np.random.default_rng(0)
 VECTORS = jnp.asarray(0.5 * RANDOM.normal(size=(20, 6)), jnp.float32)
 A = np.array([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0], [11, 0, 0, 0, 0]], np.int32)
@@ -81,7 +83,7 @@ def start(settings, seed=0):
 @functools.cache
 def small(name):
     """A small model of each kind, and parameters."""
-    return start({"esan": ESAN, "csran": CSRAN, "cafe": CAFE}[name])
+    return start({"esan": ESAN, "csran": CSRAN, "cafe": CAFE, "bimpm": BIMPM}[name])
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,7 @@ def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
         CSRAN | FEATURES | {"characters": "cnn"},
         CAFE | FEATURES,
         RE2 | FEATURES | {"characters": "bilstm"},
+        BIMPM | FEATURES | {"characters": "cnn"},
     ],
     ids=lambda settings: settings["name"],
 )

@@ -124,7 +124,7 @@ def test_a_misspelt_choice_is_answered_with_the_nearest():
         with_overrides(default_config(), {"training.selection": "acuracy"})
     with pytest.raises(InputError, match='did you mean "linear"'):
         with_overrides(default_config(), {"model.alignment": "linaer"})
-    with pytest.raises(InputError, match="there is no model .xlnet.; known: re2, esan, csran, cafe"):
+    with pytest.raises(InputError, match="there is no model .xlnet.; known: re2, esan, csran, cafe, bimpm"):
         with_overrides(default_config(), {"model.name": "xlnet"})
 
 

@@ -40,8 +40,9 @@ class BlockAttention:
     """The weights of one layer that aligns the two sentences, "normalized e_ij in Equation 3" (Yang et al., 2019).
 
     Attributes:
-      name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, and so on; and
-        "stack", by the affinity of which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
+      name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, "matching
+        forward" of BiMPM, whose weights may be negative, and so on; and "stack", by the affinity of which CSRAN aligns
+        all layers (Tay et al., 2018, Eq. 4).
       over_b: <float32>[length_a, length_b], what each token of the first sentence finds in the second; rows sum to 1.
       over_a: <float32>[length_a, length_b], what each token of the second finds in the first; columns sum to 1.
     """
@@ -142,7 +143,7 @@ def _name(path: Sequence[str]) -> str:
     for pattern, kind in _NAMES.items():
         if numbered := re.fullmatch(pattern, place):
             return f"{kind} {int(numbered[1]) + 1}"
-    return place or _OF_THE_MODEL
+    return place.replace("_", " ") or _OF_THE_MODEL
 
 
 def place_of(name: str) -> tuple[bool, list[tuple[str, int]]]:

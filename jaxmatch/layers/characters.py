@@ -8,7 +8,7 @@ from jaxmatch.config import ModelConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.pooling import max_over_time, sum_over_time
+from jaxmatch.layers.pooling import final_states, max_over_time
 
 
 class CharacterConvolution(nn.Module):
@@ -57,11 +57,7 @@ class CharacterLstm(nn.Module):
                 f"{self.features} character features cannot be shared by two directions", remedy="give an even number"
             )
         states = Lstm(self.features // 2, precision=self.precision)((embedded,), mask.astype(jnp.int8))
-        forward, backward = jnp.split(states, 2, axis=-1)
-        place = jnp.where(mask, jnp.arange(mask.shape[1]), -1)
-        is_last = mask & (place == place.max(axis=1, keepdims=True))
-        is_first = mask & (jnp.arange(mask.shape[1]) == jnp.argmax(mask, axis=1)[:, None])
-        return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)
+        return final_states(states, mask)
 
 
 CHARACTER_ENCODERS = {"cnn": CharacterConvolution, "bilstm": CharacterLstm}

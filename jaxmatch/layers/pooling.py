@@ -1,5 +1,5 @@
-"""Pooling over the tokens of a sentence: maximum (Collobert et al., 2011; RE2, section 2), mean (ESAN, Eq. 9) and sum
-(CSRAN, Eq. 8)."""
+"""Pooling over the tokens of a sentence: maximum (Collobert et al., 2011; RE2, section 2), mean (ESAN, Eq. 9), sum
+(CSRAN, Eq. 8) and the final states of an LSTM (BiMPM, section 3.1)."""
 
 import jax
 import jax.numpy as jnp
@@ -34,3 +34,14 @@ def mean_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
 def mean_and_max(sequence: jax.Array, mask: jax.Array) -> jax.Array:
     """Both side by side, <float32>[batch, 2 * features] (ESAN, Eq. 9 and 10)."""
     return jnp.concatenate([mean_over_time(sequence, mask), max_over_time(sequence, mask)], axis=-1)
+
+
+def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
+    """Where each direction of a bidirectional LSTM ends: the forward half of the last token's states, the backward half
+    of the first token's. Arguments and result as of `max_over_time`.
+    """
+    forward, backward = jnp.split(states, 2, axis=-1)
+    place = jnp.arange(mask.shape[1])
+    is_last = mask & (place == jnp.max(jnp.where(mask, place, -1), axis=1, keepdims=True))
+    is_first = mask & (place == jnp.argmax(mask, axis=1)[:, None])
+    return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)

@@ -10,13 +10,14 @@ from typing import Any
 import flax.linen as nn
 import jax
 
+from jaxmatch.models.bimpm import BiMPM
 from jaxmatch.models.cafe import CAFE
 from jaxmatch.models.csran import CSRAN
 from jaxmatch.models.esan import ESAN
 from jaxmatch.models.re2 import RE2
 from jaxmatch.settings import model_config
 
-MODELS = {"re2": RE2, "esan": ESAN, "csran": CSRAN, "cafe": CAFE}
+MODELS = {"re2": RE2, "esan": ESAN, "csran": CSRAN, "cafe": CAFE, "bimpm": BiMPM}
 
 
 def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:

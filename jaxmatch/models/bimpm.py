@@ -1,0 +1,64 @@
+"""BiMPM: bilateral multi-perspective matching (Wang et al., IJCAI 2017), its figure 1.
+
+Both sentences go through the same parameters, also in the matching and the aggregation layer; a pair is one row of
+tokens (models/pair_model.py). Dropout stands after every layer of the figure, as in section 4.1. It differs from the
+paper in the characters: they go through an LSTM in both directions, of half the size each (model.characters=bilstm),
+where the paper has one direction. The hidden prediction layer has ReLU, tanh in the authors' code; the paper does not
+say. That code also has what the paper does not, and is left out here: highway layers, matching of the words themselves,
+and parameters of its own for each direction of matching.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.config import BiMPMConfig
+from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.matching import PerspectiveMatching
+from jaxmatch.layers.perceptron import Perceptron
+from jaxmatch.layers.pooling import final_states
+from jaxmatch.layers.words import WordFeatures
+from jaxmatch.models.pair_model import PairModel
+
+
+class BiMPM(PairModel):
+    """From words to logits.
+
+    In the paper's setting it trains 678,163 numbers. RE2's Table 1 prints 1.6M; the authors' first code comes to that
+    with its highway layers, 10 perspectives and 100 character features.
+    """
+
+    config: BiMPMConfig
+
+    def setup(self):
+        config = self.config
+        self.words = WordFeatures(config)
+        self.context = self._lstm("context")
+        self.match_forward = PerspectiveMatching(config, name="matching_forward")
+        self.match_backward = PerspectiveMatching(config, name="matching_backward")
+        self.aggregate = self._lstm("aggregation")
+        self.predict = Perceptron(
+            "simple", "dense", 2, config.head_size, self.outputs, config.precision, name="prediction"
+        )
+        self.dropout = Dropout()
+
+    def _lstm(self, name: str) -> Lstm:
+        config = self.config
+        return Lstm(config.hidden_size, forget_bias=config.forget_bias, precision=config.precision, name=name)
+
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
+        """All below the prediction layer: as `match` -> the last states of the aggregation layer, <float32>[batch,
+        2 * hidden] each.
+        """
+        words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
+        states = self.dropout(self.context(words, sentences), dropout_rate)
+        matched = self.dropout.in_parts(self._matched(states, sentences), dropout_rate)
+        aggregated = self.aggregate(matched, sentences)
+        return tuple(final_states(aggregated, sentences == which) for which in (1, 2))
+
+    def _matched(self, states: jax.Array, sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The matching layer: <float32>[batch, length, 2 * hidden] -> [batch, length, matchings] of each direction."""
+        last_of_first, last_of_second = (final_states(states, sentences == which) for which in (1, 2))
+        opposite = jnp.where((sentences == 1)[..., None], last_of_second[:, None], last_of_first[:, None])
+        (forward, backward), (end, start) = (jnp.split(one, 2, axis=-1) for one in (states, opposite))
+        return self.match_forward(forward, end, sentences), self.match_backward(backward, start, sentences)

@@ -1,0 +1,177 @@
+"""BiMPM against NumPy, written from the equations of its paper (Wang et al., 2017, section 3)."""
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import compiled, random_parameters
+from test_layers_lstm import expected_states, read
+from test_models import FEATURES, A, B, side
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.matching import STRATEGIES, PerspectiveMatching
+from jaxmatch.models import build, count_parameters
+from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.settings import model_config
+
+HIDDEN, PERSPECTIVES = 16, 3
+SMALL = {"name": "bimpm", "hidden_size": HIDDEN, "perspectives": PERSPECTIVES, "head_size": 10}
+RANDOM = np.random.default_rng(4)
+VECTORS = jnp.asarray(RANDOM.normal(size=(30, 12)), jnp.float32)
+IDS_A = np.array([[3, 4, 5, 6, 7, 8, 9, 10], [8, 9, 10, 0, 0, 0, 0, 0], [11, 12, 0, 0, 0, 0, 0, 0]], np.int32)
+IDS_B = np.array([[12, 13, 4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7, 21, 22], [18, 0, 0, 0, 0, 0, 0, 0]], np.int32)
+
+
+def only(*strategies):
+    """The small model with these strategies alone."""
+    return SMALL | {setting: name in strategies for name, setting in STRATEGIES.items()}
+
+
+def cosine(one, other):
+    return one @ other / np.sqrt((one @ one) * (other @ other))
+
+
+def perspectives(one, other, weights):
+    """Eq. 1 and 2."""
+    return [cosine(row * one, row * other) for row in weights]
+
+
+def matching(strategy, token, others, last, weights):
+    """Section 3.2: one token's state against the states of the other sentence, of which `last` is read last."""
+    similarity = [cosine(token, other) for other in others]
+    if strategy == "full":  # Eq. 3
+        return perspectives(token, last, weights)
+    if strategy == "maxpooling":  # Eq. 4
+        return np.max([perspectives(token, other, weights) for other in others], axis=0)
+    if strategy == "attentive":  # Eq. 5 to 7
+        mean = sum(weight * other for weight, other in zip(similarity, others, strict=True)) / sum(similarity)
+        return perspectives(token, mean, weights)
+    return perspectives(token, others[np.argmax(similarity)], weights)  # Eq. 8
+
+
+def matched(states, params, strategies):
+    """The matching vectors of both sentences, from their states, each <float>[tokens, 2 * hidden]."""
+    sequences = []
+    for own, other in (states, states[::-1]):
+        of_directions = []
+        for direction, half in (("forward", slice(None, HIDDEN)), ("backward", slice(HIDDEN, None))):
+            last = other[-1 if direction == "forward" else 0, half]
+            weights = params[f"matching_{direction}"]
+            for strategy in strategies:
+                of_strategy = np.asarray(weights[strategy], np.float64)
+                of_directions.append(
+                    [matching(strategy, token, other[:, half], last, of_strategy) for token in own[:, half]]
+                )
+        sequences.append(np.concatenate(of_directions, axis=-1))
+    return sequences
+
+
+def dense(inputs, params):
+    return inputs @ np.asarray(params["kernel"], np.float64) + np.asarray(params["bias"], np.float64)
+
+
+def reference(params, ids_a, ids_b, strategies):
+    """The logits of one pair without padding."""
+    states = []
+    for ids in (ids_a, ids_b):
+        words = np.asarray(VECTORS, np.float64)[ids]
+        ones = np.ones((1, len(ids)), np.int8)
+        states.append(expected_states(words[None], ones, params["context"])[0])
+    ends = []
+    for sequence in matched(states, params, strategies):
+        forward, backward = read(sequence, params["aggregation"], 0), read(sequence[::-1], params["aggregation"], 1)
+        ends += [forward[-1], backward[-1]]
+    hidden = np.maximum(dense(np.concatenate(ends), params["prediction"]["hidden_0"]), 0.0)
+    return dense(hidden, params["prediction"]["output"])
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_strategy_is_its_equation(strategy):
+    config = model_config(only(strategy))
+    states = RANDOM.normal(size=(1, 8, HIDDEN)).astype(np.float32)
+    sentences = np.array([[1, 0, 1, 1, 2, 2, 0, 2]], np.int8)
+    own, other = states[:, [0, 2, 3]], states[:, [4, 5, 7]]
+    opposite = np.where((sentences == 1)[..., None], other[:, -1:], own[:, -1:])
+    module = PerspectiveMatching(config)
+    params = random_parameters(module, states, opposite, sentences)
+    found = np.asarray(compiled(lambda: module.apply({"params": params}, states, opposite, sentences))())
+    weights = np.asarray(params[strategy], np.float64)
+    for one, another, which in ((own[0], other[0], 1), (other[0], own[0], 2)):
+        expected = [matching(strategy, token, another, another[-1], weights) for token in one.astype(np.float64)]
+        close(found[0, sentences[0] == which], np.array(expected))
+
+
+def test_the_whole_is_its_equations():
+    module = build(SMALL, outputs=3)
+    params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, VECTORS, seed=1)
+    expected = [reference(params, a[a > 0], b[b > 0], tuple(STRATEGIES)) for a, b in zip(IDS_A, IDS_B, strict=True)]
+    assert np.ptp(expected, axis=0).min() > 1e-2  # the pairs differ
+    match = compiled(lambda ids, which: module.apply({"params": params}, {"ids": ids}, which, VECTORS, method="match"))
+    tokens, sentences = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
+    close(match(tokens["ids"], sentences), np.array(expected))
+    # Padding between the tokens changes nothing.
+    spread_ids, spread = np.zeros_like(tokens["ids"]), np.zeros_like(sentences)
+    for row in range(len(spread)):
+        real = np.flatnonzero(sentences[row])
+        places = np.sort(RANDOM.choice(16, len(real), replace=False))
+        spread_ids[row, places], spread[row, places] = tokens["ids"][row, real], sentences[row, real]
+    assert np.any(spread != sentences, axis=1).all()
+    close(match(spread_ids, spread), np.array(expected))
+
+
+def test_size_in_the_papers_setting():
+    """RE2's Table 1 prints 1.6M, which the authors' code has with its highway layers; the paper describes none."""
+    module = build({"name": "bimpm", "characters": "bilstm"}, outputs=3)
+    table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
+    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
+    characters = 128 * 20 + 2 * 4 * 25 * (20 + 25 + 1)
+    context = 2 * 4 * 100 * (350 + 100 + 1)
+    matchings = 8 * 20 * 100  # W^1 to W^8
+    aggregation = 2 * 4 * 100 * (8 * 20 + 100 + 1)
+    prediction = 400 * 200 + 200 + 200 * 3 + 3
+    assert count_parameters(found) == characters + context + matchings + aggregation + prediction == 678_163
+
+
+@pytest.mark.parametrize("left_out", STRATEGIES)
+def test_an_ablation_leaves_out_one_strategy(left_out):
+    module = build(SMALL | {STRATEGIES[left_out]: False}, outputs=3)
+    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
+    assert set(found["matching_forward"]) == set(found["matching_backward"]) == set(STRATEGIES) - {left_out}
+    assert found["aggregation"]["input_kernel"].shape[0] == 2 * 3 * PERSPECTIVES
+
+
+def test_no_strategy_is_refused():
+    with pytest.raises(InputError, match="the model has no matching strategy; set model.full_matching to True"):
+        jax.eval_shape(build(only(), outputs=3).init, jax.random.key(0), {"ids": A}, {"ids": B}, VECTORS)
+
+
+def test_no_vector_is_made_for_each_pair_of_tokens():
+    """Nothing of a training step is as large as [batch, length, length, perspectives, hidden]."""
+    config, (batch, length) = model_config(SMALL), (2, 16)
+    states, sentences = jnp.ones((batch, length, HIDDEN)), jnp.ones((batch, length), jnp.int8)
+    module = PerspectiveMatching(config)
+    params = random_parameters(module, states, states, sentences)
+    step = jax.make_jaxpr(jax.grad(lambda params: module.apply({"params": params}, states, states, sentences).sum()))(
+        params
+    )
+    largest = max(variable.aval.size for variable in variables(step.jaxpr))
+    assert largest == batch * PERSPECTIVES * length * length
+
+
+def variables(jaxpr):
+    """What the equations of a jaxpr, and of all inside it, give."""
+    for equation in jaxpr.eqns:
+        yield from equation.outvars
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from variables(inner)
+
+
+def test_features_of_words_are_read():
+    module = build(SMALL | FEATURES | {"characters": "bilstm"}, outputs=3)
+    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
+    assert found["context"]["input_kernel"].shape[0] == 12 + 4 + 3 + 1
