@@ -4,7 +4,9 @@ time.
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran
-and cafe, separated by commas. A model whose file in configs/ has the data set has its structure, its optimizer and
+and cafe, separated by commas, or all. `--floors`: what they are to beat, any of majority, overlap, cosine, tfidf and
+bm25 (for rankings), all or none; without it all beside `--models all`. tfidf needs scikit-learn:
+pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its optimizer and
 its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides
 its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
 """
@@ -16,6 +18,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
+from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.papers import csran, data_sets, esan, re2
 from jaxmatch.settings import flatten, nearest
 from jaxmatch.sweep.launch import SCORES
@@ -23,6 +26,7 @@ from jaxmatch.sweep.launcher_files import load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
+ALL, NONE = "all", "none"
 SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
 PAPERS = {"re2": re2, "esan": esan, "csran": csran}
@@ -81,13 +85,31 @@ def published_of_cafe(dataset: str, config: ConfigDict) -> tuple[Published, ...]
     return ()
 
 
+def floors_of(asked: str) -> tuple[str, ...]:
+    """The names of the floors that are asked for.
+
+    Raises:
+      InputError: there is no such floor.
+    """
+    if asked in (ALL, NONE):
+        return tuple(FLOORS) if asked == ALL else ()
+    names = tuple(dict.fromkeys(asked.split(",")))
+    for name in names:
+        if name not in FLOORS:
+            raise InputError(f'there is no floor "{name}"', remedy=nearest(name, list(FLOORS)))
+    return names
+
+
 def get_sweep(
-    dataset: str = "embedded_inference", models: str = "re2,esan,csran,cafe", features: str = data_sets.NONE
+    dataset: str = "embedded_inference",
+    models: str = "re2,esan,csran,cafe",
+    features: str = data_sets.NONE,
+    floors: str = "",
 ) -> Sweep:
     known = sorted(load_module(CONFIGS / "re2.py").DATA_SETS)
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
-    names = list(dict.fromkeys(models.split(",")))
+    names = list(TITLES if models == ALL else dict.fromkeys(models.split(",")))
     for name in names:
         if name not in TITLES:
             raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
@@ -109,6 +131,7 @@ def get_sweep(
         grid={},
         variants=variants,
         seeds=tuple(range(SEEDS)),
+        floors=floors_of(floors or (ALL if models == ALL else NONE)),
         table=TableLayout(
             title=f"Models on {dataset}",
             rows=("variant",),

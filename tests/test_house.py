@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "models": {"config", "settings", "data", "layers", "memory_mappings"},
     "training": {"data", "layers", "models", "memory_mappings"},
     "workdir": {"training"},
+    "baselines": {"data", "training"},
     "reporting": {"settings", "training", "workdir"},
     "papers": {"settings", "reporting"},
     "products": {"layers"},
@@ -42,6 +43,7 @@ MAY_IMPORT = {
         "devices",
         "inference",
         "analysis",
+        "baselines",
         "__init__",
     },
     "cli": {

@@ -30,6 +30,11 @@ def test_jax_for_a_device_is_the_jax_of_the_requirements(extra):
     assert f'; extra == "{extra}"' in "".join(importlib.metadata.requires("jax"))
 
 
+def test_extras_that_tests_need_too_have_the_same_bounds():
+    extras = PROJECT["optional-dependencies"]
+    assert {*extras["floors"], *extras["figures"]} <= set(extras["test"])
+
+
 def test_the_command_is_declared():
     module, _, function = PROJECT["scripts"]["jaxmatch"].partition(":")
     assert getattr(__import__(module, fromlist=[function]), function).__module__ == module

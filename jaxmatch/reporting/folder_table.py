@@ -36,6 +36,6 @@ def table_of(folder: SweepFolder) -> Table:
             note += f"; training failed, as {failed[0]} says"
         layout = dataclasses.replace(layout, notes=(*layout.notes, note))
     try:
-        return make_table(list(folder.records.values()), layout)
+        return make_table(list(folder.records.values()), layout, folder.floors)
     except InputError as error:
         raise InputError(error.problem, path=error.path or notes_file(folder.path), remedy=error.remedy) from None

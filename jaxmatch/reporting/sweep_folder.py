@@ -8,9 +8,11 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.floors_file import floor_rows
 from jaxmatch.reporting.record_schema import ANEW
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.workdir import Workdir
 
 
@@ -26,6 +28,7 @@ class SweepFolder:
       records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
       analyses: command -> its options: what the sweep asks to be made of its runs.
       plan: of all its runs, in words; "" where the folder does not tell.
+      floors: lines of its table that have no runs.
     """
 
     path: Path
@@ -35,6 +38,7 @@ class SweepFolder:
     records: Mapping[str, Mapping[str, Any]]
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     plan: str = ""
+    floors: tuple[FloorRow, ...] = ()
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -86,6 +90,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
         places = notes.get("places", {})
         runs = {str(run): _place(places.get(run, {})) for run in notes["runs"]}
         name = str(notes.get("name", directory.name))
+        floors = tuple(map(str, notes.get("floors", ())))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
     except FileNotFoundError:
         raise InputError(
@@ -103,4 +108,5 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
             raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=ANEW)
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
-    return SweepFolder(directory, name, layout, runs, records, analyses, str(notes.get("plan", "")))
+    plan = str(notes.get("plan", ""))
+    return SweepFolder(directory, name, layout, runs, records, analyses, plan, floor_rows(directory, floors))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
+from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import SECTIONS
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
@@ -107,6 +108,8 @@ class Sweep:
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
         which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
+      floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs. Its rows are then named by
+        "variant".
     """
 
     name: str
@@ -116,6 +119,7 @@ class Sweep:
     table: TableLayout
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    floors: Sequence[str] = ()
 
     def __post_init__(self):
         if not isinstance(self.config, ConfigDict):
@@ -147,6 +151,11 @@ class Sweep:
             pair = options.get("pair", ("", ""))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise TypeError(f"the pair of the analysis {name!r} is {pair!r}: make it a pair of texts")
+        if isinstance(self.floors, str) or [name for name in self.floors if name not in FLOORS]:
+            raise TypeError(f"the floors of the sweep are {self.floors!r}: make them a tuple, of {', '.join(FLOORS)}")
+        if self.floors and "variant" not in self.table.rows:
+            raise TypeError("the sweep asks for floors, whose names have no place: give its table the row variant")
+        object.__setattr__(self, "floors", tuple(self.floors))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 

@@ -10,17 +10,21 @@ from typing import Any
 
 import jax
 
+from jaxmatch.baselines.measuring import check_installed
 from jaxmatch.config import TrainingConfig
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.floors_file import floor_rows
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.sweep_folder import name_of_sweep
 from jaxmatch.reporting.tables import Published, TableLayout, check_layout, make_table
+from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import flatten, nearest, with_overrides
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.execution import execute, records_of
 from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.sweep.floors_kept import keep_floors
 from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
@@ -81,26 +85,29 @@ def sweep(
     if dry_run:
         show_plan(planned, workdir, display)
         return ""
-    with table_of_the_others(planned.table):
-        return make_table(run(planned, workdir, display), planned.table).markdown()
+    with table_of_the_others(planned.table, floors=lambda: floor_rows(workdir, planned.floors)):
+        records = run(planned, workdir, display)
+        return make_table(records, planned.table, floor_rows(workdir, planned.floors)).markdown()
 
 
 @contextlib.contextmanager
-def table_of_the_others(layout: TableLayout, before: Sequence[str] = ()) -> Iterator[None]:
+def table_of_the_others(
+    layout: TableLayout, before: Sequence[str] = (), floors: Callable[[], Sequence[FloorRow]] = tuple
+) -> Iterator[None]:
     """Adds to the error about failed cohorts the table of the runs that did not fail.
 
     Arguments:
       layout: of the table.
       before: tables in Markdown that stand before it.
+      floors: gives its lines without runs.
     """
     try:
         yield
     except FailedCohorts as failed:
         tables = [*before]
         if failed.records:
-            tables.append(
-                make_table(failed.records, dataclasses.replace(layout, notes=(*layout.notes, failed.note))).markdown()
-            )
+            told = dataclasses.replace(layout, notes=(*layout.notes, failed.note))
+            tables.append(make_table(failed.records, told, floors()).markdown())
         failed.table = "\n".join(tables)
         raise
 
@@ -116,6 +123,7 @@ def show_plan(
     _keep_compiled_programs(planned)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
+    check_installed(planned.floors)
     plan = make_plan(planned)
     _check_layout(plan)
     settled = (rungs.on_record,) if halve else ()
@@ -146,6 +154,7 @@ def run(
     _keep_compiled_programs(planned)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
+    check_installed(planned.floors)
     plan = make_plan(planned)
     _check_layout(plan)
     halving = halve(plan) if halve else None
@@ -153,6 +162,7 @@ def run(
         rungs.agree(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
+    keep_floors(plan, folder)
     try:
         records = execute(plan, folder, display) if halving is None else rungs.execute(plan, folder, display, halving)
     except FailedCohorts as failed:

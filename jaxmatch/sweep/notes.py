@@ -22,6 +22,7 @@ def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
         "runs": list(places),
         "places": places,
         "analyses": analyses,
+        **({"floors": list(plan.sweep.floors)} if plan.sweep.floors else {}),
         "plan": text,
     }
     write_json(notes_file(folder.path), notes)

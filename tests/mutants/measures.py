@@ -4,6 +4,7 @@ _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/significance.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _READ = ["tests/test_torch_files.py"]
+_FLOORS, _FITTED = "jaxmatch/baselines/floors.py", ["tests/test_floors.py"]
 
 MUTANTS = [
     (_SCORES, "positive: int = 1) -> np.ndarray:", "positive: int = 0) -> np.ndarray:", ["tests/test_scores.py::test_f1_of_two_classes_is_that_of_the_second_label"]),
@@ -38,5 +39,9 @@ MUTANTS = [
      ["tests/test_interop.py::test_a_checkpoint_file_answers_as_the_released_code"]),
     (_INTEROP, "checkpoint[\"state_dict\"][\"model\"]", "checkpoint[\"state_dict\"]",
      ["tests/test_interop.py::test_a_checkpoint_file_answers_as_the_released_code"]),
+    (_FLOORS, "_K1 * (1 - _B + _B * candidates", "_K1 * (_B * candidates", _FITTED),
+    (_FLOORS, "train = data.splits[\"train\"]", "train = data.splits[\"dev\"]", _FITTED),
+    ("jaxmatch/baselines/bags.py", "np.asarray(tokens) > UNKNOWN", "np.asarray(tokens) >= UNKNOWN", _FITTED),
+    ("jaxmatch/baselines/tfidf.py", "found.min(axis=1, keepdims=True) - 1", "found.max(axis=1, keepdims=True) + 1", _FITTED),
     (".ci/run", "    export NLTK_DATA\n", "", ["tests/test_packaging.py::test_continuous_integration_runs_the_tests_on_the_data_beside_the_project"]),
 ]

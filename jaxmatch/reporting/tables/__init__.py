@@ -7,7 +7,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
-from jaxmatch.reporting.tables.contents import Cell, Content, Published, Row, Summary, TableLayout
+from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published, Row, Summary, TableLayout
 from jaxmatch.settings import nearest
 
 __all__ = ["Published", "Table", "TableLayout", "check_layout", "make_table"]
@@ -155,7 +155,7 @@ def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
             )
 
 
-def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
+def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence[FloorRow] = ()) -> Table:
     """Gathers the records of a sweep into a table.
 
     Runs that differ in the seed alone are averaged; diverged and dropped ones are counted and left out. Grid keys that
@@ -164,6 +164,7 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
     Arguments:
       records: as written by the runs (see `record_schema.check_record`), in any order.
       layout: what to show.
+      floors: lines below those of the records, in a table whose rows are named by "variant".
 
     Raises:
       InputError: no records; a record with a missing or damaged field (its name is given); two runs with one place and
@@ -193,4 +194,4 @@ def make_table(records: Sequence[Mapping], layout: TableLayout) -> Table:
     filled = [cell for row in rows for cell in row.cells if cell is not None]
     seeds = [frozenset(record["seed"] for record in cell.finished) for cell in filled]
     caption = captions.caption(records, layout.scores, seeds)
-    return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption)
+    return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption, tuple(floors))

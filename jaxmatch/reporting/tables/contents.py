@@ -153,6 +153,21 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
+class FloorRow:
+    """A line about a floor (baselines/), which has no runs and no seeds.
+
+    Attributes:
+      title: what it is called.
+      parameters: how many numbers of it were fitted.
+      scores: "dev.", "test." or "times." and a score's name -> value.
+    """
+
+    title: str
+    parameters: int
+    scores: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
 class Content:
     """What a filled table holds, before it is printed.
 
@@ -162,6 +177,7 @@ class Content:
       pivot: values of the layout's `columns` key; (None,) without it.
       rows: the lines, in order.
       caption: sentences that say how the numbers came about.
+      floors: lines below the rows, which no row is held to.
     """
 
     layout: TableLayout
@@ -169,3 +185,4 @@ class Content:
     pivot: tuple[Any, ...]
     rows: tuple[Row, ...]
     caption: tuple[str, ...]
+    floors: tuple[FloorRow, ...] = ()

@@ -21,7 +21,7 @@ def as_csv(table: Content) -> str:
     are some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends
     of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p. Where
     a published row has a cell's settings: its number, as a share like ours, and what the interval says about it; other
-    published rows are left out. What is undefined is empty. Accuracies and such are shares of 1, not percent.
+    published rows are left out. Floors follow, with their means alone. What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]
@@ -44,6 +44,10 @@ def as_csv(table: Content) -> str:
             }
             numbers += [flat.get(name) for name in names]
         rows.append([*settings.values(), *counts, *numbers])
+    for floor in table.floors:
+        means = [floor.scores.get(score) if name == "mean" else None for score in table.layout.scores for name in names]
+        settings = [floor.title if key == "variant" else None for key in keys]
+        rows.append([*settings, floor.parameters, *(None for _ in statuses), *means])
     return csv_text(rows)
 
 
@@ -65,6 +69,7 @@ def as_json(table: Content) -> str:
             {"settings": settings, **_cell_as_json(place, cell, differences, beside)}
             for place, settings, cell in comparisons.cells(table)
         ],
+        **({"floors": [dataclasses.asdict(floor) for floor in table.floors]} if table.floors else {}),
         "published": [dataclasses.asdict(published) for published in table.layout.published],
     }
     return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"

@@ -8,11 +8,11 @@ from jaxmatch.reporting import significance
 from jaxmatch.reporting.record_schema import identity
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Difference, Place
-from jaxmatch.reporting.tables.contents import Cell, Content, Published
+from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published
 from jaxmatch.reporting.tables.formats import Sheet, Text
 from jaxmatch.training.scores import HIGHER_IS_BETTER
 
-OWN = "this work"
+OWN, FLOOR = "this work", "floor"
 NOTHING = "–"
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
 
@@ -146,6 +146,16 @@ def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Tex
     return tuple(texts)
 
 
+def _floor_row(table: Content, floor: FloorRow, plan: _Plan, named: bool) -> tuple[Text, ...]:
+    texts = [FLOOR] if named else []
+    texts += [floor.title if key == "variant" else "" for key in table.keys]
+    texts += [f"{floor.parameters:,}", ""]
+    for what, score in plan.columns * len(table.pivot):
+        value = floor.scores.get(score) if what == SCORE else None
+        texts.append("" if value is None else numbers.print_number(score, value))
+    return tuple(map(Text, texts))
+
+
 def _published_place(table: Content, published: Published) -> int | None:
     """Which of the pivoted columns a published row belongs to; None if it says nothing about it."""
     if not table.layout.columns:
@@ -197,8 +207,9 @@ def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple
 def _signs(table: Content, plan: _Plan) -> list[str]:
     """What the signs that occur in the cells mean."""
     cells = [cell for row in table.rows for cell in row.cells]
+    floors = ", ".join(floor.title for floor in table.floors)
     summaries = [(cell, summary) for cell in cells if cell is not None for summary in cell.scores.values()]
-    signs = []
+    signs = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
     if any(summary.values and len(summary.values) < len(cell.finished) for cell, summary in summaries):
         signs.append("(n = k): only k of the runs have that score.")
     if any(cell.finished and not summary.values for cell, summary in summaries):
@@ -233,7 +244,7 @@ def sheet(table: Content) -> Sheet:
 
     The best mean of each score on each data set among the project's own runs is bold, and so is any that prints the
     same. Published scores stand beside the cell of the same settings, with what its interval says about them, or else
-    in rows below; those for which there is no column are told in a note.
+    in rows below; those for which there is no column are told in a note. Floors stand between, and compete with none.
     """
     layout, plan = table.layout, _plan(table)
     below = [each for each in layout.published if each not in plan.beside.values() and _has_row(table, each)]
@@ -245,6 +256,7 @@ def sheet(table: Content) -> Sheet:
         values = [numbers.print_setting(layout.columns, value) for value in table.pivot]
         spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(plan.columns)) for value in values)]
     own = tuple(_own_row(table, number, plan, named=bool(published)) for number in range(len(table.rows)))
+    floors = tuple(_floor_row(table, each, plan, named=bool(published)) for each in table.floors)
     scores = [_heading(what, score) for what, score in plan.columns] * len(table.pivot)
     return Sheet(
         title=layout.title,
@@ -253,5 +265,5 @@ def sheet(table: Content) -> Sheet:
         headings=(*labels, *scores),
         numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
         spans=tuple(spans),
-        sections=(own, published) if published else (own,),
+        sections=tuple(section for section in (own, floors, published) if section),
     )

@@ -1,0 +1,130 @@
+"""The floors themselves. Each is fitted on train, and then gives a pair what a model gives: a number for each class.
+
+Those that compute a few numbers of a pair turn them into outputs by a logistic regression, in a regression task by a
+linear one (fitting.py). In a ranking, what the regression gives for the class of right candidates orders them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from scipy import sparse
+
+from jaxmatch.baselines import tfidf
+from jaxmatch.baselines.bags import bags, dot, present
+from jaxmatch.baselines.fitting import fitted
+from jaxmatch.data.encoded import EncodedData, EncodedSplit
+
+# Of BM25, as in Robertson and Zaragoza (2009) and in Lucene: how soon more of a word adds nothing, and how much a long
+# text has to have more of it.
+_K1, _B = 1.2, 0.75
+_ROWS_AT_ONCE = 65_536
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """A floor that was fitted on train.
+
+    Attributes:
+      parameters: how many numbers were fitted.
+      outputs: of the pairs of a split, <float64>[pairs, classes]; [pairs, 1] in a regression.
+    """
+
+    parameters: int
+    outputs: Callable[[EncodedSplit], np.ndarray]
+
+
+def majority(data: EncodedData) -> Fitted:
+    """Every pair gets the commonest class of train; in a regression the mean of train."""
+    labels = np.asarray(data.splits["train"].labels)
+    if data.task == "regression":
+        answer = np.array([labels.mean(dtype=np.float64)])
+    else:
+        answer = np.bincount(labels, minlength=data.outputs) / len(labels)
+    return Fitted(0, lambda split: np.tile(answer, (split.pairs, 1)))
+
+
+def overlap(data: EncodedData) -> Fitted:
+    """How many of the distinct words of each sentence the other one has, as shares of both."""
+
+    def shares(split: EncodedSplit) -> np.ndarray:
+        first, second = map(present, bags(data, split))
+        common = dot(first, second)
+        return np.column_stack([common / np.maximum(side.sum(axis=1), 1) for side in (first, second)])
+
+    return _of_features(data, shares)
+
+
+def cosine(data: EncodedData) -> Fitted:
+    """The cosine of the mean word vectors of both sentences; 0 where a sentence has no word with a vector."""
+    vectors = np.asarray(data.vectors, np.float64)
+
+    def cosines(split: EncodedSplit) -> np.ndarray:
+        first, second = bags(data, split)
+        found = np.empty(split.pairs)
+        for start in range(0, split.pairs, _ROWS_AT_ONCE):  # the means of a large split would take gigabytes
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            a, b = first[rows] @ vectors, second[rows] @ vectors  # a sum points where the mean does
+            lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+            found[rows] = np.vecdot(a, b) / np.where(lengths > 0, lengths, 1)
+        return found[:, None]
+
+    return _of_features(data, cosines)
+
+
+def bm25(data: EncodedData) -> Fitted:
+    """BM25 of the second sentence for the words of the first, with the document frequencies and the mean length of
+    train's second sentences (Robertson and Zaragoza 2009; the logarithm as Lucene has it, which is never negative).
+
+        sum over words w of a:  ln(1 + (N - n_w + 0.5) / (n_w + 0.5)) * f_w (k1 + 1) / (f_w + k1 (1 - b + b |B| / mean))
+    """
+    _, documents = bags(data, data.splits["train"])
+    containing = present(documents).sum(axis=0)
+    weights = np.log1p((documents.shape[0] - containing + 0.5) / (containing + 0.5))
+    mean_length = max(documents.sum() / documents.shape[0], 1e-9)
+
+    def scores(split: EncodedSplit) -> np.ndarray:
+        questions, candidates = bags(data, split)
+        long = _K1 * (1 - _B + _B * candidates.sum(axis=1) / mean_length)
+        saturated = candidates.copy()
+        saturated.data = saturated.data * (_K1 + 1) / (saturated.data + np.repeat(long, np.diff(saturated.indptr)))
+        return dot(questions, saturated @ sparse.diags_array(weights))[:, None]
+
+    return _of_features(data, scores)
+
+
+def tfidf_regression(data: EncodedData) -> Fitted:
+    """TF-IDF vectors of both sentences, their absolute difference and their product, with logistic regression; in a
+    regression task with ridge regression. By scikit-learn, with its defaults.
+    """
+    return Fitted(*tfidf.fitted(data))
+
+
+def _of_features(data: EncodedData, features: Callable[[EncodedSplit], np.ndarray]) -> Fitted:
+    train = data.splits["train"]
+    parameters, outputs = fitted(features(train), train.labels, data.task, data.outputs)
+    return Fitted(parameters, lambda split: outputs(features(split)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Floor:
+    """A floor by the name it is asked for.
+
+    Attributes:
+      title: of its row in a table.
+      fit: fits it.
+      tasks: those it has a meaning for.
+    """
+
+    title: str
+    fit: Callable[[EncodedData], Fitted]
+    tasks: tuple[str, ...] = ("classification", "regression", "ranking")
+
+
+FLOORS: Mapping[str, Floor] = {
+    "majority": Floor("majority class", majority),
+    "overlap": Floor("word overlap", overlap),
+    "cosine": Floor("cosine of mean vectors", cosine),
+    "tfidf": Floor("TF-IDF with logistic regression", tfidf_regression),
+    "bm25": Floor("BM25", bm25, tasks=("ranking",)),
+}

@@ -1,0 +1,78 @@
+"""Floors held to the labels of dev and test, by the scores of the models."""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from jaxmatch.baselines import tfidf
+from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.data.encoded import EncodedData
+from jaxmatch.training.scores import score
+
+
+def check_installed(names: Sequence[str]) -> None:
+    """Refuses, before anything is trained, floors that cannot be fitted here.
+
+    Raises:
+      InputError: one needs scikit-learn, which is not installed.
+    """
+    if "tfidf" in names:
+        tfidf.check_installed()
+
+
+def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Fits floors on train and scores them on dev and test.
+
+    Arguments:
+      data: the data set that the models are trained on.
+      names: keys of `FLOORS`; those that have no meaning for the task are left out.
+
+    Returns:
+      For each floor {"name", "title", "parameters", "dev", "test", "times"}; scores as of a model, None for undefined
+      ones, "test" None without test pairs. Times: that of fitting it, and that of answering a pair of dev and test.
+
+    Raises:
+      InputError: as in `check_installed`.
+    """
+    check_installed(names)
+    import scipy.optimize  # noqa: F401, before the times begin
+
+    if "tfidf" in names:
+        import sklearn.linear_model  # noqa: F401
+    return [_measured(data, name) for name in names if data.task in FLOORS[name].tasks]
+
+
+def _measured(data: EncodedData, name: str) -> dict[str, Any]:
+    start = time.perf_counter()
+    floor = FLOORS[name].fit(data)
+    train_seconds = time.perf_counter() - start
+    scores: dict[str, Any] = {"dev": None, "test": None}
+    seconds, pairs = 0.0, 0
+    for part in scores:
+        split = data.splits.get(part)
+        if split is None or not split.pairs:
+            continue
+        start = time.perf_counter()
+        outputs = floor.outputs(split)
+        seconds, pairs = seconds + time.perf_counter() - start, pairs + split.pairs
+        found = score(
+            data.task,
+            split.labels,
+            outputs,
+            label_names=data.labels,
+            groups=split.groups,
+            documents=split.documents,
+            filtered=data.filtered,
+        )
+        scores[part] = {key: value if math.isfinite(value) else None for key, value in found.items()}
+    return {
+        "name": name,
+        "title": FLOORS[name].title,
+        "parameters": floor.parameters,
+        **scores,
+        "times": {
+            "train_seconds_a_run": round(train_seconds, 3),
+            "inference_microseconds_a_pair": round(1e6 * seconds / pairs, 3) if pairs else None,
+        },
+    }

@@ -1,0 +1,343 @@
+"""Floors are what their formulas say, fitted on train alone, and lines of the table that its folder makes again."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from small_cohort import make_data
+from small_records import cells, record
+
+from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.baselines.measuring import measured
+from jaxmatch.cli.main import main
+from jaxmatch.data import encoding
+from jaxmatch.data.encoded import EncodedData
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.floors_file import floor_rows, read_floors
+from jaxmatch.reporting.tables import Published, TableLayout, make_table
+from jaxmatch.reporting.tables.contents import FloorRow
+from jaxmatch.settings import default_config
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.grid import Sweep
+
+COMPARISON = Path(__file__).parent.parent / "sweeps" / "comparison.py"
+
+
+def with_splits(data: EncodedData, **changes) -> EncodedData:
+    """The data with changed columns of some splits: dev={"labels": ...}."""
+    splits = {name: dataclasses.replace(split, **changes.get(name, {})) for name, split in data.splits.items()}
+    return dataclasses.replace(data, splits=splits)
+
+
+def small(task: str = "classification", classes: int = 2) -> EncodedData:
+    """Some tokens are unknown words, and some sentences hold a word twice or nothing else but unknown words."""
+    data = make_data(task)
+    random = np.random.default_rng(0)
+    changes = {}
+    for name, split in data.splits.items():
+        changes[name] = {
+            side: np.where(random.random(len(getattr(split, side))) < 0.2, 1, getattr(split, side) // 3 + 1)
+            for side in ("tokens_a", "tokens_b")
+        }
+        if classes == 3:
+            changes[name]["labels"] = np.where(random.random(split.pairs) < 0.3, 2, split.labels).astype(np.int32)
+    labels = ("0", "1", "2")[:classes] if data.labels else ()
+    return dataclasses.replace(with_splits(data, **changes), labels=labels)
+
+
+def sentences(split):
+    """The pairs as lists of ids, unknown words left out."""
+    for pair in range(split.pairs):
+        a = split.tokens_a[split.offsets_a[pair] : split.offsets_a[pair + 1]]
+        b = split.tokens_b[split.offsets_b[pair] : split.offsets_b[pair + 1]]
+        yield [word for word in a.tolist() if word > 1], [word for word in b.tolist() if word > 1]
+
+
+def shares(data, split):
+    found = []
+    for a, b in sentences(split):
+        common = len(set(a) & set(b))
+        found.append([common / max(1, len(set(a))), common / max(1, len(set(b)))])
+    return np.array(found)
+
+
+def cosines(data, split):
+    found = []
+    for a, b in sentences(split):
+        a, b = (np.mean(data.vectors[side], axis=0) if side else np.zeros(data.vectors.shape[1]) for side in (a, b))
+        length = math.sqrt(a @ a) * math.sqrt(b @ b)
+        found.append([a @ b / length if length else 0.0])
+    return np.array(found)
+
+
+def bm25_scores(data, split):
+    documents = [b for _, b in sentences(data.splits["train"])]
+    mean = sum(map(len, documents)) / len(documents)
+    containing = Counter(word for document in documents for word in set(document))
+    found = []
+    for question, document in sentences(split):
+        total = 0.0
+        for word in question:
+            often = document.count(word)
+            weight = math.log(1 + (len(documents) - containing[word] + 0.5) / (containing[word] + 0.5))
+            total += weight * often * 2.2 / (often + 1.2 * (0.25 + 0.75 * len(document) / mean))
+        found.append([total])
+    return np.array(found)
+
+
+FEATURES = {"overlap": shares, "cosine": cosines, "bm25": bm25_scores}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_floor_of_few_numbers_is_their_logistic_regression(name, classes):
+    data = small("ranking" if name == "bm25" else "classification", classes=2 if name == "bm25" else classes)
+    classes, train = len(data.labels), data.splits["train"]
+    there = FEATURES[name](data, train)
+    mean, scale = there.mean(axis=0), there.std(axis=0)
+    # One weight in place of two opposite ones: half the penalty.
+    judge = LogisticRegression(C=2.0 if classes == 2 else 1.0, tol=1e-8).fit((there - mean) / scale, train.labels)
+    floor = FLOORS[name].fit(data)
+    assert floor.parameters == (there.shape[1] + 1) * classes
+    for split in data.splits.values():
+        expected = judge.predict_proba((FEATURES[name](data, split) - mean) / scale)
+        np.testing.assert_allclose(softmax(floor.outputs(split), axis=1), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["overlap", "cosine"])
+def test_in_a_regression_it_is_their_least_squares(name):
+    data = small("regression")
+    train, test = data.splits["train"], data.splits["test"]
+    judge = LinearRegression().fit(FEATURES[name](data, train), train.labels)
+    floor = FLOORS[name].fit(data)
+    np.testing.assert_allclose(floor.outputs(test)[:, 0], judge.predict(FEATURES[name](data, test)), atol=1e-6)
+    assert floor.parameters == FEATURES[name](data, train).shape[1] + 1
+
+
+def test_the_majority_is_that_of_train():
+    data = small(classes=3)
+    floor = FLOORS["majority"].fit(with_splits(data, train={"labels": np.repeat([2, 1, 0], [30, 25, 15])}))
+    np.testing.assert_allclose(floor.outputs(data.splits["dev"]), [[15 / 70, 25 / 70, 30 / 70]] * 30)
+    regression = small("regression")
+    mean = regression.splits["train"].labels.mean()
+    np.testing.assert_allclose(FLOORS["majority"].fit(regression).outputs(data.splits["dev"]), [[mean]] * 30, atol=1e-6)
+    assert floor.parameters == 0
+
+
+@pytest.mark.parametrize(("task", "classes"), [("classification", 2), ("classification", 3), ("regression", 1)])
+def test_tfidf_is_scikit_learn_s_of_the_texts(task, classes):
+    data = small(task, classes)
+    texts = {
+        name: [[" ".join(map(str, side)) for side in pair] for pair in sentences(split)]
+        for name, split in data.splits.items()
+    }
+    vectorizer = TfidfVectorizer(token_pattern=r"\S+").fit(
+        [text for side in (0, 1) for text in (p[side] for p in texts["train"])]
+    )
+
+    def features(name):
+        a, b = (vectorizer.transform([pair[side] for pair in texts[name]]).toarray() for side in (0, 1))
+        return np.hstack([a, b, np.abs(a - b), a * b])
+
+    judge = (Ridge() if task == "regression" else LogisticRegression(max_iter=1000)).fit(
+        features("train"), data.splits["train"].labels
+    )
+    outputs = FLOORS["tfidf"].fit(data).outputs(data.splits["test"])
+    if task == "regression":
+        np.testing.assert_allclose(outputs[:, 0], judge.predict(features("test")), atol=1e-3)
+    else:
+        np.testing.assert_allclose(softmax(outputs, axis=1), judge.predict_proba(features("test")), atol=1e-3)
+
+
+def test_a_class_that_train_lacks_is_no_answer():
+    data = small(classes=3)
+    lacking = with_splits(data, train={"labels": np.where(data.splits["train"].labels == 1, 0, 2).astype(np.int32)})
+    for name in ("majority", "overlap", "cosine", "tfidf"):
+        outputs = FLOORS[name].fit(lacking).outputs(data.splits["dev"])
+        assert outputs.shape == (30, 3) and np.isfinite(outputs).all() and not (outputs.argmax(axis=1) == 1).any()
+    alike = with_splits(data, train={"labels": np.full(70, 2, np.int32)})
+    assert (FLOORS["tfidf"].fit(alike).outputs(data.splits["dev"]).argmax(axis=1) == 2).all()
+
+
+def test_nothing_is_learned_from_dev_or_test():
+    data = small("ranking")
+    rows = measured(data, list(FLOORS))
+    random = np.random.default_rng(0)
+    other = {name: {"labels": random.permutation(data.splits[name].labels)} for name in ("dev", "test")}
+    # Other questions and answers as well: a part of test is answered as it was within the whole.
+    for name, floor in FLOORS.items():
+        one, two = (floor.fit(each).outputs(data.splits["test"]) for each in (data, with_splits(data, **other)))
+        np.testing.assert_array_equal(one, two)
+        alone = dataclasses.replace(data, splits={part: data.splits[part] for part in ("train", "test")})
+        np.testing.assert_array_equal(one, floor.fit(alone).outputs(data.splits["test"]))
+        (row,) = (row for row in rows if row["name"] == name)
+        assert set(row["dev"]) == set(row["test"]) > {"map", "mrr", "accuracy"}
+        assert row["times"]["train_seconds_a_run"] >= 0 < row["times"]["inference_microseconds_a_pair"]
+
+
+def test_bm25_is_of_rankings_alone_and_undefined_scores_are_null():
+    data = small()
+    data = with_splits(data, test={"labels": np.zeros(30, np.int32)})
+    rows = measured(dataclasses.replace(data, splits={**data.splits}), ["bm25", "overlap"])
+    assert [row["title"] for row in rows] == ["word overlap"]
+    assert rows[0]["test"]["auc"] is None and 0 <= rows[0]["test"]["accuracy"] <= 1
+    lone = dataclasses.replace(data, splits={name: data.splits[name] for name in ("train", "dev")})
+    assert measured(lone, ["overlap"])[0]["test"] is None
+
+
+@pytest.mark.parametrize(
+    ("data_set", "names", "score", "bounds"),
+    [
+        # The labels that the papers on SICK and WikiQA count: 56.7% are neutral; BM25 has a MAP of about 0.6 on WikiQA.
+        ("sick", ("majority", "overlap", "tfidf"), "accuracy", ((0.566, 0.568), (0.64, 0.70), (0.75, 0.83))),
+        ("wikiqa", ("majority", "overlap", "bm25"), "map", ((0.2, 0.35), (0.55, 0.65), (0.55, 0.65))),
+    ],
+)
+@pytest.mark.slow
+def test_on_real_data(data_folder, tmp_path, data_set, names, score, bounds):
+    (tmp_path / "v.txt").write_text("a 1 2\nthe 2 1\n")
+    settings = encoding.DataSettings(data_set, str(data_folder), vectors=str(tmp_path / "v.txt"), minimum_count=1)
+    rows = measured(encoding.prepare(settings, tmp_path / "cache"), names)
+    found = [row["test"][score] for row in rows]
+    assert all(low < value < high for value, (low, high) in zip(found, bounds, strict=True)), found
+
+
+# -- in a table --------------------------------------------------------------------------------------------------------
+
+LAYOUT = TableLayout("t", ("variant",), scores=("dev.accuracy", "test.accuracy", "times.train_seconds"))
+FLOOR = FloorRow("word overlap", 1234, {"dev.accuracy": 0.95, "times.train_seconds": 0.26})
+
+
+def variants():
+    return [record(seed=seed, variant=name) for name in ("RE2", "ESAN") for seed in (1, 2)]
+
+
+def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
+    table = make_table(variants(), LAYOUT, (FLOOR,))
+    heading, *rows = cells(table)
+    assert heading[:3] == ["variant", "parameters", "seeds"]
+    assert rows[-1] == ["word overlap", "1,234", "", "95.0", "", "0.3"]
+    assert [row[3].startswith("**") for row in rows] == [True, True, False]
+    assert "over 2 seeds (1, 2)." in table.markdown() and "Floors (word overlap): fitted once" in table.markdown()
+    assert cells(make_table(variants(), LAYOUT)) == [heading, *rows[:-1]]
+    published = Published("A paper", {"test.accuracy": "88.0"}, "S")
+    beside = cells(make_table(variants(), dataclasses.replace(LAYOUT, published=(published,)), (FLOOR,)))
+    assert [row[0] for row in beside] == ["model", "this work", "this work", "floor", "A paper"]
+
+
+def test_a_floor_in_the_table_for_machines():
+    table = make_table(variants(), LAYOUT, (FLOOR,))
+    *_, line = csv.DictReader(io.StringIO(table.csv()))
+    assert (line["variant"], line["parameters"], line["finished"]) == ("word overlap", "1234", "")
+    assert (line["dev.accuracy.mean"], line["dev.accuracy.std"], line["test.accuracy.mean"]) == ("0.95", "", "")
+    assert json.loads(table.json())["floors"][0]["scores"]["times.train_seconds"] == 0.26
+    assert "floors" not in json.loads(make_table(variants(), LAYOUT).json())
+    assert r"word overlap & 1,234" in table.latex()
+
+
+def kept(folder, **changes):
+    row = {"name": "overlap", "title": "word overlap", "parameters": 3, "dev": {"auc": None, "f1": 0.5}, "test": None}
+    row |= {"times": {"train_seconds_a_run": 1}} | changes
+    rows = [row, {**row, "name": "bm25", "title": "BM25"}]
+    (folder / "floors.json").write_text(json.dumps({"format": 1, "fingerprint": "f", "rows": rows}))
+
+
+def test_floors_are_read_in_the_order_asked_for(tmp_path):
+    assert floor_rows(tmp_path, ("overlap",)) == ()
+    kept(tmp_path)
+    row = FloorRow("word overlap", 3, {"dev.f1": 0.5, "times.train_seconds_a_run": 1.0})
+    assert floor_rows(tmp_path, ("cosine", "overlap")) == (row,) and floor_rows(tmp_path, ()) == ()
+    assert [row.title for row in floor_rows(tmp_path, ("bm25", "overlap"))] == ["BM25", "word overlap"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"title": 3}, "floor 1 has no title"),
+        ({"parameters": True}, "floor 1 has no parameters"),
+        ({"dev": [1]}, "floor 1 has no dev"),
+        ({"dev": {"f1": "x"}}, 'floor 1 has the dev.f1 "x"'),
+        ({"times": {"f1": math.inf}}, "floor 1 has the times.f1 Infinity"),
+    ],
+)
+def test_damaged_floors_are_one_line(tmp_path, changes, problem):
+    kept(tmp_path, **changes)
+    with pytest.raises(InputError) as error:
+        read_floors(tmp_path)
+    assert problem in str(error.value) and "remove it, and run the sweep again" in str(error.value)
+    for text, problem in (("{", "cannot be read"), ("[]", "no floors of format 1"), ('{"format": 1}', "fingerprint")):
+        (tmp_path / "floors.json").write_text(text)
+        with pytest.raises(InputError, match=problem):
+            read_floors(tmp_path)
+
+
+# -- in a sweep --------------------------------------------------------------------------------------------------------
+
+
+def test_the_comparison_asks_for_floors():
+    def asked(**options):
+        return launch.resolve(COMPARISON, options=options).floors
+
+    assert asked() == asked(models="all", floors="none") == ()
+    assert asked(models="all") == asked(models="re2", floors="all") == tuple(FLOORS)
+    assert asked(floors="cosine,overlap") == ("cosine", "overlap")
+    with pytest.raises(InputError, match='there is no floor "overlp"; did you mean "overlap"'):
+        asked(floors="overlp")
+
+
+@pytest.mark.parametrize(
+    ("floors", "rows", "problem"),
+    [
+        ("overlap", ("variant",), "make them a tuple"),
+        (("x",), ("variant",), "majority"),
+        (("bm25",), (), "row variant"),
+    ],
+)
+def test_floors_that_cannot_be_shown_are_refused(floors, rows, problem):
+    with pytest.raises(TypeError, match=problem):
+        Sweep("s", default_config(), {}, (0,), TableLayout("t", rows), floors=floors)
+
+
+def test_a_missing_scikit_learn_is_told_before_anything_is_trained(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    words = ["sweep", str(COMPARISON), "--smoke", "--models", "re2", "--workdir", str(tmp_path / "w")]
+    for floors in ("all", "tfidf"):
+        assert main([*words, "--floors", floors]) == 2
+        said = capsys.readouterr().err
+        assert said == (
+            "jaxmatch: TF-IDF with logistic regression needs scikit-learn, which is not installed; "
+            "pip install 'jaxmatch[floors]', or leave tfidf out of --floors\n"
+        )
+    assert not (tmp_path / "w").exists()
+    data = small()
+    assert len(measured(data, ["majority", "overlap", "cosine"])) == 3  # which need none
+
+
+@pytest.mark.slow
+def test_the_folder_makes_the_table_again_and_fits_no_floor_twice(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
+    words = ["sweep", str(COMPARISON), "--dataset", "wikiqa", "--models", "re2", "--smoke", "--seeds", "1"]
+    words += ["--workdir", str(tmp_path / "w"), f"--config.execution.cache_directory={tmp_path}"]
+    assert main([*words, "--floors", "bm25,overlap"]) == 0
+    first = capsys.readouterr().out
+    assert [line.split("|")[1].strip() for line in first.splitlines()[2:7]][2:] == ["RE2", "BM25", "word overlap"]
+    assert main(["table", str(tmp_path / "w")]) == 0
+    assert capsys.readouterr().out == first
+    monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda *_: pytest.fail("fitted again"))
+    assert main([*words, "--floors", "bm25,overlap"]) == 0
+    assert capsys.readouterr().out == first
+    # Without them the folder's file stays, and no table shows it.
+    assert main([*words, "--floors", "none"]) == 0
+    assert "BM25" not in capsys.readouterr().out
+    assert main(["table", str(tmp_path / "w")]) == 0
+    assert "BM25" not in capsys.readouterr().out
