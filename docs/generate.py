@@ -17,7 +17,6 @@ from jaxmatch import config
 from jaxmatch.cli import main
 
 FOLDER = Path(__file__).parent / "reference"
-TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE", "bimpm": "BiMPM"}
 KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
 DOTTED = "It also takes `--config.NAME=VALUE` for any [setting](settings.md)"
 GRID = ", `--grid.NAME=VALUE,VALUE` for an axis of the grid"
@@ -69,7 +68,7 @@ def settings_page() -> str:
     ]
     for name, model in config.MODELS.items():
         same = {field.name for field in dataclasses.fields(model) if shared.get(field.name) == field.default}
-        parts += [f"## {TITLES[name]}", inspect.cleandoc(model.__doc__), settings_table(model, "model", same)]
+        parts += [f"## {model.title}", inspect.cleandoc(model.__doc__), settings_table(model, "model", same)]
     for name, section in config.SECTIONS.items():
         parts += [f"## {name.capitalize()}", inspect.cleandoc(section.__doc__), settings_table(section, name)]
     return "\n\n".join(parts) + "\n"

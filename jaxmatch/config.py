@@ -35,6 +35,7 @@ class ModelConfig:
     """What all models can be set to: what they are given of each word, and the precision of products."""
 
     name: typing.ClassVar[str]
+    title: typing.ClassVar[str]  # in tables
     weight_normalization: typing.ClassVar[str] = "none"
 
     precision: Precision = setting(
@@ -62,6 +63,7 @@ class RE2Config(ModelConfig):
     """RE2 (Yang et al., 2019), as released: 2 blocks of 2 convolutions, hidden size 150."""
 
     name: typing.ClassVar[str] = "re2"
+    title: typing.ClassVar[str] = "RE2"
 
     blocks: int = layers(2, "number of blocks, N; tuned from 1 to 3 in the paper")
     encoder_layers: int = layers(2, "number of convolutions in a block's encoder; tuned from 1 to 3 in the paper")
@@ -114,6 +116,7 @@ class ESANConfig(ModelConfig):
     """ESAN (Hu et al., 2020)."""
 
     name: typing.ClassVar[str] = "esan"
+    title: typing.ClassVar[str] = "ESAN"
 
     alignment_layers: int = layers(2, "number of enhanced alignment layers; 2 or 3 in the paper")
     encoder_layers: int = layers(1, "number of LSTM layers in the encoder; 1 or 2 in the paper")
@@ -152,6 +155,7 @@ class CSRANConfig(RefinementConfig):
     """CSRAN (Tay et al., 2018)."""
 
     name: typing.ClassVar[str] = "csran"
+    title: typing.ClassVar[str] = "CSRAN"
 
     character_features: int = features(
         128, "size of the output of model.characters; 64 in each direction in the released run"
@@ -187,6 +191,7 @@ class CAFEConfig(RefinementConfig):
     """CAFE (Tay et al., 2018), as CSRAN's paper compares with it."""
 
     name: typing.ClassVar[str] = "cafe"
+    title: typing.ClassVar[str] = "CAFE"
 
     character_features: int = features(
         128, "size of the output of model.characters; 64 in each direction in the released run"
@@ -206,6 +211,7 @@ class BiMPMConfig(ModelConfig):
     """BiMPM (Wang et al., 2017)."""
 
     name: typing.ClassVar[str] = "bimpm"
+    title: typing.ClassVar[str] = "BiMPM"
 
     character_features: int = features(50, "size of the output of model.characters; section 4.1")
     hidden_size: int = features(100, "size of each direction of both LSTMs; section 4.1")
@@ -224,6 +230,60 @@ class BiMPMConfig(ModelConfig):
     forget_bias: float = setting(
         0.0, "initial bias of an LSTM's forget gate; cuDNN, which the authors' code has, has 0"
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class DecAttConfig(ModelConfig):
+    """DecAtt (Parikh et al., 2016)."""
+
+    name: typing.ClassVar[str] = "decatt"
+    title: typing.ClassVar[str] = "DecAtt"
+
+    hidden_size: int = features(200, "size of the projected words and of every layer; section 5.1")
+    intra_attention: bool = setting(
+        False, "give each token what it finds in its own sentence, too; section 3.4; True: the paper's better model"
+    )
+    prediction: Seen = setting("simple", "inputs of H, section 3.3; simple: the paper; the others as in RE2")
+
+
+@dataclasses.dataclass(frozen=True)
+class SiameseConfig(ModelConfig):
+    """A siamese BiLSTM (InferSent; Conneau et al., 2017)."""
+
+    name: typing.ClassVar[str] = "siamese"
+    title: typing.ClassVar[str] = "Siamese BiLSTM"
+
+    encoder_layers: int = layers(1, "number of LSTM layers; 1 in the paper")
+    hidden_size: int = features(300, "size of each direction of the LSTM; 2048 in the paper")
+    prediction: Seen = setting("symmetric", "inputs of the prediction layers; symmetric: the paper, figure 1")
+    head_size: int = features(512, "size of the hidden prediction layer; 512 in the paper's code")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class ESIMConfig(ModelConfig):
+    """ESIM (Chen et al., 2017), the sequential model."""
+
+    name: typing.ClassVar[str] = "esim"
+    title: typing.ClassVar[str] = "ESIM"
+
+    hidden_size: int = features(300, "size of each direction of the LSTMs, and of every layer; section 4")
+    prediction: Seen = setting("simple", "inputs of the prediction layers; simple: v of Eq. 20")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig(ModelConfig):
+    """A small transformer encoder over both sentences."""
+
+    name: typing.ClassVar[str] = "transformer"
+    title: typing.ClassVar[str] = "Transformer"
+
+    encoder_layers: int = layers(3, "number of transformer layers")
+    heads: int = features(4, "number of attention heads; they share hidden_size")
+    hidden_size: int = features(256, "size of what the layers hand on; even, and a multiple of heads")
+    feed_forward_size: int = features(1024, "size of the hidden layer of each feed-forward network")
+    prediction: Seen = setting("full", "inputs of the prediction layers, as in RE2")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,7 +372,18 @@ class ExecutionConfig:
 
 
 MODELS: dict[str, type[ModelConfig]] = {
-    config.name: config for config in (RE2Config, ESANConfig, CSRANConfig, CAFEConfig, BiMPMConfig)
+    config.name: config
+    for config in (
+        RE2Config,
+        ESANConfig,
+        CSRANConfig,
+        CAFEConfig,
+        BiMPMConfig,
+        DecAttConfig,
+        ESIMConfig,
+        SiameseConfig,
+        TransformerConfig,
+    )
 }
 SECTIONS: dict[str, type] = {
     "data": DataConfig,

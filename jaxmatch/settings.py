@@ -11,7 +11,16 @@ from typing import Any, Literal
 
 from ml_collections import ConfigDict
 
-from jaxmatch.config import MODELS, MOST, MOST_LAYERS, SECTIONS, WIDEST, ModelConfig, RE2Config
+from jaxmatch.config import (
+    MODELS,
+    MOST,
+    MOST_LAYERS,
+    SECTIONS,
+    WIDEST,
+    ModelConfig,
+    RE2Config,
+    TransformerConfig,
+)
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
@@ -171,6 +180,11 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
         raise InputError(
             f"model.hidden_size {checked.hidden_size} cannot be shared by {len(checked.kernel_sizes)} kernel sizes",
             remedy=f"give a hidden size that {len(checked.kernel_sizes)} divides",
+        )
+    if isinstance(checked, TransformerConfig) and checked.hidden_size % math.lcm(2, checked.heads):
+        raise InputError(
+            f"model.hidden_size {checked.hidden_size} cannot be shared by {checked.heads} attention heads",
+            remedy=f"give a multiple of {math.lcm(2, checked.heads)}",
         )
     return checked
 

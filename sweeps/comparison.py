@@ -3,12 +3,12 @@ time.
 
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
 
-`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran
-and cafe, separated by commas, or all. `--floors`: what they are to beat, any of majority, overlap, cosine, tfidf and
-bm25 (for rankings), all or none; without it all beside `--models all`. tfidf needs scikit-learn:
-pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its optimizer and
-its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides
-its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
+`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
+bimpm, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any of
+majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all beside `--models all`. tfidf needs
+scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its
+optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a
+word besides its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
@@ -19,23 +19,27 @@ from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
 from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.config import MODELS
 from jaxmatch.papers import csran, data_sets, esan, re2
 from jaxmatch.settings import flatten, nearest
 from jaxmatch.sweep.launch import SCORES
 from jaxmatch.sweep.launcher_files import load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-TITLES = {"re2": "RE2", "esan": "ESAN", "csran": "CSRAN", "cafe": "CAFE"}
+TITLES = {name: config.title for name, config in MODELS.items()}
 ALL, NONE = "all", "none"
 SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
 PAPERS = {"re2": re2, "esan": esan, "csran": csran}
-CAFE_FEATURES = {"characters": "bilstm", "tags": True}
+# What the paper of a model gives of each word besides its vector, where that is not one of the three.
+FEATURES = {"cafe": {"characters": "bilstm", "tags": True}, "bimpm": {"characters": "bilstm"}}
+# How the figures that other papers quote were reached, where a default differs.
+QUOTED = {"decatt": {"intra_attention": True}}
 
 
 def features_of(model: str, dataset: str) -> dict[str, Any]:
     """What the paper of a model gives of each word besides its vector."""
-    return {"re2": {}, "esan": esan.features(dataset), "csran": dict(csran.FEATURES), "cafe": CAFE_FEATURES}[model]
+    return {"esan": esan.features(dataset), "csran": dict(csran.FEATURES), **FEATURES}.get(model, {})
 
 
 def settings_of(model: str, dataset: str) -> dict[str, Any]:
@@ -49,39 +53,35 @@ def settings_of(model: str, dataset: str) -> dict[str, Any]:
 
 
 def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
-    """What the paper of a model printed of it for a data set, where that is the data set of `config`."""
-    if model == "cafe":
-        return published_of_cafe(dataset, config)
-    paper = PAPERS.get(model)
-    found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"] if paper else []
+    """What the paper of a model printed of it for a data set, where that is the data set of `config`. Of a model whose
+    paper is not one of the three, what these quote of it: the first that has the data set.
+    """
+    if model not in PAPERS:
+        return quoted(model, dataset, config)
+    paper = PAPERS[model]
+    found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"]
     rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
     if model == "csran" and dataset == "trecqa_clean":
         rows += csran.published_for_train_all()
     return tuple(rows)
 
 
-def published_of_cafe(dataset: str, config: ConfigDict) -> tuple[Published, ...]:
-    """What the papers of CSRAN and ESAN, which compare theirs with it, print of CAFE: the first that has the data
-    set.
-    """
-    settings = {
-        "model.name": "cafe",
-        "data.name": config.data.name,
-        **{f"model.{key}": value for key, value in CAFE_FEATURES.items()},
-    }
-    for model in ("csran", "esan"):
-        for name, data in PAPERS[model].DATA_SETS.items():
-            rows = (
-                PAPERS[model].published_main(name, default_config(model)) if data.config == f"{model}_{dataset}" else ()
-            )
+def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
+    """What the three papers, which compare theirs with a model, print of it."""
+    known = FEATURES.get(model, {}) | QUOTED.get(model, {})
+    settings = {"model.name": model, "data.name": config.data.name, **{f"model.{key}": known[key] for key in known}}
+    for name in ("csran", "esan", "re2"):
+        for title, data in PAPERS[name].DATA_SETS.items():
+            if data.config != f"{name}_{dataset}":
+                continue
+            rows = PAPERS[name].published_main(title, default_config(name))
             for row in rows:
-                if row.label.startswith("CAFE"):
+                if row.label.startswith(f"{TITLES[model]} ("):
                     # What hinders a comparison with that paper's own model hinders one with this, too.
-                    return (
-                        dataclasses.replace(
-                            row, settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike
-                        ),
+                    told = dict(
+                        settings=row.settings | settings, training_pairs=data.training_pairs, unlike=rows[0].unlike
                     )
+                    return (dataclasses.replace(row, **told),)
     return ()
 
 

@@ -1,6 +1,4 @@
-"""What must hold of ESAN, CSRAN and CAFE whatever the weights are, and of RE2 with features (its own tests are in
-test_re2.py).
-"""
+"""What must hold of all models whatever the weights are, and of RE2 with features (its own tests are in test_re2.py)."""
 
 import functools
 
@@ -30,6 +28,10 @@ CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
 CAFE = {"name": "cafe", **STACK}
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 5}
 RE2 = {"name": "re2", "hidden_size": 5, "blocks": 2, "encoder_layers": 1}
+DECATT = {"name": "decatt", "hidden_size": 5, "intra_attention": True}
+ESIM = {"name": "esim", "hidden_size": 3}
+SIAMESE = {"name": "siamese", "hidden_size": 3, "head_size": 5}
+TRANSFORMER = {"name": "transformer", "hidden_size": 8, "heads": 2, "encoder_layers": 1, "feed_forward_size": 6}
 # Everything a model can be given and be made of, between them.
 WHOLE = [
     ESAN | FEATURES | {"characters": "cnn", "alignment_layers": 3, "encoder_layers": 2},
@@ -38,8 +40,14 @@ WHOLE = [
     CAFE | FEATURES | {"characters": "bilstm", "bidirectional": True, "prediction": "symmetric"},
     RE2 | FEATURES | {"characters": "cnn"},
     BIMPM | FEATURES | {"characters": "bilstm"},
+    DECATT | FEATURES | {"characters": "cnn"},
+    ESIM | FEATURES | {"characters": "bilstm"},
+    SIAMESE | FEATURES | {"characters": "cnn"},
+    TRANSFORMER | FEATURES | {"characters": "cnn"},
 ]
-ALL = pytest.mark.parametrize("settings", [ESAN, CSRAN, CAFE, BIMPM], ids=lambda settings: settings["name"])
+SMALL = {settings["name"]: settings for settings in (ESAN, CSRAN, CAFE, BIMPM, DECATT, ESIM, SIAMESE)}
+# The transformer tells the first sentence from the second.
+ALL = pytest.mark.parametrize("settings", SMALL.values(), ids=lambda settings: settings["name"])
 RANDOM = np.random.default_rng(0)
 VECTORS = jnp.asarray(0.5 * RANDOM.normal(size=(20, 6)), jnp.float32)
 A = np.array([[3, 4, 5, 6, 7], [8, 9, 10, 0, 0], [11, 0, 0, 0, 0]], np.int32)
@@ -83,7 +91,7 @@ def start(settings, seed=0):
 @functools.cache
 def small(name):
     """A small model of each kind, and parameters."""
-    return start({"esan": ESAN, "csran": CSRAN, "cafe": CAFE, "bimpm": BIMPM}[name])
+    return start(SMALL[name])
 
 
 @pytest.mark.parametrize(

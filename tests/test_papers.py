@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.cli.main import main
+from jaxmatch.config import MODELS
 from jaxmatch.errors import InputError
 from jaxmatch.papers import csran, esan, re2
 from jaxmatch.settings import flatten
@@ -278,6 +279,18 @@ def test_a_paper_stands_in_a_comparison_on_its_own_data_alone(dataset, labels):
         (row,) = table.published
         assert row.scores == {"test.map": "0.854", "test.mrr": "0.935"} and not row.settings  # beside no row of ours
     assert any("official test pairs" in note for note in table.notes) == (dataset == "multinli")
+
+
+def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them():
+    planned = compare(dataset="snli", models="all")
+    assert [run.config.model.name for run in planned.runs()[::2]] == list(MODELS)
+    quoted = {row.settings["model.name"]: row for row in planned.table.published}
+    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "decatt", "esim"]
+    assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
+    assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
+    assert quoted["esim"].source == "Tay et al. (2018), Table 2"
+    (row,) = compare(dataset="quora", models="decatt,esim,cafe").table.published
+    assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
 
 
 def test_a_comparison_takes_any_models_and_data_set():

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxmatch.layers.matmul import matmul_in_parts
 from jaxmatch.layers.parts import sizes
 
-ACTIVATIONS = {"none": lambda values: values, "relu": nn.relu, "sigmoid": nn.sigmoid}
+ACTIVATIONS = {"none": lambda values: values, "relu": nn.relu, "sigmoid": nn.sigmoid, "tanh": jnp.tanh}
 
 
 class Linear(nn.Module):

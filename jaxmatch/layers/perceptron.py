@@ -1,5 +1,5 @@
-"""The prediction layers of ESAN (Eq. 11 and 12), CSRAN (section 2.5) and CAFE: a perceptron over both sentences'
-vectors.
+"""The prediction layers of all models but RE2, as of ESAN (Eq. 11 and 12) and CSRAN (section 2.5): a perceptron over
+both sentences' vectors.
 """
 
 import flax.linen as nn
@@ -17,7 +17,7 @@ class Perceptron(nn.Module):
 
     Arguments:
       kind: what of the two vectors it sees, a key of `PREDICTIONS`.
-      hidden_layer: 'dense' (with ReLU) or 'highway' (CAFE, and CSRAN's released run).
+      hidden_layer: 'dense' (with ReLU), 'tanh' (ESIM) or 'highway' (CAFE, and CSRAN's released run).
       layers: how many there are, the last, which gives the logits, included.
       features: of the layers before the last.
       outputs: number of classes, or 1.
@@ -41,7 +41,8 @@ class Perceptron(nn.Module):
             if self.hidden_layer == "highway":
                 seen = (HighwayLayer(self.features, **options, name=f"hidden_{layer}")(*seen),)
             else:
-                seen = (Linear(self.features, "relu", **options, name=f"hidden_{layer}")(*seen),)
+                activation = "tanh" if self.hidden_layer == "tanh" else "relu"
+                seen = (Linear(self.features, activation, **options, name=f"hidden_{layer}")(*seen),)
         # Logits never in bfloat16, as in layers/prediction.py.
         return Linear(self.outputs, precision=of_scores(self.precision), name="output")(
             *Dropout().in_parts(seen, dropout_rate)

@@ -13,11 +13,25 @@ import jax
 from jaxmatch.models.bimpm import BiMPM
 from jaxmatch.models.cafe import CAFE
 from jaxmatch.models.csran import CSRAN
+from jaxmatch.models.decatt import DecAtt
 from jaxmatch.models.esan import ESAN
+from jaxmatch.models.esim import ESIM
 from jaxmatch.models.re2 import RE2
+from jaxmatch.models.siamese import Siamese
+from jaxmatch.models.transformer import Transformer
 from jaxmatch.settings import model_config
 
-MODELS = {"re2": RE2, "esan": ESAN, "csran": CSRAN, "cafe": CAFE, "bimpm": BiMPM}
+MODELS = {
+    "re2": RE2,
+    "esan": ESAN,
+    "csran": CSRAN,
+    "cafe": CAFE,
+    "bimpm": BiMPM,
+    "decatt": DecAtt,
+    "esim": ESIM,
+    "siamese": Siamese,
+    "transformer": Transformer,
+}
 
 
 def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:

@@ -1,0 +1,29 @@
+"""DecAtt (Parikh et al., 2016), the decomposable attention model.
+
+    jaxmatch train configs/decatt.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/decatt
+
+Size, dropout and batch size are the paper's (section 5.1); its optimizer, Adagrad with a rate of 0.05, is not here:
+Adam has RE2's decay. Other data sets: `sweeps/comparison.py --models decatt`. Run time and score: not measured.
+"""
+
+from ml_collections import ConfigDict
+
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
+
+DATA_SETS = {
+    # 86.3 test accuracy in the paper (Table 1), 86.8 with intra-sentence attention.
+    "snli": {
+        "model.hidden_size": 200,
+        "data.tokenizer": "word",
+        "data.remove_punctuation": False,
+        "training.batch_size": 32,  # 4 to 32 in the paper
+        "training.patience_samples": 2_560_000,
+        "optimizer.learning_rate": 0.0005,
+        "optimizer.dropout_rate": 0.2,
+    },
+}
+
+
+def get_config(dataset: str = "snli") -> ConfigDict:
+    return with_overrides(default_config("decatt"), of_data_set(DATA_SETS, dataset))

@@ -1,0 +1,31 @@
+"""ESIM (Chen et al., 2017), the sequential model.
+
+    jaxmatch train configs/esim.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/esim
+
+Size, dropout, batch size and learning rate are the paper's (section 4). The paper trains the word vectors along; here
+they stay as they are. It gives no decay; the authors' code halves the rate when dev is no better. Other data sets:
+`sweeps/comparison.py --models esim`. Run time and score: not measured.
+"""
+
+from ml_collections import ConfigDict
+
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
+
+DATA_SETS = {
+    # 88.0 test accuracy in the paper (Table 1).
+    "snli": {
+        "model.hidden_size": 300,
+        "data.tokenizer": "word",
+        "data.remove_punctuation": False,
+        "training.batch_size": 32,
+        "training.patience_samples": 2_560_000,
+        "optimizer.learning_rate": 0.0004,
+        "optimizer.dropout_rate": 0.5,
+        "optimizer.gradient_clip": 10.0,  # the authors' code
+    },
+}
+
+
+def get_config(dataset: str = "snli") -> ConfigDict:
+    return with_overrides(default_config("esim"), of_data_set(DATA_SETS, dataset))

@@ -1,0 +1,28 @@
+"""A siamese BiLSTM (Conneau et al., 2017), whose sentences do not see each other.
+
+    jaxmatch train configs/siamese.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/siamese
+
+The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has 2,048.
+The paper's optimizer, SGD with a rate of 0.1, is not here: Adam has RE2's decay. Other data sets:
+`sweeps/comparison.py --models siamese`. Run time and score: not measured.
+"""
+
+from ml_collections import ConfigDict
+
+from jaxmatch import default_config, with_overrides
+from jaxmatch.settings import of_data_set
+
+DATA_SETS = {
+    # 84.5 test accuracy in the paper (Table 3), with 2,048 features.
+    "snli": {
+        "model.hidden_size": 300,
+        "data.tokenizer": "word",
+        "data.remove_punctuation": False,
+        "training.batch_size": 64,
+        "training.patience_samples": 2_560_000,
+    },
+}
+
+
+def get_config(dataset: str = "snli") -> ConfigDict:
+    return with_overrides(default_config("siamese"), of_data_set(DATA_SETS, dataset))

@@ -1,0 +1,49 @@
+"""ESIM: the enhanced sequential inference model (Chen et al., ACL 2017), the left half of its figure 1.
+
+Encode with a BiLSTM, align by the dot products of its states, compare, compose with a second BiLSTM, pool, predict. Both
+sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper trains the word
+vectors along; here they are given. In its setting (300-dimensional vectors, the defaults, three classes) it trains
+4,326,303 numbers; RE2's Table 1 prints 4.3M. The tree LSTM of the paper's HIM is left out: it takes parsed sentences.
+"""
+
+import jax
+
+from jaxmatch.config import ESIMConfig
+from jaxmatch.layers.attention import DotProductAttention
+from jaxmatch.layers.comparison import ComparisonFusion
+from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.perceptron import Perceptron
+from jaxmatch.layers.pooling import mean_and_max
+from jaxmatch.layers.words import WordFeatures
+from jaxmatch.models.pair_model import PairModel
+
+
+class ESIM(PairModel):
+    """From words to logits."""
+
+    config: ESIMConfig
+
+    def setup(self):
+        config = self.config
+        options = True, config.forget_bias, config.precision
+        self.words = WordFeatures(config)
+        self.encode = Lstm(config.hidden_size, *options, name="encoder")
+        self.align = DotProductAttention(config.precision, name="alignment")
+        self.compare = ComparisonFusion(config.hidden_size, config.precision, name="comparison")
+        self.compose = Lstm(config.hidden_size, *options, name="composition")
+        self.predict = Perceptron(
+            config.prediction, "tanh", 2, config.hidden_size, self.outputs, config.precision, name="prediction"
+        )
+        self.dropout = Dropout()
+
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
+        """All below the prediction layers: as `match` -> [v_ave; v_max] of each (Eq. 18 to 20), <float32>[batch, 4 *
+        hidden].
+        """
+        words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
+        states = self.encode(words, sentences)  # Eq. 1 and 2
+        aligned = self.align(states, (states,), sentences)  # Eq. 11 to 13
+        compared = self.compare((states,), aligned, dropout_rate)  # Eq. 14 and 15, and F of Eq. 16 and 17
+        composed = self.compose(self.dropout.in_parts((compared,), dropout_rate), sentences)
+        return mean_and_max(composed, sentences == 1), mean_and_max(composed, sentences == 2)

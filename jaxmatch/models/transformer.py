@@ -1,0 +1,109 @@
+"""A small transformer encoder over both sentences, trained from scratch: the modern baseline.
+
+A pair is one sequence, in which each token attends to all tokens of both sentences (Vaswani et al., 2017; the sentences
+are told apart by an embedding as in BERT, Devlin et al., 2019). Layer normalization stands before each sublayer (Xiong
+et al., 2020), so that training needs little warmup. Each sentence is pooled by mean and maximum. Nothing is pretrained
+but the word vectors; no paper has this setting.
+"""
+
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.config import TransformerConfig
+from jaxmatch.layers.attention import attention_weights
+from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.gelu import gelu
+from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.perceptron import Perceptron
+from jaxmatch.layers.pooling import mean_and_max
+from jaxmatch.layers.words import WordFeatures
+from jaxmatch.models.pair_model import PairModel
+
+LONGEST_WAVE = 10_000.0
+
+
+def places(sentences: jax.Array) -> jax.Array:
+    """Of each token in its sentence, from 0: <int8>[batch, length] -> <int32>[batch, length]. Padding does not count."""
+    counted = (jnp.cumsum(sentences == which, axis=1) for which in (1, 2))
+    first, second = counted
+    return jnp.maximum(jnp.where(sentences == 1, first, second) - 1, 0)
+
+
+def sinusoids(places: jax.Array, size: int) -> jax.Array:
+    """Vaswani et al. (2017), section 3.5, sines before cosines: <int32>[batch, length] -> <float32>[batch, length,
+    size], of an even size.
+    """
+    waves = jnp.exp(-math.log(LONGEST_WAVE) * jnp.arange(size // 2) / (size // 2))
+    angles = places[..., None] * waves[None, None]
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention of each token to all tokens of the pair."""
+
+    config: TransformerConfig
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, is_token: jax.Array) -> jax.Array:
+        """sequence <float32>[batch, length, hidden], is_token <bool>[batch, length] -> <float32>[batch, length,
+        hidden].
+        """
+        config, (batch, length, hidden) = self.config, sequence.shape
+        projected = Linear(3 * hidden, precision=config.precision, name="projection")(sequence)
+        by_head = projected.reshape(batch, length, 3, config.heads, hidden // config.heads)
+        queries, keys, values = (jnp.swapaxes(by_head[:, :, part], 1, 2) for part in range(3))
+        scores = matmul(queries / math.sqrt(queries.shape[-1]), jnp.swapaxes(keys, -1, -2), config.precision)
+        allowed = is_token[:, None, :, None] & is_token[:, None, None, :]
+        found = matmul(attention_weights(scores, allowed), values, config.precision)
+        found = jnp.swapaxes(found, 1, 2).reshape(batch, length, hidden)
+        return Linear(hidden, precision=config.precision, name="output")(found)
+
+
+class Layer(nn.Module):
+    """Attention and a feed-forward network, each added to what it was given."""
+
+    config: TransformerConfig
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """sequence <float32>[batch, length, hidden] -> the same shape."""
+        config, dtype = self.config, sequence.dtype
+        found = SelfAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
+        sequence = sequence + Dropout()(found, dropout_rate)
+        wide = Linear(config.feed_forward_size, precision=config.precision, name="wide")
+        narrow = Linear(config.hidden_size, precision=config.precision, name="narrow")
+        return sequence + Dropout()(narrow(gelu(wide(nn.LayerNorm(dtype=dtype)(sequence)))), dropout_rate)
+
+
+class Transformer(PairModel):
+    """From words to logits."""
+
+    config: TransformerConfig
+
+    def setup(self):
+        config = self.config
+        self.words = WordFeatures(config)
+        self.project = Linear(config.hidden_size, precision=config.precision, name="projection")
+        self.sentence_embedding = self.param(
+            "sentence_embedding", nn.initializers.normal(0.02), (3, config.hidden_size), jnp.float32
+        )
+        self.layers = [Layer(config, name=f"layer_{number}") for number in range(config.encoder_layers)]
+        self.normalize = nn.LayerNorm(name="normalization")
+        self.predict = Perceptron(
+            config.prediction, "dense", 2, config.hidden_size, self.outputs, config.precision, name="prediction"
+        )
+        self.dropout = Dropout()
+
+    def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
+        """All below the prediction layers: as `match` -> <float32>[batch, 2 * hidden] each."""
+        sequence = self.project(*self.words(tokens, vectors))
+        added = sinusoids(places(sentences), self.config.hidden_size) + self.sentence_embedding[sentences]
+        sequence = self.dropout(sequence + added.astype(sequence.dtype), dropout_rate)
+        for layer in self.layers:
+            sequence = layer(sequence, sentences > 0, dropout_rate)
+        sequence = self.normalize(sequence)
+        return mean_and_max(sequence, sentences == 1), mean_and_max(sequence, sentences == 2)
