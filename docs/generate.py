@@ -66,7 +66,7 @@ def settings_page() -> str:
         "`model.name` is one of " + ", ".join(f"`{name}`" for name in config.MODELS) + ".",
         settings_table(config.ModelConfig, "model"),
     ]
-    for name, model in config.MODELS.items():
+    for model in config.MODELS.values():
         same = {field.name for field in dataclasses.fields(model) if shared.get(field.name) == field.default}
         parts += [f"## {model.title}", inspect.cleandoc(model.__doc__), settings_table(model, "model", same)]
     for name, section in config.SECTIONS.items():

@@ -130,7 +130,8 @@ def test_the_whole_is_its_equations_wherever_padding_stands(name):
     reference, settings = SMALL[name]
     module = build({"name": name.split()[0], **settings}, outputs=3)
     params = random_parameters(module, {"ids": A}, {"ids": B}, VECTORS, seed=1)
-    params = jax.tree.map(lambda leaf: 0.5 * leaf, params)  # so that no tanh is at its end
+    if name == "esim":
+        params = jax.tree.map(lambda leaf: 0.5 * leaf, params)  # so that no tanh is at its end
     exact = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
     words = np.asarray(VECTORS, np.float64)
     expected = np.array([reference(exact, (words[a[a > 0]], words[b[b > 0]])) for a, b in zip(A, B, strict=True)])

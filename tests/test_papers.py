@@ -302,8 +302,8 @@ def test_a_comparison_takes_any_models_and_data_set():
         run.config.training.batch_size for run in runs
     } == {64}
     assert compare().config.data.name == "embedded_inference"
-    with pytest.raises(InputError, match='there is no model "esam" in this sweep; did you mean "esan"'):
-        compare(models="re2,esam")
+    with pytest.raises(InputError, match='there is no model "esann" in this sweep; did you mean "esan"'):
+        compare(models="re2,esann")
     with pytest.raises(InputError, match='there is no data set "quara" in this sweep; did you mean "quora"'):
         compare(dataset="quara")
     with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):

@@ -200,16 +200,16 @@ def test_another_model_brings_its_own_settings(old, new):
 
 
 def test_an_unknown_model_is_named():
-    with pytest.raises(InputError, match='there is no model .esam.; did you mean "esan"'):
-        with_overrides(default_config(), {"model.name": "esam"})
+    with pytest.raises(InputError, match='there is no model .esann.; did you mean "esan"'):
+        with_overrides(default_config(), {"model.name": "esann"})
     assert (
         with_overrides(
             default_config("esan"), {"model.name": "esan", "model.alignment_layers": "3"}
         ).model.alignment_layers
         == 3
     )
-    with pytest.raises(InputError, match='there is no model .esam.; did you mean "esan"'):
-        default_config("esam")
+    with pytest.raises(InputError, match='there is no model .esann.; did you mean "esan"'):
+        default_config("esann")
 
 
 @pytest.mark.parametrize(
