@@ -162,7 +162,7 @@ def run(
         rungs.agree(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
-    keep_floors(plan, folder)
+    keep_floors(plan, folder, display)
     try:
         records = execute(plan, folder, display) if halving is None else rungs.execute(plan, folder, display, halving)
     except FailedCohorts as failed:
