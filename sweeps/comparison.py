@@ -21,9 +21,9 @@ from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, 
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.papers import csran, data_sets, esan, re2
-from jaxmatch.settings import flatten, nearest
+from jaxmatch.settings import nearest
 from jaxmatch.sweep.launch import SCORES
-from jaxmatch.sweep.launcher_files import load_module
+from jaxmatch.sweep.launcher_files import load_module, model_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {name: config.title for name, config in MODELS.items()}
@@ -40,16 +40,6 @@ QUOTED = {"decatt": {"intra_attention": True}}
 def features_of(model: str, dataset: str) -> dict[str, Any]:
     """What the paper of a model gives of each word besides its vector."""
     return {"esan": esan.features(dataset), "csran": dict(csran.FEATURES), **FEATURES}.get(model, {})
-
-
-def settings_of(model: str, dataset: str) -> dict[str, Any]:
-    """How a model differs from the setting that all share."""
-    file = CONFIGS / f"{model}.py"
-    own = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
-    return {
-        "model.name": model,
-        **{key: own[key] for key in own if key.startswith(("model.", "optimizer.")) or key == "training.batch_size"},
-    }
 
 
 def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
@@ -120,7 +110,10 @@ def get_sweep(
     told = {
         name: {key: value for key, value in settings.items() if key not in shared} for name, settings in told.items()
     }
-    variants = {TITLES[name]: settings_of(name, dataset) | told[name] for name in names}
+    variants = {
+        TITLES[name]: model_settings(name, CONFIGS, dataset, "optimizer.", "training.batch_size") | told[name]
+        for name in names
+    }
     selection = config.training.selection
     published = [
         row for name in names for row in published_of(name, dataset, with_overrides(config, variants[TITLES[name]]))

@@ -16,7 +16,7 @@ from jaxmatch import InputError, load_config
 from jaxmatch.papers import csran, data_sets, esan
 from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
-from jaxmatch.sweep.launcher_files import structure_of
+from jaxmatch.sweep.launcher_files import model_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Asked for by -> name of the row.
@@ -32,7 +32,7 @@ def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     model = "esan" if row == "esan3" else row
     told = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[model]
     return {
-        **structure_of(model, CONFIGS, dataset),
+        **model_settings(model, CONFIGS, dataset),
         **data_sets.feature_settings(told, features),
         **({"model.alignment_layers": 3} if row == "esan3" else {}),
     }

@@ -15,7 +15,7 @@ from jaxmatch import InputError, load_config, with_overrides
 from jaxmatch.papers import csran, data_sets, re2
 from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
-from jaxmatch.sweep.launcher_files import structure_of
+from jaxmatch.sweep.launcher_files import model_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 MODELS = ("re2", *re2.TIMED_BESIDE)
@@ -35,7 +35,7 @@ def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: 
         if model == "re2":
             timed |= data_sets.settings(re2.timed())
         else:
-            timed[re2.TIMED_BESIDE[model]] = structure_of(model, CONFIGS, dataset) | told
+            timed[re2.TIMED_BESIDE[model]] = model_settings(model, CONFIGS, dataset) | told
     return Timing(
         name=f"re2-timing-{dataset}",
         title="Inference time of RE2",

@@ -113,14 +113,15 @@ def load_config(path: Path, **options: str) -> ConfigDict:
     return config
 
 
-def structure_of(model: str, configs: Path, dataset: str) -> dict[str, Any]:
-    """The structure that a model's file in configs/ has for a data set, as settings; the model's own where it has none.
+def model_settings(model: str, configs: Path, dataset: str, *more: str) -> dict[str, Any]:
+    """What makes a config that of a model: its name, and what its file in configs/ says of it for a data set.
 
     Arguments:
       model: its name, which is also that of its file.
       configs: the folder.
-      dataset: a name among the file's `DATA_SETS`, or another one.
+      dataset: a name among the file's `DATA_SETS`; for another one the model has its defaults.
+      *more: what settings begin with that are taken besides the structure of the model.
     """
     file = configs / f"{model}.py"
     known = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
-    return {"model.name": model, **{key: value for key, value in known.items() if key.startswith("model.")}}
+    return {"model.name": model, **{key: value for key, value in known.items() if key.startswith(("model.", *more))}}
