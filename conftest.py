@@ -10,7 +10,11 @@ QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emi
 
 
 def pytest_configure() -> None:
-    """Sets XLA's flags for this process and those it starts; `XLA_FLAGS= pytest` leaves XLA as users have it."""
+    """Sets JAX's and XLA's options for this process and those it starts; `XLA_FLAGS= pytest` leaves XLA as users have
+    it.
+    """
+    # A shape that is extended without being asked is a mistake here.
+    os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
     if "XLA_FLAGS" in os.environ:
         return
     environment = {**os.environ, "XLA_FLAGS": QUICK_COMPILATION}

@@ -29,7 +29,7 @@ def names(function, *arguments):
 
 def layer(weights, x):
     wide = jnp.concatenate([weights["kernel"][:2].T, weights["kernel"][2:].T], axis=1)
-    return {"y": x @ wide.T + weights["bias"], "scaled": wide * 2.0}
+    return {"y": x @ wide.T + weights["bias"][None], "scaled": wide * 2.0}
 
 
 def test_operations_on_weights_are_in_the_first_part_alone():
@@ -61,7 +61,7 @@ def test_a_prepared_weight_can_be_a_result():
 
 def test_a_constant_of_the_function_is_kept():
     table = jnp.arange(6, dtype=jnp.float32)
-    program = hoist(lambda weights, x: weights["bias"][None, :].T * table[:3] + x, WEIGHTS, np.float32(0))
+    program = hoist(lambda weights, x: weights["bias"][None, :].T * table[None, :3] + x, WEIGHTS, np.float32(0))
     expected = WEIGHTS["bias"][:, None] * np.arange(3)
     np.testing.assert_array_equal(program.apply(program.prepare(WEIGHTS), np.float32(0)), expected)
 

@@ -43,8 +43,9 @@ def test_layer_adds_bias_and_gelu():
     module = Convolution(RE2Config(), 2, width=3)
     inputs = jax.random.normal(jax.random.key(0), (1, 4, 3))
     params = random_parameters(module, (inputs,), one_sentence(4))
-    kernel = params["direction"] * params["gain"] / jnp.linalg.norm(params["direction"].reshape(9, 2), axis=0)
-    expected = gelu(convolve((inputs,), kernel, one_sentence(4), "float32") + params["bias"])
+    scale = params["gain"] / jnp.linalg.norm(params["direction"].reshape(9, 2), axis=0)
+    kernel = params["direction"] * scale[None, None]
+    expected = gelu(convolve((inputs,), kernel, one_sentence(4), "float32") + params["bias"][None, None])
     np.testing.assert_allclose(module.apply({"params": params}, (inputs,), one_sentence(4)), expected, atol=1e-6)
 
 

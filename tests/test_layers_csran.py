@@ -182,5 +182,5 @@ def test_prediction_through_highway_layers():
     module = Perceptron("simple", "highway", 2, 5, outputs=3)
     params = random_parameters(module, a, b, None)
     hidden = HighwayLayer(5).apply({"params": params["hidden_0"]}, np.concatenate([a, b], axis=-1))
-    expected = hidden @ params["output"]["kernel"] + params["output"]["bias"]
+    expected = hidden @ params["output"]["kernel"] + params["output"]["bias"][None]
     np.testing.assert_allclose(module.apply({"params": params}, a, b, None), expected, atol=1e-5)

@@ -39,7 +39,7 @@ def weights(params, *names):
 def test_linear_layer_takes_parts_and_activates():
     module = Linear(3, "relu")
     params = random_parameters(module, SEQUENCE)
-    expected = np.maximum(SEQUENCE @ params["kernel"] + params["bias"], 0)
+    expected = np.maximum(SEQUENCE @ params["kernel"] + params["bias"][None, None], 0)
     for parts in ((SEQUENCE,), (SEQUENCE[..., :1], SEQUENCE[..., 1:])):
         np.testing.assert_allclose(module.apply({"params": params}, *parts), expected, atol=1e-6)
     assert set(random_parameters(Linear(3, use_bias=False), SEQUENCE)) == {"kernel"}
@@ -82,7 +82,9 @@ def test_augmentation_with_one_feature_or_none():
     params = random_parameters(module, SEQUENCE, {"word": WORD})
     assert set(params) == {"intermediate", "word"}
     gate = sigmoid(
-        SEQUENCE @ params["intermediate"]["kernel"] + WORD @ params["word"]["kernel"] + params["word"]["bias"]
+        SEQUENCE @ params["intermediate"]["kernel"]
+        + WORD @ params["word"]["kernel"]
+        + params["word"]["bias"][None, None]
     )
     np.testing.assert_allclose(
         module.apply({"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5

@@ -72,7 +72,7 @@ def test_is_the_textbook_recurrence_over_each_sentence(bidirectional, form):
 
 def plain(params, inputs, sentences):
     """The same without a scan, for automatic differentiation."""
-    added = jnp.einsum("bli,idgf->bldgf", inputs, params["input_kernel"]) + params["bias"]
+    added = jnp.einsum("bli,idgf->bldgf", inputs, params["input_kernel"]) + params["bias"][None, None]
     batch, length, directions, _, features = added.shape
     rows = []
     for row in range(batch):

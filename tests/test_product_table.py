@@ -41,7 +41,7 @@ def flat(function, *, at=lambda vectors, ids: vectors[ids]):
 
 def layer(weights, tokens):
     first, bias, second, after, _ = weights
-    return {"hidden": jnp.tanh(tokens @ first + bias) @ after, "other": tokens @ second, "own": tokens * 2}
+    return {"hidden": jnp.tanh(tokens @ first + bias[None]) @ after, "other": tokens @ second, "own": tokens * 2}
 
 
 def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():

@@ -14,7 +14,7 @@ ARGUMENTS = np.full((2, 3), 0.5, np.float32), np.array([1.0, -2.0, 3.0], np.floa
 
 
 def program(values, weights):
-    scaled = values * weights + CONSTANT
+    scaled = values * weights[None] + CONSTANT
     parts = jnp.split(jnp.sin(scaled), 3, axis=1)
     return parts[2] - 2.0, jax.nn.softmax(scaled), values, 3.0
 

@@ -120,3 +120,15 @@ def test_interrupted_in_the_middle_it_goes_on_bit_for_bit(singly, tmp_path, step
     checkpoints.close()
     assert 0 < heard.done < steps and heard.done % resumed.lockstep.batches.steps_per_epoch  # within an epoch
     assert resumed.steps == singly[0].steps
+
+
+@pytest.mark.parametrize("steps_at_once", [1, 2])
+def test_a_step_and_an_evaluation_take_nothing_unasked_to_the_devices(steps_at_once):
+    """What is not placed on them beforehand would be waited for in each dispatch."""
+    replicas, evaluator = (made := cohort(steps_at_once)).lockstep, made.evaluator
+    epoch, state = replicas.epoch(0), replicas.initial()
+    state = replicas.step(state, epoch, 0, steps_at_once)  # places what all steps share
+    evaluator.outputs("dev", state.parameters, 3)
+    with jax.transfer_guard("disallow"):
+        state = replicas.step(state, epoch, steps_at_once, steps_at_once)
+        evaluator.outputs("dev", state.parameters, 3)

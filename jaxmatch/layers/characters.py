@@ -8,6 +8,7 @@ from jaxmatch.config import ModelConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.matmul import over_features
 from jaxmatch.layers.pooling import final_states, max_over_time
 
 
@@ -30,8 +31,8 @@ class CharacterConvolution(nn.Module):
         shape = (self.width, embedded.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        filtered = nn.relu(convolve((embedded,), kernel, mask.astype(jnp.int8), self.precision) + bias)
-        return max_over_time(filtered, mask)
+        filtered = convolve((embedded,), kernel, mask.astype(jnp.int8), self.precision)
+        return max_over_time(nn.relu(filtered + over_features(bias, filtered)), mask)
 
 
 class CharacterLstm(nn.Module):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul_in_parts
+from jaxmatch.layers.matmul import matmul_in_parts, over_features
 from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.weights import normalized_kernel
 
@@ -75,4 +75,4 @@ class Convolution(nn.Module):
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         outputs = convolve(parts, kernel, sentences, self.config.precision)
-        return ACTIVATIONS[self.config.encoder_activation](outputs + bias.astype(outputs.dtype))
+        return ACTIVATIONS[self.config.encoder_activation](outputs + over_features(bias, outputs))

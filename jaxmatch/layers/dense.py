@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxmatch.config import RE2Config
 from jaxmatch.layers import parts as parts_module
 from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul_by_rows
+from jaxmatch.layers.matmul import matmul_by_rows, over_features
 from jaxmatch.layers.weights import normalized_kernel
 
 
@@ -44,5 +44,5 @@ class Dense(nn.Module):
         """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
         rows, bias = self.weights(*parts_module.sizes(parts))
         outputs = matmul_by_rows(parts, rows, self.config.precision)
-        outputs = outputs + bias.astype(outputs.dtype)
+        outputs = outputs + over_features(bias, outputs)
         return gelu(outputs) if self.activated else outputs

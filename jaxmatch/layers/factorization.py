@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.matmul import matmul_in_parts
+from jaxmatch.layers.matmul import matmul_in_parts, over_features
 from jaxmatch.layers.parts import Parts, sizes
 
 
@@ -31,4 +31,4 @@ class FactorizationMachine(nn.Module):
         squares = matmul_in_parts(tuple(part * part for part in parts), lengths, "highest")
         # Eq. 3 in time O(n k): sum_{i<j} <v_i, v_j> x_i x_j = (sum_f (sum_i v_if x_i)^2 - sum_i |v_i|^2 x_i^2) / 2
         pairs = 0.5 * (jnp.sum(jnp.square(weighted[..., 1:]), axis=-1, keepdims=True) - squares)
-        return bias + weighted[..., :1] + pairs
+        return over_features(bias, pairs) + weighted[..., :1] + pairs

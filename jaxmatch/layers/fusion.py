@@ -10,7 +10,7 @@ from jaxmatch.config import RE2Config
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul_by_rows
+from jaxmatch.layers.matmul import matmul_by_rows, over_features
 from jaxmatch.layers.parts import Parts, sizes
 
 
@@ -81,7 +81,7 @@ class FullFusion(nn.Module):
             )
         else:
             summed = _together(own, aligned, rows, precision)
-        compared = gelu(summed + jnp.concatenate(biases).astype(summed.dtype))
+        compared = gelu(summed + over_features(jnp.concatenate(biases), summed))
         return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
 
 

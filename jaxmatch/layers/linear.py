@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.matmul import matmul_in_parts
+from jaxmatch.layers.matmul import matmul_in_parts, over_features
 from jaxmatch.layers.parts import sizes
 
 ACTIVATIONS = {"none": lambda values: values, "relu": nn.relu, "sigmoid": nn.sigmoid, "tanh": jnp.tanh}
@@ -32,5 +32,6 @@ class Linear(nn.Module):
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         outputs = matmul_in_parts(parts, kernel, self.precision)
         if self.use_bias:
-            outputs = outputs + self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32).astype(outputs.dtype)
+            bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
+            outputs = outputs + over_features(bias, outputs)
         return ACTIVATIONS[self.activation](outputs)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.layers.lstm_cell import GATES, gradient_of_sums
-from jaxmatch.layers.matmul import matmul, matmul_in_parts
+from jaxmatch.layers.matmul import matmul, matmul_in_parts, over_features
 from jaxmatch.layers.parts import Parts, split
 
 Directions = tuple[jax.Array, ...]  # an array for each: the first reads a row from its start, the second from its end
@@ -26,7 +26,7 @@ def _activated(gates: jax.Array) -> jax.Array:
     """The sums that go into the gates -> the gates, [..., 4 * features] both."""
     features = gates.shape[-1] // GATES
     # One tanh serves all four, in one pass over memory: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
-    scale = jnp.where(jnp.arange(GATES * features) // features == 2, 1.0, 0.5).astype(gates.dtype)
+    scale = over_features(jnp.where(jnp.arange(GATES * features) // features == 2, 1.0, 0.5), gates)
     return jnp.tanh(gates * scale) * scale + (1 - scale)
 
 
@@ -55,7 +55,7 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
     """
     rows, length, _ = added[0].shape
     directions, features, _ = kernel.shape
-    kernels, biases = list(kernel), list(bias)  # cut outside the scan, not in each step
+    kernels, biases = list(kernel), list(bias[:, None])  # cut outside the scan, not in each step
 
     def one_step(carry, step):
         states, buffers, hidden_states = carry

@@ -19,6 +19,13 @@ def of_scores(precision: str) -> str:
     return "float32" if precision == "bfloat16" else precision
 
 
+def over_features(vector: jax.Array, values: jax.Array) -> jax.Array:
+    """One number a feature, such as a bias, for all rows of `values`: <float32>[features] -> [1, ..., features] of the
+    type of `values` <float32 or bfloat16>[..., features].
+    """
+    return vector.astype(values.dtype).reshape((1,) * (values.ndim - 1) + vector.shape)
+
+
 def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
     """Multiplies matrices in `precision`, or in bfloat16 where the left one is.
 

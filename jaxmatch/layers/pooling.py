@@ -41,7 +41,7 @@ def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
     of the first token's. Arguments and result as of `max_over_time`.
     """
     forward, backward = jnp.split(states, 2, axis=-1)
-    place = jnp.arange(mask.shape[1])
+    place = jnp.arange(mask.shape[1])[None]
     is_last = mask & (place == jnp.max(jnp.where(mask, place, -1), axis=1, keepdims=True))
     is_first = mask & (place == jnp.argmax(mask, axis=1)[:, None])
     return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)

@@ -8,6 +8,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.layers.matmul import over_features
+
 
 def column_norms(direction: jax.Array) -> jax.Array:
     """The length of each output's weight vector: <float32>[..., outputs] -> <float32>[outputs]."""
@@ -35,7 +37,7 @@ def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
     """`gain * direction / norm(direction)`: <float32>[..., outputs] and <float32>[outputs] -> <float32>[...,
     outputs].
     """
-    return direction * (gain / column_norms(direction))
+    return direction * over_features(gain / column_norms(direction), direction)
 
 
 def normalized_kernel(

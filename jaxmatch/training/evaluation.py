@@ -169,7 +169,7 @@ class Evaluator:
             self._program((together,), parameters, *batch, self._vectors)
             for together, batch in zip(side_by_side, batches, strict=True)
         ]
-        parts = [np.asarray(part, np.float32) for part in parts]
+        parts = jax.device_get(parts)
         outputs = np.empty((len(parts[0]), self._data.splits[split].pairs, parts[0].shape[2]), np.float32)
         for (rows, _), part in zip(self.batches(split), parts, strict=True):
             outputs[:, rows] = part[:, : len(rows)]

@@ -243,11 +243,12 @@ class Lockstep:
         if self.steps_at_once > 1:
             buckets = sorted(epoch.batches)
             batches = tuple(epoch.batches[bucket] for bucket in buckets)
-            steps = batches, epoch.placed_sequence, np.int32(index), np.int32(count)
+            steps = batches, epoch.placed_sequence, *self.everywhere((np.int32(index), np.int32(count)))
             static = tuple(self.buckets[bucket] for bucket in buckets), side_by_side
             return self.programs.train_many, static, (state, settings, seeds, active, *steps, self._split, self.vectors)
         bucket, batch = epoch.sequence[index].tolist()
-        arrays = state, settings, seeds, active, *epoch.batches[bucket], np.int32(batch), self._split, self.vectors
+        batches = *epoch.batches[bucket], self.everywhere(np.int32(batch))
+        arrays = state, settings, seeds, active, *batches, self._split, self.vectors
         return self.programs.train, (self.buckets[bucket], side_by_side), arrays
 
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
