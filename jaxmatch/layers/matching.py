@@ -81,7 +81,7 @@ class PerspectiveMatching(nn.Module):
             else:
                 # A product rather than a gather, whose gradient would be a scatter.
                 nearest = jnp.argmax(jnp.where(allowed, similarity, lowest(jnp.float32)), axis=-1)
-                picked = (jnp.arange(own.shape[1]) == nearest[..., None]) & allowed
+                picked = (jnp.arange(own.shape[1])[None, None] == nearest[..., None]) & allowed
                 other = matmul(picked.astype(jnp.float32), own, precision)
             matched.append(_match(own, other, weights, precision))
         return jnp.concatenate(matched, axis=-1).astype(states.dtype)
@@ -124,7 +124,7 @@ def _best_match(own: jax.Array, allowed: jax.Array, weights: jax.Array, precisio
 
     @jax.checkpoint
     def best(own, weights):
-        weighted = _normalized(own[:, None] * weights[:, None])
+        weighted = _normalized(own[:, None] * weights[None, :, None])
         cosines = matmul(weighted, jnp.swapaxes(weighted, -1, -2), precision)
         return jnp.max(jnp.where(allowed[:, None], cosines, lowest(jnp.float32)), axis=-1)
 
