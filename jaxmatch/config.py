@@ -287,6 +287,32 @@ class TransformerConfig(ModelConfig):
 
 
 @dataclasses.dataclass(frozen=True)
+class DIINConfig(ModelConfig):
+    """DIIN (Gong et al., 2018)."""
+
+    name: typing.ClassVar[str] = "diin"
+    title: typing.ClassVar[str] = "DIIN"
+
+    tag_features: int = features(47, "size of a tag's embedding; the paper has a one-hot vector of 47")
+    grid_length: int = features(48, "tokens of each sentence that are kept; the rest is cut")
+    highway_layers: int = layers(2, "number of highway layers in the encoder")
+    shared_encoder: bool = setting(
+        False, "use the same self-attention and fuse gate for both sentences; False: the paper"
+    )
+    first_scale: float = setting(
+        0.3, "channels of the first convolution over those of the interaction", least=0, most=1
+    )
+    dense_blocks: int = layers(3, "number of dense blocks, each of which halves the grid")
+    block_layers: int = layers(8, "number of convolutions in a dense block")
+    growth_rate: int = features(20, "channels that each of them adds")
+    transition_scale: float = setting(0.5, "channels after a dense block over those at its end", least=0, most=1)
+
+    @property
+    def least_layers(self) -> int:
+        return self.highway_layers + self.dense_blocks * self.block_layers
+
+
+@dataclasses.dataclass(frozen=True)
 class DataConfig:
     """The data set, and how text becomes ids."""
 
@@ -379,6 +405,7 @@ MODELS: dict[str, type[ModelConfig]] = {
         CSRANConfig,
         CAFEConfig,
         BiMPMConfig,
+        DIINConfig,
         DecAttConfig,
         ESIMConfig,
         SiameseConfig,

@@ -4,7 +4,7 @@ time.
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
-bimpm, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any of
+bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any of
 majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all beside `--models all`. tfidf needs
 scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its
 optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a
@@ -32,7 +32,11 @@ SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
 PAPERS = {"re2": re2, "esan": esan, "csran": csran}
 # What the paper of a model gives of each word besides its vector, where that is not one of the three.
-FEATURES = {"cafe": {"characters": "bilstm", "tags": True}, "bimpm": {"characters": "bilstm"}}
+FEATURES = {
+    "cafe": {"characters": "bilstm", "tags": True},
+    "bimpm": {"characters": "bilstm"},
+    "diin": {"characters": "cnn", "tags": True, "exact_match": True},
+}
 # How the figures that other papers quote were reached, where a default differs.
 QUOTED = {"decatt": {"intra_attention": True}}
 

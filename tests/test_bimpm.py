@@ -47,7 +47,7 @@ def matching(strategy, token, others, last, weights):
     if strategy == "attentive":  # Eq. 5 to 7
         mean = sum(weight * other for weight, other in zip(similarity, others, strict=True)) / sum(similarity)
         return perspectives(token, mean, weights)
-    return perspectives(token, others[np.argmax(similarity)], weights)  # Eq. 8
+    return perspectives(token, others[np.argmax(similarity)], weights)
 
 
 def matched(states, params, strategies):
@@ -82,7 +82,7 @@ def reference(params, ids_a, ids_b, strategies):
     for sequence in matched(states, params, strategies):
         forward, backward = read(sequence, params["aggregation"], 0), read(sequence[::-1], params["aggregation"], 1)
         ends += [forward[-1], backward[-1]]
-    hidden = np.maximum(dense(np.concatenate(ends), params["prediction"]["hidden_0"]), 0.0)
+    hidden = np.tanh(dense(np.concatenate(ends), params["prediction"]["hidden_0"]))
     return dense(hidden, params["prediction"]["output"])
 
 

@@ -19,10 +19,11 @@ ONE_LENGTH = {"maximum_buckets": 1}  # all tests share two compiled steps a mode
 pytestmark = pytest.mark.slow
 CAFE = {"name": "cafe", "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 8}
+DIIN = {"name": "diin", "grid_length": 8, "dense_blocks": 2, "block_layers": 2, "growth_rate": 4, "first_scale": 1.0}
 BOTH = pytest.mark.parametrize("model", [ESAN, CSRAN], ids=lambda model: model["name"])
 
 
-@pytest.mark.parametrize("model", [ESAN, CSRAN, CAFE, BIMPM], ids=lambda model: model["name"])
+@pytest.mark.parametrize("model", [ESAN, CSRAN, CAFE, BIMPM, DIIN], ids=lambda model: model["name"])
 def test_alone_is_as_in_a_cohort(model):
     changes = [{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}]
     together = make_cohort(seeds=(7, 1, 2), optimizer=changes, model=model, training=ONE_LENGTH)

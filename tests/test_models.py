@@ -26,6 +26,14 @@ STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
 ESAN = {"name": "esan", "hidden_size": 5}
 CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
 CAFE = {"name": "cafe", **STACK}
+DIIN = {
+    "name": "diin",
+    "grid_length": 7,
+    "highway_layers": 1,
+    "dense_blocks": 2,
+    "block_layers": 2,
+    "growth_rate": 2,
+}
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 5}
 RE2 = {"name": "re2", "hidden_size": 5, "blocks": 2, "encoder_layers": 1}
 DECATT = {"name": "decatt", "hidden_size": 5, "intra_attention": True}
@@ -44,6 +52,7 @@ WHOLE = [
     ESIM | FEATURES | {"characters": "bilstm"},
     SIAMESE | FEATURES | {"characters": "cnn"},
     TRANSFORMER | FEATURES | {"characters": "cnn"},
+    DIIN | FEATURES | {"characters": "cnn"},
 ]
 SMALL = {settings["name"]: settings for settings in (ESAN, CSRAN, CAFE, BIMPM, DECATT, ESIM, SIAMESE)}
 # The transformer tells the first sentence from the second.
@@ -160,6 +169,7 @@ def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
         CAFE | FEATURES,
         RE2 | FEATURES | {"characters": "bilstm"},
         BIMPM | FEATURES | {"characters": "cnn"},
+        DIIN | FEATURES | {"characters": "cnn"},
     ],
     ids=lambda settings: settings["name"],
 )

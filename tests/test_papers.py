@@ -285,7 +285,7 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
     planned = compare(dataset="snli", models="all")
     assert [run.config.model.name for run in planned.runs()[::2]] == list(MODELS)
     quoted = {row.settings["model.name"]: row for row in planned.table.published}
-    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "decatt", "esim"]
+    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim"]
     assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
     assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
     assert quoted["esim"].source == "Tay et al. (2018), Table 2"

@@ -17,7 +17,7 @@ class Perceptron(nn.Module):
 
     Arguments:
       kind: what of the two vectors it sees, a key of `PREDICTIONS`.
-      hidden_layer: 'dense' (with ReLU), 'tanh' (ESIM) or 'highway' (CAFE, and CSRAN's released run).
+      hidden_layer: 'dense' (with ReLU), 'tanh' (ESIM, BiMPM) or 'highway' (CAFE, and CSRAN's released run).
       layers: how many there are, the last, which gives the logits, included.
       features: of the layers before the last.
       outputs: number of classes, or 1.

@@ -14,6 +14,7 @@ from jaxmatch.models.bimpm import BiMPM
 from jaxmatch.models.cafe import CAFE
 from jaxmatch.models.csran import CSRAN
 from jaxmatch.models.decatt import DecAtt
+from jaxmatch.models.diin import DIIN
 from jaxmatch.models.esan import ESAN
 from jaxmatch.models.esim import ESIM
 from jaxmatch.models.re2 import RE2
@@ -27,6 +28,7 @@ MODELS = {
     "csran": CSRAN,
     "cafe": CAFE,
     "bimpm": BiMPM,
+    "diin": DIIN,
     "decatt": DecAtt,
     "esim": ESIM,
     "siamese": Siamese,

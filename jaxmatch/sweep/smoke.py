@@ -22,6 +22,9 @@ _SETTINGS = {
     "model.stacked_layers": 2,
     "model.aggregation_layers": 1,
     "model.head_size": 12,
+    "model.grid_length": 16,
+    "model.dense_blocks": 2,
+    "model.block_layers": 2,
     "model.character_features": 4,
     "model.tags": False,  # the tagger's model is a file, too
     "model.hidden_size": 12,  # what two, three or four kernel sizes can share

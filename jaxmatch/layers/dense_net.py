@@ -1,0 +1,106 @@
+"""DenseNet (Huang et al., 2017) as DIIN has it (section 3.2): blocks of convolutions that see all that came before
+them, without batch normalization.
+"""
+
+import itertools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.parts import split
+
+
+def scaled(channels: int, scale: float) -> int:
+    """How many channels are left; at least one."""
+    return max(int(channels * scale), 1)
+
+
+def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
+    """Correlates over both axes of a grid, with zeros beyond its edges, as one matrix product (layers/convolution.py).
+
+    Arguments:
+      grid: <float32>[batch, height, width, inputs].
+      kernel: <float32>[extent, extent, inputs, features], extent odd.
+      precision: of the matrix product.
+
+    Returns:
+      <float32>[batch, height, width, features].
+    """
+    extent, _, inputs, features = kernel.shape
+    wide = kernel.transpose(2, 0, 1, 3).reshape(inputs, -1)
+    # What each place contributes to each of its neighbours, then shifted to them.
+    contributions = split(matmul(grid, wide, precision), [features] * extent**2)
+    distances = range(-(extent // 2), extent // 2 + 1)
+    places = itertools.product(distances, distances)
+    return sum(_shifted(one, *place) for one, place in zip(contributions, places, strict=True))
+
+
+def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:
+    """<...>[batch, height, width, ...] whose place (y, x) holds what stood at (y + down, x + right); zeros beyond."""
+    edges = [(0, 0, 0), (-down, down, 0), (-right, right, 0), (0, 0, 0)]
+    return jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
+
+
+def halved(grid: jax.Array) -> jax.Array:
+    """The largest of every 2 x 2 places; a last odd row or column is left out: [batch, height, width, channels]."""
+    batch, height, width, channels = grid.shape
+    grid = grid[:, : height // 2 * 2, : width // 2 * 2]
+    return grid.reshape(batch, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
+
+
+class GridConvolution(nn.Module):
+    """A 3 x 3 convolution and ReLU.
+
+    Arguments:
+      features: channels that it gives.
+      precision: of the matrix product.
+    """
+
+    features: int
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, grid: jax.Array) -> jax.Array:
+        """<float32>[batch, height, width, channels] -> <float32>[batch, height, width, features]."""
+        shape = (3, 3, grid.shape[-1], self.features)
+        kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
+        outputs = convolve_grid(grid, kernel, self.precision)
+        return nn.relu(outputs + bias.astype(outputs.dtype))
+
+
+class DenseBlock(nn.Module):
+    """Convolutions each of which sees the block's input and what all before it gave, and a transition layer: scaled
+    down channels (without an activation) on a halved grid.
+
+    Arguments:
+      layers: how many convolutions.
+      growth_rate: channels that each gives.
+      scale: channels that the transition layer leaves over those that it sees.
+      precision: of the matrix products.
+    """
+
+    layers: int
+    growth_rate: int
+    scale: float
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, grid: jax.Array) -> jax.Array:
+        """<float32>[batch, height, width, channels] -> <float32>[batch, height // 2, width // 2, new channels].
+
+        Raises:
+          InputError: if nothing would be left of the grid.
+        """
+        if min(grid.shape[1:3]) < 2:
+            raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
+        # Side by side in one array: with a product for each part (layers/parts.py) a step holds twice the memory.
+        for number in range(self.layers):
+            new = GridConvolution(self.growth_rate, self.precision, name=f"layer_{number}")(grid)
+            grid = jnp.concatenate([grid, new], axis=-1)
+        channels = scaled(grid.shape[-1], self.scale)
+        return halved(Linear(channels, precision=self.precision, name="transition")(grid))

@@ -1,0 +1,60 @@
+"""The sentences of a row as arrays of one fixed length, and what two of them are word by word (DIIN, section 3.1)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.layers.dense_net import scaled
+from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.linear import Linear
+
+
+def gathered(
+    tokens: dict[str, jax.Array], sentences: jax.Array, which: int, length: int
+) -> tuple[dict[str, jax.Array], jax.Array]:
+    """The tokens of one sentence of each row, from the left without gaps; those beyond `length` are cut.
+
+    Arguments:
+      tokens: <integer or float32>[batch, row, ...] each.
+      sentences: <int8>[batch, row], which sentence a token is of; 0 is padding.
+      which: 1 or 2.
+      length: tokens that are kept.
+
+    Returns:
+      <...>[batch, length, ...] of the same names, zeros after the sentence's end; and where there is a token,
+      <bool>[batch, length].
+    """
+    is_of_it = sentences == which
+    places = jnp.argsort(~is_of_it, axis=1, stable=True)[:, :length]
+    places = jnp.pad(places, ((0, 0), (0, length - places.shape[1])))
+    is_token = jnp.arange(length) < jnp.sum(is_of_it, axis=1, keepdims=True)
+
+    def taken(values: jax.Array) -> jax.Array:
+        found = jax.vmap(lambda row, at: row[at])(jnp.asarray(values), places)
+        return jnp.where(is_token.reshape(*is_token.shape, *(1,) * (found.ndim - 2)), found, 0)
+
+    return {name: taken(values) for name, values in tokens.items()}, is_token
+
+
+class Interaction(nn.Module):
+    """The interaction tensor, I_ij = a_i * b_j, whose channels a linear layer scales down; zeros where either sentence
+    has no token.
+
+    Arguments:
+      scale: channels that are left over those of the tensor.
+      precision: of the matrix product.
+    """
+
+    scale: float
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(
+        self, a: jax.Array, b: jax.Array, is_token: tuple[jax.Array, jax.Array], dropout_rate: jax.Array | None
+    ) -> jax.Array:
+        """a, b: <float32>[batch, length, size]; is_token: <bool>[batch, length] of each -> <float32>[batch, length,
+        length, channels].
+        """
+        a, b = (jnp.where(known[..., None], one, 0.0) for one, known in zip((a, b), is_token, strict=True))
+        interaction = Dropout()(a[:, :, None] * b[:, None], dropout_rate)
+        return Linear(scaled(a.shape[-1], self.scale), precision=self.precision, name="scale_down")(interaction)

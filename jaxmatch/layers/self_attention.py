@@ -1,0 +1,38 @@
+"""Self-attention with a fuse gate, the encoder of DIIN (section 3.2)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxmatch.layers.attention import attention_weights
+from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.matmul import matmul
+
+
+class SelfAttention(nn.Module):
+    """What each token finds in its own sentence, let in by a gate. Dropout before each product with trained weights.
+
+    Arguments:
+      precision: of the matrix products.
+    """
+
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """sequence: <float32>[batch, length, size], is_token: <bool>[batch, length] -> as `sequence`."""
+        size, precision = sequence.shape[-1], self.precision
+        # Eq. 1: A_ij = w^T [p_i; p_j; p_i * p_j]. What p_i adds to all A_ij of a row changes no softmax, and has no
+        # weights here.
+        kernel = self.param("attention", nn.initializers.glorot_uniform(), (2 * size, 1), jnp.float32)
+        of_other, of_product = jnp.split(kernel[:, 0].astype(sequence.dtype), 2)
+        seen = Dropout()(sequence, dropout_rate)
+        scores = matmul(of_other + of_product * seen, jnp.swapaxes(seen, -1, -2), precision)
+        weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :])
+        found = matmul(weights, sequence, precision)  # Eq. 2
+        # Eq. 3 to 6
+        parts = Dropout().in_parts((sequence, found), dropout_rate)
+        candidate = Linear(size, "tanh", precision=precision, name="candidate")(*parts)
+        keep, let_in = (Linear(size, "sigmoid", precision=precision, name=name)(*parts) for name in ("keep", "let_in"))
+        return keep * sequence + let_in * candidate

@@ -1,0 +1,156 @@
+"""DIIN against NumPy, written from the equations of its paper (Gong et al., 2018, section 3)."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from random_parameters import compiled, random_parameters
+from test_layers_csran import softmax
+from test_models import A, B, side
+
+from jaxmatch.errors import InputError
+from jaxmatch.layers.dense_net import convolve_grid, halved
+from jaxmatch.models import build, count_parameters
+from jaxmatch.models.pair_model import side_by_side
+
+LENGTH = 8
+SMALL = {"name": "diin", "grid_length": LENGTH, "dense_blocks": 2, "block_layers": 2, "growth_rate": 3}
+RANDOM = np.random.default_rng(5)
+VECTORS = jnp.asarray(RANDOM.normal(size=(30, 16)), jnp.float32)
+# Of the first pair the second sentence is longer than the grid.
+IDS_A = np.array([[3, 4, 5, 6, 7, 8, 9, 0, 0, 0], [8, 9, 10, 0, 0, 0, 0, 0, 0, 0]], np.int32)
+IDS_B = np.array([[12, 13, 4, 14, 15, 16, 17, 18, 19, 20], [2, 3, 4, 5, 6, 7, 21, 22, 0, 0]], np.int32)
+
+
+def sigmoid(values):
+    return 1 / (1 + np.exp(-values))
+
+
+def dense(inputs, params):
+    return inputs @ np.asarray(params["kernel"], np.float64) + np.asarray(params["bias"], np.float64)
+
+
+def highway(words, params):
+    for number in range(2):
+        layer = params[f"layer_{number}"]
+        gate = sigmoid(dense(words, layer["gate"]))
+        words = gate * np.maximum(dense(words, layer["transform"]), 0) + (1 - gate) * words
+    return words
+
+
+def encoded(words, params):
+    """Eq. 1 to 6 for the tokens of one sentence; of w, the part of p_i cancels in the softmax."""
+    of_other, of_product = np.split(np.asarray(params["attention"], np.float64)[:, 0], 2)
+    scores = [[of_other @ other + of_product @ (own * other) for other in words] for own in words]
+    both = np.concatenate([words, softmax(np.array(scores)) @ words], axis=1)
+    candidate, keep, let_in = (dense(both, params[name]) for name in ("candidate", "keep", "let_in"))
+    return sigmoid(keep) * words + sigmoid(let_in) * np.tanh(candidate)
+
+
+def convolved(grid, kernel):
+    """A 3 x 3 correlation, a place at a time."""
+    height, width, _ = grid.shape
+    outputs = np.zeros((height, width, kernel.shape[-1]))
+    for y, x, down, right in itertools.product(range(height), range(width), range(-1, 2), range(-1, 2)):
+        if 0 <= y + down < height and 0 <= x + right < width:
+            outputs[y, x] += grid[y + down, x + right] @ kernel[down + 1, right + 1]
+    return outputs
+
+
+def pooled(grid):
+    height, width, channels = grid.shape
+    squares = [grid[y : y + 2, x : x + 2].max(axis=(0, 1)) for y in range(0, height, 2) for x in range(0, width, 2)]
+    return np.array(squares).reshape(height // 2, width // 2, channels)
+
+
+def reference(params, ids_a, ids_b):
+    """The logits of one pair without padding."""
+    sides = [np.asarray(VECTORS, np.float64)[ids[:LENGTH]] for ids in (ids_a, ids_b)]
+    encoder = params["encoder"]
+    a, b = (
+        encoded(highway(words, encoder["highway"]), encoder[f"attention_{which}"])
+        for which, words in zip((1, 2), sides, strict=True)
+    )
+    grid = np.zeros((LENGTH, LENGTH, a.shape[1]))
+    for (i, one), (j, other) in itertools.product(enumerate(a), enumerate(b)):
+        grid[i, j] = one * other
+    grid = dense(grid, params["interaction"]["scale_down"])
+    for block in ("block_0", "block_1"):
+        for layer in ("layer_0", "layer_1"):
+            weights = params[block][layer]
+            new = convolved(grid, np.asarray(weights["kernel"], np.float64)) + np.asarray(weights["bias"])
+            grid = np.concatenate([grid, np.maximum(new, 0)], axis=-1)
+        grid = pooled(dense(grid, params[block]["transition"]))
+    return dense(grid.ravel(), params["output"])
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+
+
+def test_the_whole_is_its_equations():
+    module = build(SMALL, outputs=3)
+    tokens, sentences = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
+    params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, VECTORS, seed=1)
+    expected = np.array([reference(params, a[a > 0], b[b > 0]) for a, b in zip(IDS_A, IDS_B, strict=True)])
+    assert np.ptp(expected, axis=0).min() > 1e-2 * np.abs(expected).max()  # the pairs differ
+    match = compiled(lambda ids, which: module.apply({"params": params}, {"ids": ids}, which, VECTORS, method="match"))
+    close(match(tokens["ids"], sentences), expected)
+    # Padding between the tokens changes nothing.
+    spread_ids, spread = np.zeros_like(tokens["ids"]), np.zeros_like(sentences)
+    for row in range(len(spread)):
+        real = np.flatnonzero(sentences[row])
+        places = np.sort(RANDOM.choice(20, len(real), replace=False))
+        spread_ids[row, places], spread[row, places] = tokens["ids"][row, real], sentences[row, real]
+    assert np.any(spread != sentences, axis=1).all()
+    close(match(spread_ids, spread), expected)
+
+
+def test_size_in_the_papers_setting():
+    """RE2's Table 1 prints 4.4M."""
+    settings = {"name": "diin", "characters": "cnn", "tags": True, "exact_match": True}
+    module = build(settings, outputs=3)
+    table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
+    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
+    size, trained = 300 + 100 + 47 + 1, 128 * 20 + 5 * 20 * 100 + 100 + 50 * 47
+    trained += 2 * 2 * (size**2 + size)  # highway
+    trained += 2 * (2 * size + 3 * (2 * size**2 + size))  # self-attention and fuse gate
+    channels = 134  # 0.3 of them
+    trained += size * channels + channels
+    for _ in range(3):
+        for _ in range(8):
+            trained += 9 * channels * 20 + 20
+            channels += 20
+        trained += channels * (channels // 2) + channels // 2
+        channels //= 2
+    assert channels == 156
+    trained += 6 * 6 * channels * 3 + 3
+    assert count_parameters(found) == trained == 4_376_876
+
+
+def test_the_encoder_can_be_shared():
+    found = jax.eval_shape(
+        build(SMALL | {"shared_encoder": True}, outputs=3).init, jax.random.key(0), side(A), side(B), VECTORS
+    )["params"]
+    assert set(found["encoder"]) == {"highway", "attention_1"}
+
+
+def test_a_grid_of_odd_extents_loses_its_last_row_and_column():
+    grid = RANDOM.normal(size=(1, 5, 7, 2)).astype(np.float32)
+    np.testing.assert_array_equal(halved(jnp.asarray(grid))[0], pooled(grid[0, :4, :6]))
+
+
+def test_a_convolution_of_a_grid_that_is_no_square():
+    grid = RANDOM.normal(size=(1, 4, 5, 3)).astype(np.float32)
+    kernel = RANDOM.normal(size=(3, 3, 3, 2)).astype(np.float32)
+    found = convolve_grid(jnp.asarray(grid), jnp.asarray(kernel), "float32")
+    close(found[0], convolved(grid[0].astype(np.float64), kernel))
+
+
+def test_a_grid_too_small_for_its_blocks_is_refused():
+    with pytest.raises(InputError, match="the grid is too small for its dense blocks; give a larger model.grid_length"):
+        jax.eval_shape(
+            build(SMALL | {"grid_length": 3}, outputs=3).init, jax.random.key(0), {"ids": A}, {"ids": B}, VECTORS
+        )
