@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxmatch.errors import InputError
 from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.matmul import matmul, over_features
 from jaxmatch.layers.parts import split
 
 
@@ -70,7 +70,7 @@ class GridConvolution(nn.Module):
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
         outputs = convolve_grid(grid, kernel, self.precision)
-        return nn.relu(outputs + bias.astype(outputs.dtype))
+        return nn.relu(outputs + over_features(bias, outputs))
 
 
 class DenseBlock(nn.Module):

@@ -27,7 +27,7 @@ def gathered(
     is_of_it = sentences == which
     places = jnp.argsort(~is_of_it, axis=1, stable=True)[:, :length]
     places = jnp.pad(places, ((0, 0), (0, length - places.shape[1])))
-    is_token = jnp.arange(length) < jnp.sum(is_of_it, axis=1, keepdims=True)
+    is_token = jnp.arange(length)[None] < jnp.sum(is_of_it, axis=1, keepdims=True)
 
     def taken(values: jax.Array) -> jax.Array:
         found = jax.vmap(lambda row, at: row[at])(jnp.asarray(values), places)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxmatch.layers.attention import attention_weights
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.matmul import matmul, over_features
 
 
 class SelfAttention(nn.Module):
@@ -26,8 +26,8 @@ class SelfAttention(nn.Module):
         # Eq. 1: A_ij = w^T [p_i; p_j; p_i * p_j]. What p_i adds to all A_ij of a row changes no softmax, and has no
         # weights here.
         kernel = self.param("attention", nn.initializers.glorot_uniform(), (2 * size, 1), jnp.float32)
-        of_other, of_product = jnp.split(kernel[:, 0].astype(sequence.dtype), 2)
         seen = Dropout()(sequence, dropout_rate)
+        of_other, of_product = (over_features(half, seen) for half in jnp.split(kernel[:, 0], 2))
         scores = matmul(of_other + of_product * seen, jnp.swapaxes(seen, -1, -2), precision)
         weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :])
         found = matmul(weights, sequence, precision)  # Eq. 2
