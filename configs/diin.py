@@ -3,8 +3,8 @@
     jaxmatch train configs/diin.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/diin_snli.py ...        # the same
 
-Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of the authors' code. There Adadelta with a
-rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and what dropout keeps shrinks from 1 by a
+Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of the authors' code. There Adadelta with
+a rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and what dropout keeps shrinks from 1 by a
 factor of 0.977 every 10,000 steps. Here are Adam, a constant penalty and a constant dropout rate of 0.1, that of there
 after 45,000 steps. Texts keep their punctuation, as there; a text is cut after 48 tokens. A word has its vector, its
 characters, its part of speech and the exact match. Run times and scores: not measured.

@@ -1,18 +1,18 @@
 """RE2's inference time, the paper's Table 5: one to three blocks with three encoder layers, 100 batches of 8 pairs of
-20 tokens, beside CAFE and CSRAN.
+20 tokens, beside BiMPM, CAFE, DIIN and CSRAN.
 
     jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory DATA --workdir runs/timing
 
 Beside it, how many pairs of the data set's real test split are answered in a second. `--dataset`: snli, scitail, quora,
-wikiqa or sick; the rest of the structure is that of its released setting. `--models`: any of re2, cafe and csran,
-separated by commas. `--features none` leaves out the characters that CAFE and CSRAN take. `--split none` needs no data
-files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
+wikiqa or sick; the rest of the structure is that of its released setting. `--models`: any of re2, bimpm, cafe, diin and
+csran, separated by commas. `--features none` leaves out the characters that all but RE2 take. `--split none` needs no
+data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
 from pathlib import Path
 
 from jaxmatch import InputError, load_config, with_overrides
-from jaxmatch.papers import csran, data_sets, re2
+from jaxmatch.papers import data_sets, re2
 from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
@@ -20,14 +20,13 @@ from jaxmatch.sweep.launcher_files import model_settings
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 MODELS = ("re2", *re2.TIMED_BESIDE)
 GIVEN = {
-    data_sets.PAPER: "Here CAFE and CSRAN are given the characters of a word besides its vector",
+    data_sets.PAPER: "Here all but RE2 are given the characters of a word besides its vector",
     data_sets.NONE: "Here all are given a word's vector alone",
 }
 
 
 def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: str = data_sets.PAPER) -> Timing:
     data = re2.data_set(dataset)
-    told = data_sets.feature_settings(csran.FEATURES, features)
     timed = {}
     for model in dict.fromkeys(models.split(",")):
         if model not in MODELS:
@@ -35,6 +34,7 @@ def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: 
         if model == "re2":
             timed |= data_sets.settings(re2.timed())
         else:
+            told = data_sets.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
             timed[re2.TIMED_BESIDE[model]] = model_settings(model, CONFIGS, dataset) | told
     return Timing(
         name=f"re2-timing-{dataset}",

@@ -181,7 +181,13 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
-    assert [(model["name"], model["characters"]) for model in models[3:]] == [("cafe", "bilstm"), ("csran", "bilstm")]
+    assert [(model["name"], model["characters"]) for model in models[3:]] == [
+        ("bimpm", "bilstm"),
+        ("cafe", "bilstm"),
+        ("diin", "cnn"),
+        ("csran", "bilstm"),
+    ]
+    assert not any(model["tags"] or model["exact_match"] for model in models)
     options = {"dataset": "scitail", "models": "csran,re2", "features": "none"}
     other = inference_times.resolve(SWEEPS / "re2_timing.py", options=options)
     csran, *blocks = inference_times.configs_of(other).values()

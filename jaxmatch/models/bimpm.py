@@ -3,9 +3,9 @@
 Both sentences go through the same parameters, also in the matching and the aggregation layer; a pair is one row of
 tokens (models/pair_model.py). Dropout stands after every layer of the figure, as in section 4.1. It differs from the
 paper in the characters: they go through an LSTM in both directions, of half the size each (model.characters=bilstm),
-where the paper has one direction. The hidden prediction layer has tanh, as in the authors' code; the paper does not say.
-That code also has what the paper does not, and is left out here: highway layers, matching of the words themselves, and
-parameters of its own for each direction of matching.
+where the paper has one direction. The hidden prediction layer has tanh, as in the authors' code; the paper does not
+say. That code also has what the paper does not, and is left out here: highway layers, matching of the words themselves,
+and parameters of its own for each direction of matching.
 """
 
 import jax
