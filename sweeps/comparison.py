@@ -5,8 +5,8 @@ time.
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
 bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any
-of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all beside `--models all`. tfidf needs
-scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its
+of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all beside `--models all`. tfidf
+needs scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its
 optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a
 word besides its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
 """
