@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from jaxmatch.errors import InputError
 from jaxmatch.reporting import significance
 
 
@@ -21,20 +20,57 @@ def test_interval_of_a_mean_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("published", "higher_is_better", "verdict"),
+    ("lower", "upper", "higher_is_better", "rounding", "verdict"),
     [
-        (0.80, True, "covers"),
-        (0.75, True, "covers"),  # an end belongs to the interval
-        (0.85, True, "covers"),
-        (0.74, True, "beats"),
-        (0.86, True, "misses"),
-        (0.74, False, "misses"),
-        (0.86, False, "beats"),
+        (-0.05, 0.05, True, 0.0, "covers"),
+        (0.0, 0.1, True, 0.0, "covers"),  # an end belongs to the interval
+        (-0.1, 0.0, True, 0.0, "covers"),
+        (0.01, 0.11, True, 0.0, "beats"),
+        (0.01, 0.11, True, 0.01, "covers"),
+        (-0.11, -0.01, True, 0.0, "misses"),
+        (0.01, 0.11, False, 0.0, "misses"),
+        (-0.11, -0.01, False, 0.0, "beats"),
     ],
 )
-def test_published_numbers_are_beaten_missed_or_covered(published, higher_is_better, verdict):
-    interval = significance.Interval(0.80, 0.75, 0.85, 0.95, 10)
-    assert significance.judge(interval, published, higher_is_better) == verdict
+def test_published_numbers_are_beaten_missed_or_covered(lower, upper, higher_is_better, rounding, verdict):
+    assert significance.judge(lower, upper, higher_is_better, rounding) == verdict
+
+
+def test_the_interval_of_a_difference_to_a_published_mean():
+    values, others = [0.80, 0.82, 0.84], [0.85, 0.86, 0.88, 0.85]
+    # A number without a deviation: mean 0.82, deviation 0.02, t(2) = 4.303.
+    reach = 4.3026527 * 0.02 / math.sqrt(3)
+    assert significance.to_published(values, 0.9) == pytest.approx((-0.08 - reach, -0.08 + reach), abs=1e-6)
+    assert significance.to_published(values, 0.9, 0.01) == significance.to_published(values, 0.9)  # of how many runs?
+    # With one: the interval of Welch's test on the runs behind it.
+    found = significance.to_published(values, np.mean(others), np.std(others, ddof=1), len(others))
+    test = significance.welch(values, others)
+    assert found == pytest.approx((test.lower, test.upper), rel=1e-9)
+    assert significance.to_published([0.8], 0.9) is None and significance.to_published([0.8, 0.8], 0.9) is None
+
+
+def test_holm_by_hand():
+    # Sorted 0.01, 0.02, 0.03, 0.2 times 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.2; none falls below the one before it.
+    assert significance.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])
+    assert significance.holm([0.6, 0.7]) == [1.0, 1.0] and significance.holm([]) == []
+
+
+def test_seeds_that_separate_have_the_power_that_is_asked():
+    values, others = [0.80, 0.82, 0.84, 0.83], [0.79, 0.80, 0.82, 0.81]
+    count = significance.seeds_to_separate(values, others)
+    generator = np.random.default_rng(0)
+
+    def power(seeds):
+        found = 0
+        for _ in range(2_000):
+            drawn = (generator.normal(np.mean(each), np.std(each, ddof=1), seeds).tolist() for each in (values, others))
+            found += significance.welch(*drawn).p_value < 0.05
+        return found / 2_000
+
+    assert power(count) == pytest.approx(0.8, abs=0.04) and power(count // 2) < 0.7
+    assert significance.seeds_to_separate(values, values) is None
+    assert significance.seeds_to_separate([0.8, 0.8], [0.7, 0.7]) is None
+    assert significance.seeds_to_separate([0.5, 0.9], [0.5, 0.9001]) is None
 
 
 def test_welch_by_hand():
@@ -82,16 +118,6 @@ def test_no_test_where_none_is_possible(values, original):
 @pytest.mark.parametrize("values", [[], [0.5]])
 def test_one_value_has_no_interval(values):
     assert significance.mean_interval(values) is None
-
-
-def test_rows_are_held_to_the_original_one():
-    rows = {"w/o enc-in": [1.0, 1.2], "original": [2.0, 2.2], "one seed": [2.0]}
-    compared = significance.against_original(rows)
-    assert list(compared) == ["w/o enc-in", "one seed"]
-    assert compared["w/o enc-in"].difference == pytest.approx(-1)
-    assert compared["one seed"] is None
-    with pytest.raises(InputError, match="no row 'base' to compare with; name one of w/o enc-in, original"):
-        significance.against_original(rows, original="base")
 
 
 def test_what_is_not_a_score_is_refused():

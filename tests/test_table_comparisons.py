@@ -61,12 +61,12 @@ def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
     # Mean 82, deviation 2, t(2) = 4.303: the interval is 82 ± 4.303 * 2 / sqrt 3, from 77.03 to 86.97.
     [
         # A printed 87.0 may be 86.95, a printed 77.0 77.05.
-        ("86.9 ± 0.2", "86.9 ± 0.2 (covers)"),
-        ("87.0", "87.0 (covers)"),
-        ("87.1", "87.1 (misses)"),
-        ("87.00", "87.00 (misses)"),
-        ("77.0", "77.0 (covers)"),
-        ("76.9", "76.9 (beats)"),
+        ("86.9 ± 0.2", "86.9 ± 0.2 (covers: −9.8 to +0.0)"),
+        ("87.0", "87.0 (covers: −10.0 to +0.0)"),
+        ("87.1", "87.1 (misses: −10.1 to −0.1)"),
+        ("87.00", "87.00 (misses: −10.0 to +0.0)"),
+        ("77.0", "77.0 (covers: +0.0 to +10.0)"),
+        ("76.9", "76.9 (beats: +0.1 to +10.1)"),
         ("about", "about"),
     ],
 )
@@ -75,12 +75,11 @@ def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_int
     header, first, second = cells(table)
     assert header == ["blocks", "parameters", "seeds", "dev accuracy (%)", "published: dev accuracy (%)"]
     assert (first[-1], second[-1]) == (shown, "")
-    assert ("covers, beats, misses" in table.markdown()) == (text != "about")
+    assert ("covers: it holds zero" in table.markdown()) == (text != "about")
     assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
     told = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
-    assert told["published"]["text"] == text and told["published"]["verdict"] == (
-        shown.partition("(")[2].rstrip(")") or None
-    )
+    verdict = shown.partition("(")[2].partition(":")[0] or None
+    assert told["published"]["text"] == text and told["published"]["verdict"] == verdict
     assert [told["interval"][end] for end in ("lower", "upper")] == pytest.approx([0.7703, 0.8697], abs=1e-4)
     first, second = csv.DictReader(io.StringIO(table.csv()))
     assert first["dev.accuracy.published"] == ("" if text == "about" else str(float(text.split()[0]) / 100))
@@ -89,9 +88,9 @@ def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_int
 
 
 def test_a_smaller_loss_beats_and_shares_are_not_percent():
-    assert cells(beside("0.90", score="loss"))[1][-1] == "0.90 (beats)"
-    assert cells(beside("0.70", score="loss"))[1][-1] == "0.70 (misses)"
-    assert cells(beside("0.8200 ± 0.0100", score="mrr"))[1][-1] == "0.8200 ± 0.0100 (covers)"
+    assert cells(beside("0.90", score="loss"))[1][-1] == "0.90 (beats: −0.1297 to −0.0303)"
+    assert cells(beside("0.70", score="loss"))[1][-1] == "0.70 (misses: +0.0703 to +0.1697)"
+    assert cells(beside("0.8200 ± 0.0100", score="mrr"))[1][-1] == "0.8200 ± 0.0100 (covers: −0.0454 to +0.0454)"
     assert cells(beside("0.82", values=(0.82,), score="mrr"))[1][-1] == "0.82"
 
 
@@ -108,8 +107,8 @@ def test_models_of_another_training_set_neither_beat_nor_miss():
     records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)]
     (pairs,) = {each["data"]["train"] for each in records}
     for told, shown in (
-        (0, "60.0 (beats)"),
-        (pairs, "60.0 (beats)"),
+        (0, "60.0 (beats: +15.1 to +27.9)"),
+        (pairs, "60.0 (beats: +15.1 to +27.9)"),
         (pairs * 2, f"60.0 ({pairs * 2:,} training pairs)"),
     ):
         table = judged([*records, record(2, test={"accuracy": 0.5})], training_pairs=told)
@@ -168,7 +167,7 @@ def test_differences_to_the_original_with_welch_s_test():
     text = table.markdown()
     assert (
         "Differences are to blocks 1; p: Welch's t-test, two-sided" in text
-        and "not corrected for several comparisons" in text
+        and "corrected by Holm for all of a column" in text
     )
     assert r"$-$10.0 (p = 0.004)" in table.latex()
     one, two, three = csv.DictReader(io.StringIO(table.csv()))
@@ -199,7 +198,7 @@ def test_differences_are_within_the_rest_of_the_grid():
     )
     header, _, second, _ = cells(make_table(records, pivoted))
     assert header[-1] == "learning rate 0.003: difference: dev accuracy (%)"
-    assert second[3:] == ["**90.0**", "+10.0", "40.0", "−10.0", "–", ""]
+    assert second[3:] == ["90.0", "+10.0", "40.0", "−10.0", "–", ""]
 
 
 def test_no_differences_without_the_original_s_runs():

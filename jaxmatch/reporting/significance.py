@@ -1,20 +1,20 @@
 """How sure a difference between seeds is: confidence intervals of means, and Welch's t-test.
 
-Both take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how
+They take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how
 much a score depends on chance in training, not how much it depends on which pairs the test set holds.
 """
 
+import bisect
 import dataclasses
 import math
 import statistics
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from jaxmatch.errors import InputError
-
 CONFIDENCE = 0.95
+POWER, MOST_SEEDS = 0.8, 10_000
 METHOD = "Welch's t-test, two-sided"
 ASSUMPTION = "scores of seeds taken as independent and roughly normal"
 
@@ -87,22 +87,97 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     return Interval(mean, mean - reach, mean + reach, confidence, len(values))
 
 
-def judge(interval: Interval, published: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
-    """What an interval says about a published number.
+def to_published(
+    values: Sequence[float],
+    published: float,
+    deviation: float | None = None,
+    count: int | None = None,
+    confidence: float = CONFIDENCE,
+) -> tuple[float, float] | None:
+    """The confidence interval of how far our mean is from a published one.
 
     Arguments:
-      interval: of the mean of our scores.
-      published: the number, in the same unit.
+      values: one score a seed.
+      published: the published mean, in the same unit.
+      deviation: the sample standard deviation printed with it, if there is one.
+      count: of how many runs; without it, or without a deviation, the published mean counts as exact.
+      confidence: between 0 and 1.
+
+    Returns:
+      (lower, upper) of ours less theirs, by Welch's t; None where nothing spreads or there are fewer than two values.
+
+    Raises:
+      ValueError: a value is not finite, or the confidence is no share.
+    """
+    values = _checked(values, confidence)
+    if len(values) < 2:
+        return None
+    from scipy import stats
+
+    variances = [(statistics.variance(values) / len(values), len(values) - 1)]
+    if deviation and count and count > 1:
+        variances.append((deviation**2 / count, count - 1))
+    total = sum(variance for variance, _ in variances)
+    if not total:
+        return None
+    freedom = total**2 / sum(variance**2 / own for variance, own in variances)
+    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
+    difference = statistics.fmean(values) - published
+    return difference - reach, difference + reach
+
+
+def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
+    """What the interval of a difference to a published number says.
+
+    Arguments:
+      lower, upper: its ends, of ours less theirs.
       higher_is_better: whether a greater score is the better one.
       rounding: how far the number may lie from what it was rounded from.
 
     Returns:
-      "covers" if the number lies in the interval, ends included, or may have been rounded from one that does; else
-      "beats" if all of the interval is better than it, and "misses" if all of it is worse.
+      "covers" if the interval holds zero, ends included, or may do so but for rounding; else "beats" if all of it is
+      better, and "misses" if all of it is worse.
     """
-    if interval.lower - rounding <= published <= interval.upper + rounding:
+    if lower - rounding <= 0 <= upper + rounding:
         return "covers"
-    return "beats" if (interval.mean > published) == higher_is_better else "misses"
+    return "beats" if (lower > 0) == higher_is_better else "misses"
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p values corrected for how many there are (Holm, 1979): `max_{j <= i} min(1, (m - j + 1) p_(j))`, in the order
+    given.
+    """
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def seeds_to_separate(values: Sequence[float], others: Sequence[float]) -> int | None:
+    """How many seeds each of two settings needs, so that Welch's test finds a difference as large as theirs, at their
+    spreads, with a power of 80% at 5% (two-sided).
+
+    Returns:
+      None where there is no difference, no spread, or more than `MOST_SEEDS` are needed.
+    """
+    difference = abs(statistics.fmean(values) - statistics.fmean(others))
+    one, other = statistics.variance(values), statistics.variance(others)
+    if not difference or not one + other:
+        return None
+    from scipy import stats
+
+    freedom_of = (one + other) ** 2 / (one**2 + other**2)
+
+    def power(count: int) -> float:
+        freedom, shift = (count - 1) * freedom_of, difference / math.sqrt((one + other) / count)
+        limit = stats.t.ppf((1 + CONFIDENCE) / 2, freedom)
+        return float(stats.nct.sf(limit, freedom, shift) + stats.nct.cdf(-limit, freedom, shift))
+
+    if power(MOST_SEEDS) < POWER:
+        return None
+    return bisect.bisect_left(range(2, MOST_SEEDS), POWER, key=power) + 2
 
 
 def welch(values: Sequence[float], original: Sequence[float], confidence: float = CONFIDENCE) -> Difference | None:
@@ -138,29 +213,6 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
         p_value=float(result.pvalue),
         confidence=confidence,
     )
-
-
-def against_original(
-    rows: Mapping[str, Sequence[float]], original: str = "original", confidence: float = CONFIDENCE
-) -> dict[str, Difference | None]:
-    """Every row of an ablation against the original one.
-
-    Arguments:
-      rows: row -> one score a seed.
-      original: the row that the others are held to.
-      confidence: of the intervals.
-
-    Returns:
-      The other rows, in their order -> `welch`.
-
-    Raises:
-      InputError: there is no such row.
-    """
-    if original not in rows:
-        raise InputError(
-            f"there is no row {original!r} to compare with", remedy=f"name one of {', '.join(map(str, rows))}"
-        )
-    return {row: welch(values, rows[original], confidence) for row, values in rows.items() if row != original}
 
 
 def _checked(values: Sequence[float], confidence: float) -> list[float]:

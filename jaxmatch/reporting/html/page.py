@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
-from jaxmatch.reporting.html import markup, sections
+from jaxmatch.reporting.html import certainty, markup, sections
 from jaxmatch.reporting.sweep_folder import SweepFolder
 
 _STYLE = """
@@ -25,6 +25,7 @@ svg text { fill: var(--ink); } .axis { stroke: var(--ink); } .rule { stroke: var
 """
 _PARTS = (
     ("Results", sections.results),
+    ("Certainty", certainty.certainty),
     ("Failures", sections.failures),
     ("Learning curves", sections.learning_curves),
     ("Plan", sections.plan),

@@ -48,6 +48,22 @@ def _dropped(records: Sequence[Mapping]) -> list[str]:
     return [f"{len(told)} of {len(records)} runs {verb} dropped by successive halving{why}, and count in no mean."]
 
 
+def _converged(records: Sequence[Mapping]) -> list[str]:
+    """Whether training was long enough: a run whose best checkpoint is its last evaluation might have gone on to a
+    better one. Nothing where a record has no curve.
+    """
+    curves = [record.get("curve") for record in records]
+    if not all(isinstance(curve, list) and curve for curve in curves):
+        return []
+    last = sum(
+        curve[-1].get("samples") == record.get("selected_at_samples")
+        for record, curve in zip(records, curves, strict=True)
+    )
+    counts = sorted({len(curve) for curve in curves})
+    had = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    return [f"Best at the last evaluation: {last} of {len(records)} runs, which had {had} evaluations."]
+
+
 def _about(record: Mapping) -> str:
     """What the splits are whose names do not say it; records of older versions do not hold it."""
     about = record["data"].get("about")
@@ -132,6 +148,7 @@ def caption(records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[f
             sentences.append(f"{choice}; test{where} scored once, with that checkpoint.")
     else:
         sentences.append(f"{choice}.")
+    sentences += _converged(finished)
     if "best_on_test" in parts:
         sentences.append(
             "Scores under “best on test” are those of a checkpoint chosen on the test set itself; "

@@ -24,10 +24,12 @@ class Difference:
     Attributes:
       value: the difference.
       test: Welch's test of it, or None where the seeds are too few for one.
+      corrected: its p value by Holm's correction for all tests of the score in the table.
     """
 
     value: float
     test: significance.Difference | None
+    corrected: float | None = None
 
 
 def cells(table: Content) -> Iterator[tuple[Place, Mapping[str, Any], Cell]]:
@@ -81,6 +83,11 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
             if score.partition(".")[0] != "times" and mine.mean is not None and its.mean is not None:
                 test = significance.welch(list(mine.values.values()), list(its.values.values()))
                 found[place, score] = Difference(mine.mean - its.mean, test)
+    for score in table.layout.scores:
+        tested = [key for key, difference in found.items() if key[1] == score and difference.test]
+        corrected = significance.holm([found[key].test.p_value for key in tested])
+        for key, p_value in zip(tested, corrected, strict=True):
+            found[key] = dataclasses.replace(found[key], corrected=p_value)
     return found
 
 
@@ -137,17 +144,27 @@ def other_training_set(cell: Cell, published: Published) -> bool:
     return bool(wanted) and any(abs(record["data"]["train"] - wanted) > wanted / 100 for record in cell.records)
 
 
-def verdict(cell: Cell, score: str, published: Published) -> str:
-    """Whether the interval of our mean "covers" the published number, "beats" or "misses" it; "" where nothing can be
-    said.
+def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tuple[float, float]] | None:
+    """Whether the mean of a cell "covers" the published number, "beats" or "misses" it, and the interval of their
+    difference that says so; None where nothing can be said.
 
     Nothing can be said from fewer than two seeds or from seeds that all agree, beside another training set, and of a
     score that is not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
-    ours, (theirs, rounding) = interval(summary), _number_and_rounding(score, text)
-    if ours is None or not summary.deviation or theirs is None or name not in HIGHER_IS_BETTER:
-        return ""
+    theirs, rounding = _number_and_rounding(score, text)
+    if not summary.deviation or theirs is None or name not in HIGHER_IS_BETTER:
+        return None
     if score in published.unlike or other_training_set(cell, published):
-        return ""
-    return significance.judge(ours, theirs, HIGHER_IS_BETTER[name], rounding)
+        return None
+    values = list(summary.values.values())
+    found = significance.to_published(values, theirs, *printed_spread(score, published))
+    return found and (significance.judge(*found, HIGHER_IS_BETTER[name], rounding), found)
+
+
+def printed_spread(score: str, published: Published) -> tuple[float | None, int | None]:
+    """The deviation that a paper prints with a number, and over how many runs; None for what it does not print."""
+    match = re.search(r"±\s*(\d+(?:\.\d+)?)", published.scores[score])
+    seeds = published.settings.get("seeds")
+    unit = 100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0
+    return float(match[1]) / unit if match else None, seeds if isinstance(seeds, int) else None

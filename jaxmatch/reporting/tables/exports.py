@@ -19,13 +19,13 @@ def as_csv(table: Content) -> str:
 
     The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there
     are some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends
-    of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p. Where
+    of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p, as it is and corrected by Holm. Where
     a published row has a cell's settings: its number, as a share like ours, and what the interval says about it; other
     published rows are left out. Floors follow, with their means alone. What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]
-    names += ["difference", "p_value"] if table.layout.original else []
+    names += ["difference", "p_value", "p_holm"] if table.layout.original else []
     differences, beside = comparisons.differences(table), comparisons.published_beside(table)
     names += ["published", "verdict"] if beside else []
     any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
@@ -92,6 +92,7 @@ def _score_as_json(
         told["difference"] = {
             **(test or {}),
             "difference": difference.value,
+            "p_holm": difference.corrected,
             "method": significance.METHOD if test else None,
         }
     if published is not None and score in published.scores:
@@ -100,9 +101,16 @@ def _score_as_json(
             "label": published.label,
             "text": text,
             "value": comparisons.published_number(score, text),
-            "verdict": comparisons.verdict(cell, score, published) or None,
+            **_verdict(cell, score, published),
         }
     return told
+
+
+def _verdict(cell: Cell, score: str, published: Published) -> dict[str, Any]:
+    found = comparisons.to_published(cell, score, published)
+    if found is None:
+        return {"verdict": None}
+    return {"verdict": found[0], "difference_to_it": {"lower": found[1][0], "upper": found[1][1]}}
 
 
 def _cell_as_json(

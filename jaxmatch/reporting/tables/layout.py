@@ -1,16 +1,14 @@
 """From the numbers of a table to the text of its cells."""
 
 import dataclasses
-import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from jaxmatch.reporting import significance
 from jaxmatch.reporting.record_schema import identity
-from jaxmatch.reporting.tables import comparisons, numbers
+from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
 from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published
 from jaxmatch.reporting.tables.formats import Sheet, Text
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 OWN, FLOOR = "this work", "floor"
 NOTHING = "–"
@@ -23,13 +21,13 @@ class _Plan:
 
     Attributes:
       columns: (what, score) of each, for one value of the pivot key.
-      best: (score, data set) -> the best mean as it is printed.
+      best: (cell, score) of the means that are best beyond chance.
       differences: to the original, by cell and score.
       beside: the published row of each cell that has one.
     """
 
     columns: tuple[tuple[str, str], ...]
-    best: Mapping[tuple[str, str], str]
+    best: Collection[tuple[Place, str]]
     differences: Mapping[tuple[Place, str], Difference]
     beside: Mapping[Place, Published]
 
@@ -43,7 +41,7 @@ def _plan(table: Content) -> _Plan:
             columns.append((DIFFERENCE, score))
         if any(score in published.scores for published in beside.values()):
             columns.append((PUBLISHED, score))
-    return _Plan(tuple(columns), _best_means(table), differences, beside)
+    return _Plan(tuple(columns), uncertainty.beyond_chance(table), differences, beside)
 
 
 def _heading(what: str, score: str) -> str:
@@ -51,31 +49,7 @@ def _heading(what: str, score: str) -> str:
     return heading if what == SCORE else f"{what}: {heading}"
 
 
-def _data_name(cell: Cell) -> str:
-    return cell.records[0]["data"]["name"]
-
-
-def _best_means(table: Content) -> dict[tuple[str, str], str]:
-    """(score, data set) -> the best mean as it is printed; those without a competition or a direction are left out.
-
-    A checkpoint chosen on the test set wins nothing.
-    """
-    means: dict[tuple[str, str], list[float]] = {}
-    for score, cell in itertools.product(table.layout.scores, (cell for row in table.rows for cell in row.cells)):
-        part, _, name = score.partition(".")
-        if part in ("dev", "test") and name in HIGHER_IS_BETTER and cell is not None:
-            mean = cell.scores[score].mean
-            if mean is not None:
-                means.setdefault((score, _data_name(cell)), []).append(mean)
-    best = {}
-    for (score, data), found in means.items():
-        if len(found) > 1:
-            winner = max(found) if HIGHER_IS_BETTER[score.partition(".")[2]] else min(found)
-            best[score, data] = numbers.print_number(score, winner)
-    return best
-
-
-def _score_text(cell: Cell | None, score: str, best: dict[tuple[str, str], str]) -> Text:
+def _score_text(cell: Cell | None, score: str, best: bool) -> Text:
     if cell is None:
         return Text(NOTHING)
     summary = cell.scores[score]
@@ -85,35 +59,41 @@ def _score_text(cell: Cell | None, score: str, best: dict[tuple[str, str], str])
     mean = numbers.print_number(score, summary.mean)
     spread = "" if summary.deviation is None else f" ± {numbers.print_number(score, summary.deviation)}"
     fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
-    return Text(mean + spread + fewer, bold=mean == best.get((score, _data_name(cell))))
+    return Text(mean + spread + fewer, bold=best)
+
+
+def _signed(score: str, value: float) -> str:
+    printed = numbers.print_number(score, value)
+    return f"−{printed[1:]}" if printed.startswith("-") else f"+{printed}"
 
 
 def _difference_text(score: str, difference: Difference | None) -> Text:
     if difference is None:
         return Text("")
-    printed = numbers.print_number(score, difference.value)
-    signed = f"−{printed[1:]}" if printed.startswith("-") else f"+{printed}"
-    if difference.test is None:
+    signed = _signed(score, difference.value)
+    if difference.corrected is None:
         return Text(signed)
-    p = difference.test.p_value
-    return Text(f"{signed} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})")
+    return Text(f"{signed} (p {uncertainty.p_text(difference.corrected)})")
 
 
 def _published_text(cell: Cell, score: str, published: Published | None) -> Text:
     if published is None or score not in published.scores:
         return Text("")
     text = published.scores[score]
-    verdict = comparisons.verdict(cell, score, published)
     if comparisons.other_training_set(cell, published):
-        verdict = f"{published.training_pairs:,} training pairs"
-    return Text(f"{text} ({verdict})" if verdict else text)
+        return Text(f"{text} ({published.training_pairs:,} training pairs)")
+    if (found := comparisons.to_published(cell, score, published)) is None:
+        return Text(text)
+    verdict, ends = found
+    lower, upper = (_signed(score, end) for end in ends)
+    return Text(f"{text} ({verdict}: {lower} to {upper})")
 
 
 def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
     texts = []
     for what, score in plan.columns:
         if what == SCORE:
-            texts.append(_score_text(cell, score, plan.best))
+            texts.append(_score_text(cell, score, (place, score) in plan.best))
         elif cell is None:
             texts.append(Text(""))
         elif what == DIFFERENCE:
@@ -221,29 +201,42 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         name = ", ".join(
             f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items()
         )
-        test = f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}; not corrected for several comparisons)"
+        test = f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}), corrected by Holm for all of a column"
         tested = any(difference.test for difference in plan.differences.values())
         signs.append(f"Differences are to {name}{test if tested else ''}.")
-    judged = {
-        comparisons.verdict(cell, score, plan.beside[place])
+    judged = [
+        comparisons.printed_spread(score, plan.beside[place])
         for place, _, cell in comparisons.cells(table)
         for score in table.layout.scores
         if place in plan.beside and score in plan.beside[place].scores
-    }
-    if judged - {""}:
-        signs.append(
-            f"covers, beats, misses: the published number, but for its rounding, lies in the {significance.CONFIDENCE:.0%} confidence "
-            "interval of our mean over the seeds (Student's t); the whole interval is better; the whole interval is worse. How much the "
-            "published number itself depends on seeds is not in it."
+        if comparisons.to_published(cell, score, plan.beside[place])
+    ]
+    if judged:
+        spread = [all(printed) for printed in judged]
+        theirs = (
+            "The paper's own deviation over its seeds is in it"
+            if all(spread)
+            else "How much the published number itself depends on seeds is not in it"
+            if not any(spread)
+            else "The paper's own deviation over its seeds is in it where one is printed"
         )
-    return signs
+        signs.append(
+            f"In brackets: the {significance.CONFIDENCE:.0%} confidence interval of our mean less the published number (Welch's t). "
+            f"covers: it holds zero, but for rounding; beats: all of it is better; misses: all of it is worse. {theirs}."
+        )
+    if plan.best:
+        signs.append(
+            "Bold: better than every other on the same data, by Welch's test with Holm's correction "
+            f"(p < {uncertainty.LEVEL:.2f})."
+        )
+    return [*signs, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]
 
 
 def sheet(table: Content) -> Sheet:
     """The table as it is printed, in plain text.
 
-    The best mean of each score on each data set among the project's own runs is bold, and so is any that prints the
-    same. Published scores stand beside the cell of the same settings, with what its interval says about them, or else
+    The best mean of each score on each data set among the project's own runs is bold where it is best beyond chance
+    (uncertainty.py). Published scores stand beside the cell of the same settings, with what its interval says about them, or else
     in rows below; those for which there is no column are told in a note. Floors stand between, and compete with none.
     """
     layout, plan = table.layout, _plan(table)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jaxmatch.training.scores import HIGHER_IS_BETTER
+
 PARTS = ("dev", "test", "best_on_test", "times")
 PERCENT = ("accuracy", "f1", "macro_f1", "auc")
 _NAMES = {
@@ -34,6 +36,11 @@ def score_heading(score: str) -> str:
     """ "test.accuracy" -> "test accuracy (%)": a score's name above its column."""
     percent = score.partition(".")[2] in PERCENT
     return plain_score_name(score) + (" (%)" if percent else "")
+
+
+def higher_is_better(score: str) -> bool | None:
+    """Of "test.accuracy"; None of what has no direction."""
+    return HIGHER_IS_BETTER.get(score.partition(".")[2])
 
 
 def print_number(score: str, value: float) -> str:

@@ -1,0 +1,106 @@
+"""What a table's numbers leave open: which mean is best beyond chance, how many seeds would settle it, and how much the
+test set itself decides.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from jaxmatch.reporting import significance
+from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.tables import comparisons, numbers
+from jaxmatch.reporting.tables.comparisons import Place
+from jaxmatch.reporting.tables.contents import Cell, Content
+
+LEVEL = 1 - significance.CONFIDENCE
+NORMAL_REACH = 1.96  # of 95%
+
+
+def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, Cell]]]:
+    """Data set -> the cells that have a mean of a dev or test score, the best first; nothing of other scores.
+
+    A checkpoint chosen on the test set competes with none.
+    """
+    if score.partition(".")[0] not in ("dev", "test") or numbers.higher_is_better(score) is None:
+        return {}
+    known = [found for found in comparisons.cells(table) if found[2].scores[score].mean is not None]
+    sign = -1 if numbers.higher_is_better(score) else 1
+    ordered = sorted(known, key=lambda found: sign * found[2].scores[score].mean)
+    return grouped(ordered, lambda found: found[2].records[0]["data"]["name"])
+
+
+def _p_value(one: Cell, other: Cell, score: str) -> float | None:
+    test = significance.welch(*(list(cell.scores[score].values.values()) for cell in (one, other)))
+    return test and test.p_value
+
+
+def beyond_chance(table: Content) -> set[tuple[Place, str]]:
+    """(cell, score) of the best means that Welch's test sets apart from every other on the same data, corrected by Holm
+    for their number.
+    """
+    found = set()
+    for score in table.layout.scores:
+        for (place, _, best), *others in ranked(table, score).values():
+            p_values = [_p_value(best, cell, score) for _, _, cell in others]
+            if p_values and None not in p_values and max(significance.holm(p_values)) < LEVEL:
+                found.add((place, score))
+    return found
+
+
+def seeds_needed(table: Content) -> list[str]:
+    """For each data set a sentence about its two best settings by the table's last dev or test score: whether the seeds
+    tell them apart, or how many would.
+    """
+    scores = [score for score in table.layout.scores if ranked(table, score)]
+    sentences = []
+    for (_, first, best), (_, second, next_best), *_ in _pairs(table, scores[-1:]):
+        score = scores[-1]
+        what = f"{setting_name(first)} and {setting_name(second)} in {numbers.plain_score_name(score)}"
+        p_value = _p_value(best, next_best, score)
+        if p_value is None:
+            continue
+        if p_value < LEVEL:
+            sentences.append(f"The seeds tell the two best apart: {what} (p {p_text(p_value)}, these two alone).")
+            continue
+        values = (list(cell.scores[score].values.values()) for cell in (best, next_best))
+        count = significance.seeds_to_separate(*values)
+        needed = f"about {count:,}" if count else f"more than {significance.MOST_SEEDS:,}"
+        sentences.append(
+            f"To tell the two best apart, {what}, {needed} seeds each would be needed "
+            f"({significance.POWER:.0%} power at {LEVEL:.0%})."
+        )
+    return sentences
+
+
+def _pairs(table: Content, scores: Sequence[str]) -> list[list[tuple[Place, Mapping, Cell]]]:
+    return [cells for score in scores for cells in ranked(table, score).values() if len(cells) > 1]
+
+
+def setting_name(settings: Mapping) -> str:
+    """A row's settings in words."""
+    headings = numbers.setting_headings(list(settings))
+    texts = [(key, numbers.print_setting(key, value)) for key, value in settings.items()]
+    return ", ".join(text if key == "variant" else f"{headings[key]} {text}" for key, text in texts) or "this work"
+
+
+def p_text(p_value: float) -> str:
+    """ "= 0.017", or "< 0.001"."""
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
+
+
+def sampling_error(table: Content) -> list[str]:
+    """How far a test accuracy may be off because the test set is a sample, by the normal approximation of the binomial
+    distribution, of each data set at its best mean. Other scores have no such simple error.
+    """
+    score = "test.accuracy"
+    if score not in table.layout.scores:
+        return []
+    sentences = []
+    for (_, _, best), *_ in ranked(table, score).values():
+        share, pairs = best.scores[score].mean, best.records[0]["data"]["test"]
+        if pairs:
+            reach = NORMAL_REACH * math.sqrt(share * (1 - share) / pairs)
+            sentences.append(
+                f"A sample of {pairs:,} test pairs leaves ±{100 * reach:.1f} in an accuracy of {100 * share:.1f}% "
+                f"({significance.CONFIDENCE:.0%}), besides the spread over seeds."
+            )
+    return sentences

@@ -1,0 +1,84 @@
+"""What a table and a report say of chance: bold, Holm, seeds needed, sampling error, convergence, the bootstrap; and
+that each committed table is what its records give.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_records import cells, record
+
+from jaxmatch.reporting.folder_table import table
+from jaxmatch.reporting.html import certainty
+from jaxmatch.reporting.tables import TableLayout, make_table
+
+RESULTS = Path(__file__).parent.parent / "results"
+LAYOUT = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.accuracy"))
+
+
+def runs(blocks, values, **changes):
+    return [
+        record(blocks, seed=seed, dev={"accuracy": value}, test={"accuracy": value}, **changes)
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_p_values_of_a_column_are_corrected_for_their_number():
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1})
+    first, second = runs(1, (0.80, 0.82, 0.84)), runs(2, (0.70, 0.72, 0.74))
+    alone = cells(make_table([*first, *second], layout))[2][-1]
+    beside = cells(make_table([*first, *second, *runs(3, (0.81, 0.83, 0.82))], layout))
+    assert alone == "−10.0 (p = 0.004)" and beside[2][-1] == "−10.0 (p = 0.007)"
+    assert beside[3][-1] == "+0.0 (p = 1.000)"
+
+
+def test_the_caption_tells_how_many_seeds_would_tell_the_best_apart():
+    near = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.79, 0.80, 0.83))], LAYOUT).markdown()
+    assert "To tell the two best apart, blocks 1 and blocks 2 in test accuracy, about 38 seeds each" in near
+    apart = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
+    assert "The seeds tell the two best apart: blocks 1 and blocks 2 in test accuracy (p = 0.004" in apart
+    assert "two best" not in make_table(runs(1, (0.80, 0.82)), LAYOUT).markdown()
+    assert "two best" not in make_table([*runs(1, (0.8,)), *runs(2, (0.7,))], LAYOUT).markdown()
+
+
+def test_the_caption_tells_the_sampling_error_of_the_test_set():
+    # 1.96 sqrt(0.81 0.19 / 4927) = 0.01095, of the best mean.
+    text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
+    assert "A sample of 4,927 test pairs leaves ±1.1 in an accuracy of 81.0% (95%)" in text
+    dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
+    assert "A sample of" not in make_table(runs(1, (0.80, 0.82)), dev).markdown()
+
+
+@pytest.mark.parametrize(
+    ("curves", "said"),
+    [
+        ([(4500, 9000), (4500,)], "Best at the last evaluation: 1 of 2 runs, which had 1 to 2 evaluations."),
+        ([(4500, 9000), (4500, 9000)], "Best at the last evaluation: 0 of 2 runs, which had 2 evaluations."),
+        ([(4500,), ()], ""),  # a record without a curve
+    ],
+)
+def test_the_caption_tells_whether_training_was_long_enough(curves, said):
+    records = [
+        record(1, seed=seed, curve=[{"samples": samples} for samples in curve]) for seed, curve in enumerate(curves)
+    ]
+    text = make_table(records, LAYOUT).markdown()
+    assert said in text and ("Best at the last" in text) == bool(said)
+
+
+def test_the_bootstrap_interval_and_the_probability_of_improvement():
+    values = np.random.default_rng(1).normal(0.8, 0.02, 30).tolist()
+    lower, upper = certainty.bootstrap_interval(values)
+    error = np.std(values) / np.sqrt(len(values))  # of the mean of many values, whose distribution is normal
+    assert (lower, upper) == pytest.approx((np.mean(values) - 1.96 * error, np.mean(values) + 1.96 * error), abs=6e-4)
+    assert certainty.bootstrap_interval([0.8]) is None
+    # 0.5 beats 0.4 alone, 0.9 beats all three, and 0.5 ties with 0.5: (1 + 0.5 + 3) / 6.
+    assert certainty.probability_of_improvement([0.5, 0.9], [0.4, 0.5, 0.6]) == pytest.approx(4.5 / 6)
+
+
+TABLES = sorted(file for file in RESULTS.rglob("table.md") if (file.parent / "sweep.json").exists())
+
+
+@pytest.mark.parametrize("file", TABLES, ids=lambda file: str(file.parent.relative_to(RESULTS)))
+def test_a_committed_table_is_what_its_records_give(file):
+    assert table(file.parent) == file.read_text(encoding="utf-8")
+    assert table(file.parent).strip() in (RESULTS / "README.md").read_text(encoding="utf-8")
