@@ -219,7 +219,12 @@ FLOOR = FloorRow("word overlap", 1234, {"dev.accuracy": 0.95, "times.train_secon
 
 
 def variants():
-    return [record(seed=seed, variant=name) for name in ("RE2", "ESAN") for seed in (1, 2)]
+    accuracies = {"RE2": 0.81, "ESAN": 0.84}
+    return [
+        record(seed=seed, variant=name, dev={"accuracy": accuracy + seed / 1000})
+        for name, accuracy in accuracies.items()
+        for seed in (1, 2)
+    ]
 
 
 def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
@@ -227,7 +232,7 @@ def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
     heading, *rows = cells(table)
     assert heading[:3] == ["variant", "parameters", "seeds"]
     assert rows[-1] == ["word overlap", "1,234", "", "95.0", "", "0.3"]
-    assert [row[3].startswith("**") for row in rows] == [True, True, False]
+    assert [row[3].startswith("**") for row in rows] == [True, False, False]
     assert "over 2 seeds (1, 2)." in table.markdown() and "Floors (word overlap): fitted once" in table.markdown()
     assert cells(make_table(variants(), LAYOUT)) == [heading, *rows[:-1]]
     published = Published("A paper", {"test.accuracy": "88.0"}, "S")

@@ -14,7 +14,7 @@ MUTANTS = [
     ("jaxmatch/reporting/tables/spreadsheet.py", " and not _NUMBER.fullmatch(text)", "", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/tables/formats.py", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", printable(\" \".join(text.split())))", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", \" \".join(text.split()))", ["tests/test_printable.py"]),
     ("jaxmatch/reporting/record_schema.py", "        _check_fields(entry, {\"samples\": (int,), \"train_loss\": _NUMBER, \"dev\": (Mapping,)}, name, f\"curve.{place}.\")\n", "", ["tests/test_record_curves.py"]),
-    ("jaxmatch/reporting/tables/layout.py", "max(found) if HIGHER_IS_BETTER[score.partition(\".\")[2]] else min(found)", "max(found)", ["tests/test_tables.py"]),
+    ("jaxmatch/reporting/tables/uncertainty.py", "-1 if numbers.higher_is_better(score) else 1", "-1", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/tables/numbers.py", "100.0 * value if name in PERCENT else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
     ("jaxmatch/reporting/html/markup.py", "    return html.escape(printable(text, keep=\"\\n\"))", "    return printable(text, keep=\"\\n\")", ["tests/test_html.py::test_a_sheet_is_escaped_and_its_best_is_bold"]),
