@@ -100,8 +100,9 @@ def test_a_reason_is_one_line():
     text = "Traceback\n  File x\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.\n more"
     assert problem_of(text).endswith("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
     row = {"target": "v5e", "model": "re2", "program": "train", "replicas": 10, "batch": 512, "precision": "float32"}
-    assert "- re2 train, 10 x 512, float32: no room" in tables.markdown(
-        [{**row, "problem": "no room", "commit": "1234567"}]
+    text = tables.markdown([{**row, "problem": "no room", "commit": "1234567"}], 2)
+    assert (
+        "- re2 train, 10 x 512, float32: no room" in text and "1 of 2 programs; the others were not tried yet." in text
     )
 
 

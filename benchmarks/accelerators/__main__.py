@@ -101,7 +101,7 @@ def main() -> int:
                 return 2
             known[name_of(spec)] = {**spec, **compiled(spec, python), "commit": commit()}
             write_json(file, known)
-    tables.write(arguments.results / "README.md", list(known.values()))
+    tables.write(arguments.results / "README.md", list(known.values()), len(list(specs(AXES))) // len(TARGETS))
     return 0
 
 

@@ -34,8 +34,13 @@ HEADINGS = (
 )
 
 
-def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
-    """All figures, a section a device; what does not compile stands below with the reason."""
+def markdown(rows: Iterable[Mapping[str, Any]], programs: int) -> str:
+    """All figures, a section a device; what does not compile stands below with the reason.
+
+    Arguments:
+      rows: the figures.
+      programs: how many there are for each device.
+    """
     rows = list(rows)
     sections = [INTRODUCTION.strip()]
     for name, target in TARGETS.items():
@@ -61,6 +66,8 @@ def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
             if "problem" in row
         ]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
+        if len(own) < programs:
+            sections.append(f"{len(own)} of {programs} programs; the others were not tried yet.")
     return "\n\n".join(sections) + "\n"
 
 
@@ -96,5 +103,5 @@ def _line(row: Mapping[str, Any]) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def write(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    write_atomically(file, markdown(rows))
+def write(file: Path, rows: Iterable[Mapping[str, Any]], programs: int) -> None:
+    write_atomically(file, markdown(rows, programs))
