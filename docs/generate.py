@@ -56,12 +56,12 @@ def settings_table(section: type, prefix: str, without: Collection[str] = ()) ->
 
 
 def settings_page() -> str:
-    """docs/reference/settings.md, from the dataclasses of jaxmatch/config.py."""
+    """docs/reference/settings.md, from the dataclasses of jaxmatch/config/."""
     shared = {field.name: field.default for field in dataclasses.fields(config.ModelConfig)}
     parts = [
         "# Settings",
         "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults for\n"
-        "each data set. This page is generated from `jaxmatch/config.py` by `docs/generate.py`.",
+        "each data set. This page is generated from `jaxmatch/config/` by `docs/generate.py`.",
         "## Every model",
         "`model.name` is one of " + ", ".join(f"`{name}`" for name in config.MODELS) + ".",
         settings_table(config.ModelConfig, "model"),

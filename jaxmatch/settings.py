@@ -1,4 +1,4 @@
-"""Configs made, changed and held to the dataclasses of config.py."""
+"""Configs made, changed and held to the dataclasses of config/."""
 
 import ast
 import dataclasses

@@ -91,7 +91,7 @@ def test_the_map_of_the_readme_is_that_of_the_tree():
     inner = [line.split()[0].rstrip("/") for line in drawn if line.startswith("      ")]
     outer = {line.split()[0].rstrip("/") for line in drawn if not line.startswith("      ")}
     rooms = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
-    assert set(inner) == rooms | {"config.py"}
+    assert set(inner) == rooms
     for number, name in enumerate(inner):  # imports only from those above it
         above = {each.removesuffix(".py") for each in inner[:number]}
         assert MAY_IMPORT[name.removesuffix(".py")] & rooms <= above, name

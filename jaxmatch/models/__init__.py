@@ -40,7 +40,7 @@ def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
     """Makes the model that a config's `model` part describes.
 
     Arguments:
-      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config.py); the rest keep their
+      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config/); the rest keep their
         defaults.
       outputs: number of classes, or 1 in regression.
 

@@ -23,7 +23,7 @@ class PairModel(nn.Module):
     it.
 
     Arguments:
-      config: its settings (jaxmatch/config.py).
+      config: its settings (jaxmatch/config/).
       outputs: number of classes, or 1 in regression.
     """
 

@@ -1,0 +1,183 @@
+"""The settings of RE2, ESAN, CSRAN and CAFE, and those that all models have."""
+
+import dataclasses
+import typing
+from typing import Literal
+
+from jaxmatch.config.fields import Precision, Seen, features, layers, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """What all models can be set to: what they are given of each word, and the precision of products."""
+
+    name: typing.ClassVar[str]
+    title: typing.ClassVar[str]  # in tables
+    weight_normalization: typing.ClassVar[str] = "none"
+
+    precision: Precision = setting(
+        "float32", "precision of matrix products; bfloat16: also of activations, while parameters stay float32"
+    )
+    characters: Literal["none", "cnn", "bilstm"] = setting(
+        "none", "network over the first 16 characters of a word; needs data.minimum_count = 1"
+    )
+    character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 2.1")
+    known_characters: int = features(128, "number of known characters, including padding", least=2)
+    tags: bool = setting(False, "give each word its part of speech, by NLTK's tagger")
+    tag_features: int = features(10, "size of a tag's embedding; 10 in CSRAN's released run")
+    known_tags: int = features(50, "number of known tags, including padding", least=2)
+    exact_match: bool = setting(False, "mark each word that also occurs in the other sentence, in any case")
+
+    @property
+    def least_layers(self) -> int:
+        """How many layers it has at least, each of which has parameters of its own."""
+        counts = (getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_layers"))
+        return sum(count for count in counts if isinstance(count, int))
+
+
+@dataclasses.dataclass(frozen=True)
+class RE2Config(ModelConfig):
+    """RE2 (Yang et al., 2019), as released: 2 blocks of 2 convolutions, hidden size 150."""
+
+    name: typing.ClassVar[str] = "re2"
+    title: typing.ClassVar[str] = "RE2"
+
+    blocks: int = layers(2, "number of blocks, N; tuned from 1 to 3 in the paper")
+    encoder_layers: int = layers(2, "number of convolutions in a block's encoder; tuned from 1 to 3 in the paper")
+    hidden_size: int = features(150, "size of every layer's output; section 3.2; some released settings use 200")
+    kernel_size: int | tuple[int, ...] = setting(
+        3, "width of a convolution, or several widths for convolutions side by side; odd"
+    )
+    encoder_activation: Literal["gelu", "relu"] = setting(
+        "gelu", "activation of the convolutions; section 3.2; relu: the TensorFlow code"
+    )
+    alignment: Literal["linear", "identity"] = setting("linear", "F of Eq. 2; linear: a dense layer with GeLU")
+    temperature: Literal["learned", "none"] = setting(
+        "learned", "scale of the alignment's scores: one number a block, as released, or none, as in Eq. 2"
+    )
+    fusion: Literal["full", "simple"] = setting(
+        "full", "fusion of a block; full: Eq. 4; simple: an ablation of Table 6"
+    )
+    connection: Literal[
+        "augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"
+    ] = setting("augmented", "connection of the blocks; augmented: Eq. 1; layers/connection.py describes the others")
+    prediction: Seen = setting("full", "inputs of H; full: Eq. 5; symmetric: Eq. 6; simple: Eq. 7")
+    encoder_input: bool = setting(
+        True, "give the encoder's input to alignment and fusion; False: the ablation w/o enc-in"
+    )
+    parallel_blocks: bool = setting(
+        False, "the ablation in which every block gets the embeddings and the outputs are summed"
+    )
+    # Released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution and
+    # the first networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional
+    # layer".
+    dropout_placement: Literal["released", "every_layer"] = setting(
+        "released", "places of dropout; every_layer: before every dense or convolution layer, as in the paper"
+    )
+    weight_normalization: Literal["he", "unit", "none"] = setting(
+        "he", "initial gain; he: the norm of its direction; unit: 1; none: no weight normalization"
+    )
+
+    @property
+    def least_layers(self) -> int:
+        return self.blocks * self.encoder_layers * len(self.kernel_sizes)
+
+    @property
+    def kernel_sizes(self) -> tuple[int, ...]:
+        """The widths of a layer's convolutions, side by side."""
+        return self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size,)
+
+
+@dataclasses.dataclass(frozen=True)
+class ESANConfig(ModelConfig):
+    """ESAN (Hu et al., 2020)."""
+
+    name: typing.ClassVar[str] = "esan"
+    title: typing.ClassVar[str] = "ESAN"
+
+    alignment_layers: int = layers(2, "number of enhanced alignment layers; 2 or 3 in the paper")
+    encoder_layers: int = layers(1, "number of LSTM layers in the encoder; 1 or 2 in the paper")
+    hidden_size: int = features(150, "size of the hidden layer of Eq. 12; 150 to 300 in the paper")
+    augmentation: Literal["gated", "simple", "none"] = setting(
+        "gated", "feature augmentation; gated: Eq. 1 to 3; simple: Eq. 4; none: the ablation w/o Feat. Augment."
+    )
+    word_features: bool = setting(True, "augment with word features; False: the ablation w/o Word Feat.")
+    contextual_features: bool = setting(
+        True, "augment with contextual features; False: the ablation w/o Contextual Feat."
+    )
+    prediction: Seen = setting("full", "inputs of Eq. 11; full: the paper; the others as in RE2")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class RefinementConfig(ModelConfig):
+    """The CAFE block (CSRAN, section 2.3), which CSRAN and CAFE have."""
+
+    factors: int = features(10, "number of factors of the factorization machines, k of Eq. 3")
+    intra_projection: bool = setting(
+        True, "project tokens before their attention to their own sentence; False: the authors' code"
+    )
+    meta_factors: int = features(
+        0,
+        "number of factors of a factorization machine over the six features of a block; 4 in the authors' code",
+        least=0,
+    )
+    flow_intra: bool = setting(
+        False, "hand on the vector that a token finds in its own sentence, too; True: the authors' code"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class CSRANConfig(RefinementConfig):
+    """CSRAN (Tay et al., 2018)."""
+
+    name: typing.ClassVar[str] = "csran"
+    title: typing.ClassVar[str] = "CSRAN"
+
+    character_features: int = features(
+        128, "size of the output of model.characters; 64 in each direction in the released run"
+    )
+    stacked_layers: int = layers(3, "number of LSTM layers in the stacked encoder, k; 1 to 5 in the paper")
+    aggregation_layers: int = layers(1, "number of LSTM layers over the comparisons, Eq. 6 and 7; 1 or 2 in the paper")
+    hidden_size: int = features(200, "size of each direction of every LSTM, and of the highway network")
+    highway_layers: int = layers(
+        2, "number of highway layers in the input encoder; 2 in the paper, 1 in the released run", least=0
+    )
+    refinement: bool = setting(True, "multi-level attention refinement, section 2.3; False: the ablation w/o MAR")
+    refinement_place: Literal["before", "after"] = setting(
+        "before",
+        "place of the CAFE blocks; before: before each LSTM, the authors' code; after: between LSTMs, section 2.3",
+    )
+    co_stack: bool = setting(
+        True, "co-stack affinity, Eq. 4; False: the affinity of the last layer alone, the ablation w/o CSRA"
+    )
+    aligned_layers: Literal["all", "last"] = setting(
+        "all", "layers that Eq. 5 aligns without co_stack, section 3.5; last: the released code"
+    )
+    prediction: Seen = setting("simple", "inputs of the prediction layers; simple: z of Eq. 8; full: the released code")
+    head: Literal["dense", "highway"] = setting(
+        "dense", "kind of the hidden prediction layers; highway: the released run"
+    )
+    head_layers: int = layers(2, "number of prediction layers, including the last; 1 to 3 in the paper")
+    head_size: int = features(300, "size of the hidden prediction layers")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class CAFEConfig(RefinementConfig):
+    """CAFE (Tay et al., 2018), as CSRAN's paper compares with it."""
+
+    name: typing.ClassVar[str] = "cafe"
+    title: typing.ClassVar[str] = "CAFE"
+
+    character_features: int = features(
+        128, "size of the output of model.characters; 64 in each direction in the released run"
+    )
+    hidden_size: int = features(300, "size of each direction of the LSTM, and of the highway network")
+    bidirectional: bool = setting(False, "use a bidirectional LSTM; the released code does not")
+    highway_layers: int = layers(2, "number of highway layers in the input encoder", least=0)
+    prediction: Seen = setting("full", "inputs of the prediction layers")
+    head: Literal["dense", "highway"] = setting("highway", "kind of the hidden prediction layers")
+    head_layers: int = layers(3, "number of prediction layers, including the last")
+    head_size: int = features(300, "size of the hidden prediction layers")
+    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")

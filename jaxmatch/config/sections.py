@@ -1,0 +1,91 @@
+"""The settings of data, training, optimizer and execution."""
+
+import dataclasses
+from typing import Literal
+
+from jaxmatch.config.fields import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """The data set, and how text becomes ids."""
+
+    name: str = setting("embedded_inference", "name of the data set; own: a folder of your own")
+    directory: str = setting("", "folder with the data files; empty: the environment variable JAXMATCH_DATA")
+    task: Literal["", "classification", "regression", "ranking"] = setting(
+        "", "task of your own data; empty: from its columns"
+    )
+    vectors: str = setting("", "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory")
+    tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
+        "word", "tokenizer; data/tokens.py describes them"
+    )
+    lowercase: bool = setting(True, "convert text to lower case")
+    remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")
+    minimum_count: int = setting(5, "how often a word without a vector must occur to be kept", least=0)
+    maximum_length: int = setting(0, "most tokens of a text; 0: no limit, as in the paper", least=0)
+    truncation_side: Literal["right", "left"] = setting("right", "side on which longer texts are cut")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """How long a run trains, and when it is scored. Times are counted in pairs, whatever the batch size."""
+
+    batch_size: int = setting(128, "number of pairs in a training step", least=1)
+    epochs: int = setting(30, "most passes over the training set", least=1)
+    evaluate_every_samples: int = setting(0, "score dev each time after so many pairs; 0: after every epoch", least=0)
+    evaluate_each_epoch: bool = setting(False, "with evaluate_every_samples: also score after every epoch")
+    late_from_samples: int = setting(0, "number of pairs after which evaluate_every_samples_late applies", least=0)
+    evaluate_every_samples_late: int = setting(
+        0, "takes the place of evaluate_every_samples after late_from_samples; 0: does not", least=0
+    )
+    patience_samples: int = setting(
+        400_000, "stop a run after so many pairs without a better dev score; 0: never", least=0
+    )
+    minimum_samples: int = setting(0, "number of pairs before which patience stops no run", least=0)
+    selection: Literal[
+        "accuracy",
+        "f1",
+        "macro_f1",
+        "auc",
+        "map",
+        "mrr",
+        "recall_at_1",
+        "recall_at_2",
+        "recall_at_5",
+        "pearson",
+        "spearman",
+        "mse",
+        "loss",
+    ] = setting("accuracy", "dev score that chooses the checkpoint")
+    best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
+    maximum_buckets: int = setting(10, "most lengths that pairs are padded to; a program is compiled for each", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam and its schedule. All of these settings are traced: a grid over them compiles one program."""
+
+    learning_rate: float = setting(1e-3, "learning rate of Adam, after warmup", least=0)
+    learning_rate_floor: float = setting(6e-5, "learning rate at which warmup starts and decay ends", least=0)
+    warmup_samples: int = setting(0, "number of pairs of linear warmup", least=0)
+    decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0)
+    decay_samples: int = setting(128_000, "number of pairs after which it decays once", least=0)
+    dropout_rate: float = setting(0.2, "rate of every dropout", least=0, below=1)
+    weight_decay: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
+    gradient_clip: float = setting(5.0, "largest norm of all gradients together; 0: no limit", least=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutionConfig:
+    """How runs are executed. These settings do not change what a run computes, nor its name."""
+
+    evaluation_batch_size: int = setting(
+        0, "number of pairs predicted at once for scores; 0: 512, on a CPU 32", least=0
+    )
+    checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
+    maximum_replicas: int = setting(0, "most runs trained at once; 0: as many as the memory holds", least=0)
+    steps_at_once: int = setting(0, "most training steps in one dispatch; 0: 64, on a CPU 1", least=0)
+    restack: bool = setting(True, "shrink the program when half of its runs have stopped")
+    cache_directory: str = setting(
+        "", "folder of encoded data and compiled programs; empty: below the user's cache folder"
+    )
