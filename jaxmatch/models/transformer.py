@@ -27,9 +27,10 @@ LONGEST_WAVE = 10_000.0
 
 
 def places(sentences: jax.Array) -> jax.Array:
-    """Of each token in its sentence, from 0: <int8>[batch, length] -> <int32>[batch, length]. Padding does not count."""
-    counted = (jnp.cumsum(sentences == which, axis=1) for which in (1, 2))
-    first, second = counted
+    """The position of each token in its sentence, from 0; padding does not count: <int8>[batch, length] ->
+    <int32>[batch, length].
+    """
+    first, second = (jnp.cumsum(sentences == which, axis=1) for which in (1, 2))
     return jnp.maximum(jnp.where(sentences == 1, first, second) - 1, 0)
 
 
