@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jaxmatch.data import catalog
 from jaxmatch.training import scores
 from jaxmatch.training.evaluation import mean_loss
+from jaxmatch.training.ranking import ranking_scores
 
 QUICK = settings(max_examples=50, deadline=None)
 # Few distinct values, so that ties are common; the last two differ in float64 but not in float32.
@@ -94,11 +95,11 @@ def test_ranking_scores_equal_trec_eval(case, random):
     random.shuffle(names)
     documents = np.array(names)
     expected = trec_eval(labels, values, groups, documents)
-    got = scores.ranking_scores(labels, values, groups, documents)
+    got = ranking_scores(labels, values, groups, documents)
     assert got == pytest.approx(expected, rel=1e-12, nan_ok=True)
     numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
-    assert scores.mean_average_precision(labels, values, numbers, documents) == pytest.approx(got["map"], nan_ok=True)
-    assert scores.mean_reciprocal_rank(labels, values, numbers, documents) == pytest.approx(got["mrr"], nan_ok=True)
+    assert ranking_scores(labels, values, numbers, documents)["map"] == pytest.approx(got["map"], nan_ok=True)
+    assert ranking_scores(labels, values, numbers, documents)["mrr"] == pytest.approx(got["mrr"], nan_ok=True)
 
 
 def test_ranking_by_hand():
@@ -106,14 +107,14 @@ def test_ranking_by_hand():
     labels = [1, 0, 1, 0, 1, 0, 1, 1, 0]
     values = [0.7, 0.9, 0.1, 0.5, 3.0, 2.0, 1.0, 1.0, 1.0]
     groups = [0, 0, 0, 0, 1, 1, 2, 2, 3]
-    got = scores.ranking_scores(labels, values, groups)
+    got = ranking_scores(labels, values, groups)
     assert got["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0) / 2)
     assert got["mrr"] == pytest.approx((1 / 2 + 1.0) / 2)
     assert got["recall_at_1"] == pytest.approx((0 + 1) / 2)
     assert got["recall_at_2"] == pytest.approx((1 / 2 + 1) / 2)
     assert got["recall_at_5"] == 1.0
     # With the third question, which has right candidates alone, and still without the fourth, which has none.
-    whole = scores.ranking_scores(labels, values, groups, filtered=False)
+    whole = ranking_scores(labels, values, groups, filtered=False)
     assert whole["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0 + 1.0) / 3) and whole["mrr"] == pytest.approx(
         (1 / 2 + 2.0) / 3
     )
@@ -135,7 +136,7 @@ def test_recall_of_one_right_candidate_in_ten_is_that_of_the_dialogue_papers(con
     labels = [[int(place == right) for place in range(10)] for right, _ in contexts]
     values = [values for _, values in contexts]
     groups = np.repeat(np.arange(len(contexts)), 10)
-    got = scores.ranking_scores(np.ravel(labels), np.ravel(values), groups)
+    got = ranking_scores(np.ravel(labels), np.ravel(values), groups)
     for k in scores.RECALL_AT:
         assert got[f"recall_at_{k}"] == pytest.approx(r10_at(k, labels, values))
 
@@ -143,29 +144,29 @@ def test_recall_of_one_right_candidate_in_ten_is_that_of_the_dialogue_papers(con
 def test_recall_by_hand():
     # Ten candidates, the right one third by score: among the first five, not among the first two.
     labels, values = [0, 0, 1] + [0] * 7, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-    got = scores.ranking_scores(labels, values, [0] * 10)
+    got = ranking_scores(labels, values, [0] * 10)
     assert (got["recall_at_1"], got["recall_at_2"], got["recall_at_5"]) == (0.0, 0.0, 1.0)
     # Tied with one other, it comes after it; a model that scores all alike finds nothing.
-    tied = scores.ranking_scores(labels, [9, 8, 9, 6, 5, 4, 3, 2, 1, 0], [0] * 10)
+    tied = ranking_scores(labels, [9, 8, 9, 6, 5, 4, 3, 2, 1, 0], [0] * 10)
     assert (tied["recall_at_1"], tied["recall_at_2"]) == (0.0, 1.0)
-    alike = scores.ranking_scores(labels, [1.0] * 10, [0] * 10)
+    alike = ranking_scores(labels, [1.0] * 10, [0] * 10)
     assert [alike[f"recall_at_{k}"] for k in scores.RECALL_AT] == [0.0, 0.0, 0.0]
     # A group of fewer candidates than k.
-    assert scores.ranking_scores([1, 0], [0, 1], ["a", "a"])["recall_at_5"] == 1.0
+    assert ranking_scores([1, 0], [0, 1], ["a", "a"])["recall_at_5"] == 1.0
 
 
 def test_equal_scores_are_ordered_by_document_name_falling():
     labels, values, groups = [1, 0], [0.5, 0.5], [7, 7]
-    assert scores.mean_reciprocal_rank(labels, values, groups, ["b", "a"]) == 1.0
-    assert scores.mean_reciprocal_rank(labels, values, groups, ["a", "b"]) == 0.5
+    assert ranking_scores(labels, values, groups, ["b", "a"])["mrr"] == 1.0
+    assert ranking_scores(labels, values, groups, ["a", "b"])["mrr"] == 0.5
     # Equal in float32, as trec_eval keeps them, is a tie although float64 would tell them apart.
-    assert scores.mean_reciprocal_rank(labels, [0.5 + 1e-12, 0.5], groups, ["a", "b"]) == 0.5
+    assert ranking_scores(labels, [0.5 + 1e-12, 0.5], groups, ["a", "b"])["mrr"] == 0.5
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 0], [0, 0, 1]])
 @pytest.mark.parametrize("documents", [None, ["x", "x", "x"]])
 def test_without_names_a_constant_model_gains_nothing_from_the_order_of_the_file(labels, documents):
-    assert scores.mean_average_precision(labels, [2.0] * 3, [0] * 3, documents) == pytest.approx(1 / 3)
+    assert ranking_scores(labels, [2.0] * 3, [0] * 3, documents)["map"] == pytest.approx(1 / 3)
 
 
 @QUICK
@@ -174,8 +175,8 @@ def test_ranking_does_not_depend_on_the_order_of_the_pairs(case, random):
     labels, values, groups = case
     order = list(range(labels.size))
     random.shuffle(order)
-    first = scores.ranking_scores(labels, values, groups)
-    second = scores.ranking_scores(labels[order], values[order], groups[order])
+    first = ranking_scores(labels, values, groups)
+    second = ranking_scores(labels[order], values[order], groups[order])
     np.testing.assert_allclose(list(first.values()), list(second.values()), rtol=1e-12)
 
 
@@ -393,9 +394,9 @@ def test_filtered_questions_of_wikiqa_are_those_of_its_own_list(data_folder):
     labels = np.array([int(row[3]) for row in rows])
     values = np.random.default_rng(0).normal(size=len(rows)).round(1)
     inside = np.isin(groups, [row[0] for row in kept])
-    outside = scores.ranking_scores(labels[~inside], values[~inside], groups[~inside], documents[~inside])
+    outside = ranking_scores(labels[~inside], values[~inside], groups[~inside], documents[~inside])
     assert math.isnan(outside["map"])
-    got = scores.ranking_scores(labels, values, groups, documents)
+    got = ranking_scores(labels, values, groups, documents)
     assert got == pytest.approx(trec_eval(labels, values, groups, documents), rel=1e-12)
     for group in np.unique(groups[inside]):
         assert set(labels[groups == group]) == {0, 1}

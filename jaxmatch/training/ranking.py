@@ -1,0 +1,85 @@
+"""Scores of rankings by trec_eval's rules: mean average precision, mean reciprocal rank, recall at k; plain numpy, no loop
+over groups or models.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+RECALL_AT = (1, 2, 5)  # ranks
+
+
+def mean_or_nan(values: np.ndarray) -> np.ndarray:
+    """Over the last axis; NaN of nothing."""
+    return np.mean(values, axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
+
+
+def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
+    """<int64>[pairs]: the pairs group by group, each group in the order of candidates with equal scores."""
+    if documents is None:
+        return np.lexsort((relevant, groups))
+    # Code points order text as trec_eval's comparison of UTF-8 bytes does.
+    names = np.unique(np.asarray(documents), return_inverse=True)[1]
+    return np.lexsort((relevant, -names, groups))
+
+
+def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """<int64>[..., pairs]: each group's pairs by falling score, those of equal scores as they are; groups
+    <int64>[pairs] rise.
+    """
+    # Complex numbers are sorted by their real parts first.
+    key = np.empty(scores.shape, np.complex128)
+    with np.errstate(over="ignore"):
+        # trec_eval keeps scores in single precision, so that what is equal there must be a tie here.
+        key.real, key.imag = groups, -scores.astype(np.float32)
+    return np.argsort(key, axis=-1, kind="stable")
+
+
+def ranking_scores(
+    labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
+) -> dict[str, np.ndarray]:
+    """Mean average precision, mean reciprocal rank and recall at k by trec_eval's rules, over the filtered groups.
+
+    Recall at k is the share of a group's right candidates that are ranked among its first k. Where each group holds one
+    right candidate of ten, it is R10@k of Lowe et al. (2015).
+
+    Filtered: only groups that hold both right and wrong candidates count, as in RE2's and others' results on WikiQA.
+    Candidates are ranked by score (rounded to float32), falling; equal scores by document name, falling. Without
+    document names, or where even those are equal, wrong candidates come first, so that a model which cannot tell
+    candidates apart gains nothing from the order they were written in.
+
+    Arguments:
+      labels: <int32>[pairs]; 1 is right, all else wrong.
+      scores: <float64>[..., pairs].
+      groups: <int32>[pairs] or text: what a candidate competes in. Groups need not lie together.
+      documents: <str>[pairs], the candidates' names, or None.
+      filtered: False: all groups with a right candidate count; one without a wrong candidate cannot be ranked badly.
+
+    Returns:
+      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score
+      is NaN.
+    """
+    relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+    order = _in_order_of_ties(relevant, groups, documents)
+    relevant, groups = relevant[order], groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    sizes = np.diff(np.append(starts, relevant.size))
+    right = np.add.reduceat(relevant.astype(np.int64), starts)
+    counted = (right > 0) & (right < sizes) if filtered else right > 0
+    relevant = relevant[_by_falling_score(scores[..., order], groups)]
+    rank = np.arange(1, relevant.shape[-1] + 1) - np.repeat(starts, sizes)
+    found = np.cumsum(relevant, axis=-1) - np.repeat(np.cumsum(right) - right, sizes)
+    defined = ~np.isnan(scores).any(axis=-1)
+
+    def mean(of_groups: np.ndarray) -> np.ndarray:
+        return np.where(defined, mean_or_nan(np.compress(counted, of_groups, axis=-1)), np.nan)
+
+    precision = np.add.reduceat(np.where(relevant, found / rank, 0.0), starts, axis=-1)
+    first = np.minimum.reduceat(np.where(relevant, rank, relevant.shape[-1] + 1), starts, axis=-1)
+    found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts, axis=-1) for k in RECALL_AT}
+    of = np.maximum(right, 1)  # where there is none, the group does not count
+    return {
+        "map": mean(precision / of),
+        "mrr": mean(1.0 / first),
+        **{f"recall_at_{k}": mean(found_among[k] / of) for k in RECALL_AT},
+    }
