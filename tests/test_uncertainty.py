@@ -2,15 +2,18 @@
 that each committed table is what its records give.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_records import cells, record
+from torture import report
 
 from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.html import certainty
 from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.tables.times import read_times, times
 
 RESULTS = Path(__file__).parent.parent / "results"
 LAYOUT = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.accuracy"))
@@ -75,10 +78,22 @@ def test_the_bootstrap_interval_and_the_probability_of_improvement():
     assert certainty.probability_of_improvement([0.5, 0.9], [0.4, 0.5, 0.6]) == pytest.approx(4.5 / 6)
 
 
-TABLES = sorted(file for file in RESULTS.rglob("table.md") if (file.parent / "sweep.json").exists())
+TABLES = sorted(RESULTS.rglob("table.md"))
 
 
 @pytest.mark.parametrize("file", TABLES, ids=lambda file: str(file.parent.relative_to(RESULTS)))
 def test_a_committed_table_is_what_its_records_give(file):
-    assert table(file.parent) == file.read_text(encoding="utf-8")
-    assert table(file.parent).strip() in (RESULTS / "README.md").read_text(encoding="utf-8")
+    timing = file.parent / "timing.json"
+    made = times(read_times(timing), "markdown") if timing.exists() else table(file.parent)
+    assert made == file.read_text(encoding="utf-8")
+    assert made.strip() in (RESULTS / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_committed_record_has_a_committed_table():
+    kept = {file.parent for name in ("sweep.json", "timing.json") for file in RESULTS.rglob(name)}
+    assert kept == {file.parent for file in TABLES}
+
+
+def test_the_committed_table_of_attacks_is_what_its_record_gives():
+    told = json.loads((RESULTS / "torture" / "torture.json").read_text(encoding="utf-8"))
+    assert (RESULTS / "torture" / "README.md").read_text(encoding="utf-8").startswith(report.markdown(told))
