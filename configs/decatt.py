@@ -2,8 +2,9 @@
 
     jaxmatch train configs/decatt.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/decatt
 
-Size, dropout and batch size are the paper's (section 5.1); its optimizer, Adagrad with a rate of 0.05, is not here:
-Adam has RE2's decay. Other data sets: `sweeps/comparison.py --models decatt`. Run time and score: not measured.
+Size and dropout are the paper's (section 5.1). Its batch size of 4 and its optimizer, Adagrad with a rate of 0.05, are
+not here: Adam has RE2's decay. Other data sets: `sweeps/comparison.py --models decatt`. Run time and score: not
+measured.
 """
 
 from ml_collections import ConfigDict
@@ -17,7 +18,7 @@ DATA_SETS = {
         "model.hidden_size": 200,
         "data.tokenizer": "word",
         "data.remove_punctuation": False,
-        "training.batch_size": 32,  # 4 to 32 in the paper
+        "training.batch_size": 32,  # 4 in the paper
         "training.patience_samples": 2_560_000,
         "optimizer.learning_rate": 0.0005,
         "optimizer.dropout_rate": 0.2,

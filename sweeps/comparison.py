@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
-from jaxmatch.papers import csran, data_sets, esan, re2
+from jaxmatch.papers import csran, data_sets, esan, re2, systems
 from jaxmatch.settings import nearest
 from jaxmatch.sweep.launch import SCORES
 from jaxmatch.sweep.launcher_files import load_module, model_settings
@@ -37,8 +37,9 @@ FEATURES = {
     "bimpm": {"characters": "bilstm"},
     "diin": {"characters": "cnn", "tags": True, "exact_match": True},
 }
-# How the figures that other papers quote were reached, where a default differs.
-QUOTED = {"decatt": {"intra_attention": True}}
+# What other papers call a model, where that is not its title -> how their figure was reached, where a default differs.
+# Those of SciTail do not tell whether their DecAtt attends within a sentence.
+PRINTED = {"decatt": {"DecAtt": {"intra_attention": True}, "DecompAtt": {}}}
 
 
 def features_of(model: str, dataset: str) -> dict[str, Any]:
@@ -48,10 +49,10 @@ def features_of(model: str, dataset: str) -> dict[str, Any]:
 
 def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
     """What the paper of a model printed of it for a data set, where that is the data set of `config`. Of a model whose
-    paper is not one of the three, what these quote of it: the first that has the data set.
+    paper is not one of the three, also what these quote of it: the first that has the data set.
     """
     if model not in PAPERS:
-        return quoted(model, dataset, config)
+        return systems.published(model, dataset) + quoted(model, dataset, config)
     paper = PAPERS[model]
     found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"]
     rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
@@ -62,19 +63,19 @@ def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Publishe
 
 def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
     """What the three papers, which compare theirs with a model, print of it."""
-    known = FEATURES.get(model, {}) | QUOTED.get(model, {})
-    settings = {"model.name": model, "data.name": config.data.name, **{f"model.{key}": known[key] for key in known}}
+    printed = PRINTED.get(model, {TITLES[model]: {}})
     for name in ("csran", "esan", "re2"):
         for title, data in PAPERS[name].DATA_SETS.items():
             if data.config != f"{name}_{dataset}":
                 continue
             rows = PAPERS[name].published_main(title, default_config(name))
             for row in rows:
-                if row.label.startswith(f"{TITLES[model]} ("):
+                if (label := row.label.partition(" (")[0]) in printed:
+                    known = FEATURES.get(model, {}) | printed[label]
+                    known = {f"model.{key}": value for key, value in known.items()}
+                    settings = {**row.settings, "model.name": model, "data.name": config.data.name, **known}
                     # What hinders a comparison with that paper's own model hinders one with this, too.
-                    told = dict(
-                        settings=row.settings | settings, training_pairs=data.training_pairs, unlike=rows[0].unlike
-                    )
+                    told = dict(settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike)
                     return (dataclasses.replace(row, **told),)
     return ()
 

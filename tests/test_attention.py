@@ -17,7 +17,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher, Prediction
 from jaxmatch.layers import affinity, coattention, refinement
-from jaxmatch.models import build
+from jaxmatch.layers import attention as attention_layer
+from jaxmatch.models import build, decatt
 
 PAIRS = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
 
@@ -105,6 +106,8 @@ OTHERS = {
     "esan": ({"hidden_size": 7, "alignment_layers": 2}, {"alignment layer 1": 1, "alignment layer 2": 2}),
     "csran": ({"stacked_layers": 2, **TINY}, {"refinement 1": 1, "refinement 2": 3, "stack": 5}),
     "cafe": (TINY, {"refinement": 1}),
+    "decatt": ({"hidden_size": 3, "intra_attention": True}, {"alignment": 2}),
+    "esim": ({"hidden_size": 3}, {"alignment": 1}),
 }
 
 
@@ -134,7 +137,7 @@ def test_attention_made_by_hand_is_shown_where_it_was_made(name, monkeypatch):
         places = np.arange(scores.shape[-1])
         return jnp.where(allowed, len(calls) + places[:, None] / 10 + places / 100, 0.0)
 
-    for layer in (affinity, coattention, refinement):
+    for layer in (affinity, attention_layer, coattention, decatt, refinement):
         monkeypatch.setattr(layer, "attention_weights", by_hand)
     monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
     (pair,) = attention(matcher, [("a b", "c no e")])

@@ -1,4 +1,4 @@
-"""ESAN and CSRAN under lockstep training: the invariants of tests/test_cohort.py that a model could break."""
+"""The other models than RE2 under lockstep training: the invariants of tests/test_cohort.py that a model could break."""
 
 import dataclasses
 
@@ -20,10 +20,14 @@ pytestmark = pytest.mark.slow
 CAFE = {"name": "cafe", "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 8}
 DIIN = {"name": "diin", "grid_length": 8, "dense_blocks": 2, "block_layers": 2, "growth_rate": 4, "first_scale": 1.0}
+DECATT = {"name": "decatt", "hidden_size": 8, "intra_attention": True}
+ESIM = {"name": "esim", "hidden_size": 4}
+SIAMESE = {"name": "siamese", "hidden_size": 4, "head_size": 8}
+ALL = [ESAN, CSRAN, CAFE, BIMPM, DIIN, DECATT, ESIM, SIAMESE]
 BOTH = pytest.mark.parametrize("model", [ESAN, CSRAN], ids=lambda model: model["name"])
 
 
-@pytest.mark.parametrize("model", [ESAN, CSRAN, CAFE, BIMPM, DIIN], ids=lambda model: model["name"])
+@pytest.mark.parametrize("model", ALL, ids=lambda model: model["name"])
 def test_alone_is_as_in_a_cohort(model):
     changes = [{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}]
     together = make_cohort(seeds=(7, 1, 2), optimizer=changes, model=model, training=ONE_LENGTH)

@@ -285,10 +285,15 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
     planned = compare(dataset="snli", models="all")
     assert [run.config.model.name for run in planned.runs()[::2]] == list(MODELS)
     quoted = {row.settings["model.name"]: row for row in planned.table.published}
-    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim"]
+    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim", "siamese"]
     assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
     assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
     assert quoted["esim"].source == "Tay et al. (2018), Table 2"
+    vanilla, intra = (row for row in planned.table.published if row.settings["model.name"] == "decatt")
+    assert vanilla.scores == {"test.accuracy": "86.3"} and not vanilla.settings["model.intra_attention"]
+    assert intra is quoted["decatt"]
+    rows = compare(dataset="scitail", models="decatt,esim,siamese").table.published
+    assert [(row.label.split()[0], *row.scores.values()) for row in rows] == [("DecompAtt", "72.3"), ("ESIM", "70.6")]
     (row,) = compare(dataset="quora", models="decatt,esim,cafe").table.published
     assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
 
@@ -351,9 +356,8 @@ def test_data_files_are_part_of_the_package():
         "jaxmatch.papers"
     ]
     found = {path.stem for pattern in patterns for path in folder.glob(pattern)}
-    assert (
-        found == {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")} == {"csran", "esan", "re2"}
-    )
+    kept = {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")}
+    assert found == kept == {"csran", "esan", "re2", "systems"}
 
 
 def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():

@@ -2,8 +2,9 @@
 
 It has no recurrence: but for the optional intra-sentence attention, the order of the words does not count. Both
 sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper projects word
-vectors of length 1, which are not trained themselves. In the setting of its section 5.1 (300-dimensional vectors, the
-defaults) it trains 381,803 numbers, and with intra-sentence attention 582,214; its Table 2 prints 382K and 582K.
+vectors of length 1, which are not trained themselves. It also puts a NULL token before each sentence, which other words
+may align with; here there is none. In the setting of its section 5.1 (300-dimensional vectors, the defaults) it trains
+381,803 numbers, and with intra-sentence attention 582,214; its Table 1 prints 382K and 582K.
 """
 
 import flax.linen as nn

@@ -2,6 +2,7 @@
 
 _LAYERS = "jaxmatch/layers/"
 _FOLDER, _ARRAYS, _MATCHER = (f"jaxmatch/inference/{name}.py" for name in ("model_folder", "stored_arrays", "matcher"))
+_COMPARED = "tests/test_compared_models.py"
 _MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu/predictor.py"
 
 MUTANTS = [
@@ -45,6 +46,17 @@ MUTANTS = [
     (_LAYERS + "self_attention.py", "is_token[:, :, None] & is_token[:, None, :]", "is_token[:, :, None]", ["tests/test_diin.py"]),
     (_LAYERS + "self_attention.py", "keep * sequence + let_in * candidate", "keep * sequence + (1 - keep) * candidate", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", "second = first if config.shared_encoder else", "second = first if not config.shared_encoder else", ["tests/test_diin.py"]),
+    (_LAYERS + "attention.py", "attention_weights(scores, of_other_sentence(sentences))", "attention_weights(scores, of_same_sentence(sentences))", [_COMPARED]),
+    ("jaxmatch/models/decatt.py", "place = jnp.cumsum(sentences > 0, axis=1)", "place = jnp.cumsum(sentences > -1, axis=1)", [_COMPARED]),
+    ("jaxmatch/models/decatt.py", "attention_weights(scores, of_same_sentence(sentences))", "attention_weights(scores, scores == scores)", [_COMPARED]),
+    ("jaxmatch/models/decatt.py", "sum_over_time(compared, sentences == 2)", "sum_over_time(compared, sentences == 1)", [_COMPARED]),
+    ("jaxmatch/models/esim.py", "\"tanh\", 2", "\"dense\", 2", [_COMPARED]),
+    ("jaxmatch/models/siamese.py", "max_over_time(*states, sentences == 2)", "max_over_time(*states, sentences > 0)", [_COMPARED]),
+    ("jaxmatch/models/transformer.py", "jnp.where(sentences == 1, first, second)", "jnp.cumsum(sentences > 0, axis=1)", [_COMPARED]),
+    ("jaxmatch/models/transformer.py", "queries / math.sqrt(queries.shape[-1])", "queries", [_COMPARED]),
+    ("jaxmatch/models/transformer.py", "is_token[:, None, :, None] & is_token[:, None, None, :]", "is_token[:, None, :, None]", [_COMPARED]),
+    ("sweeps/comparison.py", "systems.published(model, dataset) + quoted(", "quoted(", ["tests/test_papers.py"]),
+    ("sweeps/comparison.py", ", \"DecompAtt\": {}", "", ["tests/test_papers.py"]),
     (_LAYERS + "affinity.py", "functools.reduce(jnp.maximum, (", "functools.reduce(jnp.add, (", ["tests/test_layers_csran.py"]),
     (_FOLDER, "_check_finite(name, array, parameters)", "pass", ["tests/test_model_folder.py::test_numbers_that_are_not_finite_are_refused"]),
     (_FOLDER, "_check_finite(\"the table\", vectors, folder / _VECTORS)", "pass", ["tests/test_model_folder.py::test_numbers_that_are_not_finite_are_refused"]),

@@ -1,0 +1,16 @@
+"""What the papers of further systems print of their own models; the figures are in systems.toml."""
+
+import functools
+import tomllib
+from importlib import resources
+
+from jaxmatch.reporting.tables import Published
+
+
+@functools.cache
+def published(model: str, data_set: str) -> tuple[Published, ...]:
+    """The rows of a model, by its name in a config, for a data set such as 'snli'; none where nothing is known."""
+    text = resources.files("jaxmatch.papers").joinpath("systems.toml").read_text(encoding="utf-8")
+    rows = tomllib.loads(text)["figures"]
+    found = [row for row in rows if (row.pop("model"), row.pop("data_set")) == (model, data_set)]
+    return tuple(Published(**{**row, "settings": {"model.name": model, **row["settings"]}}) for row in found)
