@@ -3,15 +3,18 @@ that each committed table is what its records give.
 """
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from small_records import cells, record
 from torture import report
 
 from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.html import certainty
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout, make_table
 from jaxmatch.reporting.tables.times import read_times, times
 
@@ -48,8 +51,12 @@ def test_the_caption_tells_the_sampling_error_of_the_test_set():
     # 1.96 sqrt(0.81 0.19 / 4927) = 0.01095, of the best mean.
     text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
     assert "A sample of 4,927 test pairs leaves ±1.1 in an accuracy of 81.0% (95%)" in text
+    # Without test scores of dev: 1.96 sqrt(0.81 0.19 / 500) = 0.03439.
     dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
-    assert "A sample of" not in make_table(runs(1, (0.80, 0.82)), dev).markdown()
+    text = make_table(runs(1, (0.80, 0.82)), dev).markdown()
+    assert "A sample of 500 dev pairs leaves ±3.4 in an accuracy of 81.0% (95%)" in text
+    ranking = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.mrr"))
+    assert "A sample of" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
 
 
 @pytest.mark.parametrize(
@@ -57,6 +64,7 @@ def test_the_caption_tells_the_sampling_error_of_the_test_set():
     [
         ([(4500, 9000), (4500,)], "Best at the last evaluation: 1 of 2 runs, which had 1 to 2 evaluations."),
         ([(4500, 9000), (4500, 9000)], "Best at the last evaluation: 0 of 2 runs, which had 2 evaluations."),
+        ([(4500,), (4500,)], "Best at the last evaluation: 2 of 2 runs, which had 1 evaluation."),
         ([(4500,), ()], ""),  # a record without a curve
     ],
 )
@@ -76,6 +84,27 @@ def test_the_bootstrap_interval_and_the_probability_of_improvement():
     assert certainty.bootstrap_interval([0.8]) is None
     # 0.5 beats 0.4 alone, 0.9 beats all three, and 0.5 ties with 0.5: (1 + 0.5 + 3) / 6.
     assert certainty.probability_of_improvement([0.5, 0.9], [0.4, 0.5, 0.6]) == pytest.approx(4.5 / 6)
+
+
+def test_the_interval_of_the_probability_of_improvement_is_scipy_s():
+    values, others = [0.81, 0.83, 0.84, 0.86, 0.86], [0.79, 0.82, 0.84, 0.85]
+
+    def share(one, other):
+        return stats.mannwhitneyu(one, other).statistic / (len(one) * len(other))
+
+    assert certainty.probability_of_improvement(values, others) == pytest.approx(share(values, others))
+    judge = stats.bootstrap((values, others), share, n_resamples=2_000, vectorized=False, method="percentile")
+    found = certainty.improvement_interval(values, others)
+    assert found == pytest.approx(tuple(judge.confidence_interval), abs=0.03)
+    assert certainty.improvement_interval([0.8], others) is certainty.improvement_interval(values, [0.8]) is None
+
+
+def test_the_report_tells_how_often_the_best_beats_the_others():
+    folder = read_sweep_folder(RESULTS / "sick")
+    text = " ".join(re.sub("<[^>]*>", " ", certainty.certainty(folder)).split())
+    # Of the test accuracies of five seeds each, 1 + 2 + 2 + 5 + 5 of 25 pairs are won.
+    assert "blocks 3, learning rate 0.001 5 85.2 84.4 to 86.1 – blocks 2, learning rate 0.001 5 84.7" in text
+    assert "84.3 to 85.2 60% (20% to 92%) blocks 1, learning rate 0.001" in text
 
 
 TABLES = sorted(RESULTS.rglob("table.md"))

@@ -1,8 +1,10 @@
-"""How sure a report's ranking is, in the terms of Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the
-Statistical Precipice": bootstrap intervals over the seeds, and the probability of improvement.
+"""How sure a report's ranking is, in the terms of Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of
+the Statistical Precipice": bootstrap intervals over the seeds, and the probability of improvement.
 """
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from jaxmatch.reporting import significance
 from jaxmatch.reporting.folder_table import table_of
@@ -18,20 +20,44 @@ def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """The percentile interval of the mean over seeds drawn with replacement; None for fewer than two."""
     if len(values) < 2:
         return None
-    import numpy as np
-
-    drawn = np.random.default_rng(SEED).choice(np.asarray(values), (RESAMPLES, len(values)))
-    ends = (1 - significance.CONFIDENCE) / 2, (1 + significance.CONFIDENCE) / 2
-    lower, upper = np.quantile(drawn.mean(axis=1), ends)
-    return float(lower), float(upper)
+    return _middle(np.asarray(values)[_drawn(len(values))].mean(axis=1))
 
 
 def probability_of_improvement(values: Sequence[float], others: Sequence[float]) -> float:
     """How often a run of the first scores above a run of the others, ties counting half (Mann and Whitney's U over the
     number of pairs).
     """
-    wins = sum((value > other) + 0.5 * (value == other) for value in values for other in others)
-    return wins / (len(values) * len(others))
+    return float(_wins(values, others).mean())
+
+
+def improvement_interval(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
+    """The percentile interval of that probability, each setting's seeds drawn by themselves; None for fewer than two
+    of either.
+    """
+    if min(len(values), len(others)) < 2:
+        return None
+    rows, columns = _drawn(len(values)), _drawn(len(others), SEED + 1)
+    return _middle(_wins(values, others)[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2)))
+
+
+def _improvement_text(values: Sequence[float], others: Sequence[float]) -> str:
+    ends = improvement_interval(values, others)
+    return f"{probability_of_improvement(values, others):.0%}" + (f" ({ends[0]:.0%} to {ends[1]:.0%})" if ends else "")
+
+
+def _wins(values: Sequence[float], others: Sequence[float]) -> np.ndarray:
+    """<float64>[values, others]: 1 where the value is greater, 0.5 where they tie."""
+    return np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)
+
+
+def _drawn(count: int, seed: int = SEED) -> np.ndarray:
+    """<int64>[resamples, count]: places drawn with replacement."""
+    return np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
+
+
+def _middle(resampled: np.ndarray) -> tuple[float, float]:
+    lower, upper = np.quantile(resampled, ((1 - significance.CONFIDENCE) / 2, (1 + significance.CONFIDENCE) / 2))
+    return float(lower), float(upper)
 
 
 def certainty(folder: SweepFolder) -> str:
@@ -49,7 +75,7 @@ def certainty(folder: SweepFolder) -> str:
                 ends = bootstrap_interval(values)
                 shown = " to ".join(numbers.print_number(score, end) for end in ends) if ends else NOTHING
                 better = (best, values) if numbers.higher_is_better(score) else (values, best)
-                share = NOTHING if cell is cells[0][2] else f"{probability_of_improvement(*better):.0%}"
+                share = NOTHING if cell is cells[0][2] else _improvement_text(*better)
                 mean = numbers.print_number(score, cell.scores[score].mean)
                 rows.append((uncertainty.setting_name(settings), str(len(values)), mean, shown, share))
             heading = numbers.score_heading(score)
@@ -59,7 +85,7 @@ def certainty(folder: SweepFolder) -> str:
     if not parts:
         return markup.element("p", "No dev or test score to compare.")
     legend = (
-        f"Interval: {RESAMPLES:,} bootstrap samples of the seeds. The best beats it: the share of pairs of a run of the best setting and a "
-        "run of this one in which the first is better, ties counting half; 50% tells nothing."
+        f"Intervals: {RESAMPLES:,} bootstrap samples of the seeds. The best beats it: the share of pairs of a run of the "
+        "best setting and a run of this one in which the first is better, ties counting half; 50% tells nothing."
     )
     return markup.element("p", legend) + "".join(parts)

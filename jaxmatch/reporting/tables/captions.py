@@ -61,7 +61,8 @@ def _converged(records: Sequence[Mapping]) -> list[str]:
     )
     counts = sorted({len(curve) for curve in curves})
     had = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    return [f"Best at the last evaluation: {last} of {len(records)} runs, which had {had} evaluations."]
+    noun = "evaluation" if counts == [1] else "evaluations"
+    return [f"Best at the last evaluation: {last} of {len(records)} runs, which had {had} {noun}."]
 
 
 def _about(record: Mapping) -> str:

@@ -19,9 +19,10 @@ def as_csv(table: Content) -> str:
 
     The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there
     are some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends
-    of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p, as it is and corrected by Holm. Where
-    a published row has a cell's settings: its number, as a share like ours, and what the interval says about it; other
-    published rows are left out. Floors follow, with their means alone. What is undefined is empty. Accuracies and such are shares of 1, not percent.
+    of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p, as it
+    is and corrected by Holm. Where a published row has a cell's settings: its number, as a share like ours, and what
+    the interval of the difference to it says; other published rows are left out. Floors follow, with their means alone.
+    What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]

@@ -89,18 +89,20 @@ def p_text(p_value: float) -> str:
 
 def sampling_error(table: Content) -> list[str]:
     """How far a test accuracy may be off because the test set is a sample, by the normal approximation of the binomial
-    distribution, of each data set at its best mean. Other scores have no such simple error.
+    distribution, of each data set at its best mean; of dev where the table has no score of test. Other scores have no
+    such simple error.
     """
-    score = "test.accuracy"
+    split = "test" if any(score.startswith("test.") for score in table.layout.scores) else "dev"
+    score = f"{split}.accuracy"
     if score not in table.layout.scores:
         return []
     sentences = []
     for (_, _, best), *_ in ranked(table, score).values():
-        share, pairs = best.scores[score].mean, best.records[0]["data"]["test"]
+        share, pairs = best.scores[score].mean, best.records[0]["data"][split]
         if pairs:
             reach = NORMAL_REACH * math.sqrt(share * (1 - share) / pairs)
             sentences.append(
-                f"A sample of {pairs:,} test pairs leaves ±{100 * reach:.1f} in an accuracy of {100 * share:.1f}% "
+                f"A sample of {pairs:,} {split} pairs leaves ±{100 * reach:.1f} in an accuracy of {100 * share:.1f}% "
                 f"({significance.CONFIDENCE:.0%}), besides the spread over seeds."
             )
     return sentences
