@@ -16,9 +16,9 @@ from pathlib import Path
 from benchmarks import reports
 from benchmarks.items import ITEMS, paper, replicas
 from benchmarks.settings import Settings
+from jaxmatch import huge_pages
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
-from jaxmatch.huge_pages import start_again_with_huge_pages
 from jaxmatch.sweep.preparation import DATA_VARIABLE
 
 
@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
-    parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: 9")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: %(default)d")
     longest = "replicas: seconds of a step beyond which a point is left out; default: %(default)g"
     parser.add_argument("--longest-step", type=float, default=Settings.longest_step, help=longest)
     parser.add_argument(
@@ -61,6 +61,7 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     load, began = os.getloadavg()[0], time.perf_counter()
     rows, notes = item.run(settings)
     more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
+    more["huge_pages"] = huge_pages.given()
     result = reports.result_of(name, item, rows, notes, command, **more)
     if not settings.quick:
         reports.write_result(results, result)
@@ -74,11 +75,11 @@ def _not_measured() -> str:
     peer = ", ".join(f"{times:.0f} times at {runs} x {pairs}" for (runs, pairs), times in replicas.PEER_GOALS.items())
     goals = {
         f"{count} runs at batch {batch}, of the time of one": f"at most {count * share:.0f} times",
-        "pairs a second of many runs, of the peer's one after another": f"at least {peer}",
+        "pairs a second of many runs, of the sorted peer's one after another": f"at least {peer}",
         "of the ceiling measured in the same run, {} x {}, bfloat16 or TF32".format(
             *ceiling[0]
         ): f"at least {ceiling[1]:.0%}",
-        "hours for all that RE2's tables train": paper.GOAL,
+        "hours for all that RE2's tables train, estimated": paper.GOAL,
     }
     rows = "\n".join(f"| {what} | not measured | {goal} |" for what, goal in goals.items())
     command = "python -m benchmarks replicas paper memory sweep inference --vectors VECTORS --peer PEER --peer-python PEER_PYTHON"
@@ -90,8 +91,9 @@ def write_tables(results: Path) -> None:
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command `jaxmatch` does, with "
-        "huge pages where the system has them (jaxmatch/huge_pages.py; from commit 69b17d6 on), a peer's as its users would start them; with "
-        "`GLIBC_TUNABLES=glibc.malloc.hugetlb=1` before the command both have them. A table is of the commit that it names: what was "
+        "huge pages where the system has them (jaxmatch/huge_pages.py; from commit 69b17d6 on). A peer's processes have what ours "
+        "have where a table's header says so; in older tables they had none. Older tables are against the public PyTorch RE2 as released, with "
+        "batches of mixed lengths, and so were the goals in their records. A table is of the commit that it names: what was "
         "changed since is not in it. Tables were measured hours apart, on a machine whose speed drifts: compare within a row.",
     ]
     devices = []
@@ -140,5 +142,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    start_again_with_huge_pages()  # as the command `jaxmatch` does
+    huge_pages.start_again_with_huge_pages()  # as the command `jaxmatch` does
     sys.exit(main())

@@ -1,17 +1,22 @@
 """The public PyTorch RE2, run beside us: a checkout the user points to, in a process and a Python of its own."""
 
+import functools
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.conversation import Conversation, Ended
 from jaxmatch.errors import InputError
-from jaxmatch.huge_pages import environment_before
 
 WORKER = Path(__file__).with_name("peer_worker.py")
+# Column -> `sort_by_len` of the peer: as released, and its batches sorted by length, against which the goals are.
+SORT_BY_LEN = {"peer": False, "sorted": True}
 
 
 class Peer(Conversation):
-    """A process that runs the checkout's own code and times it there; `peer_worker.py` says what it can be asked.
+    """A process that runs the checkout's own code and times it there; `peer_worker.py` says what it can be asked. It has
+    huge pages if we have them.
 
     Arguments:
       checkout: the folder of the checkout.
@@ -24,18 +29,27 @@ class Peer(Conversation):
     def __init__(self, checkout: str, python: str):
         if not (Path(checkout) / "src" / "network.py").is_file():
             raise InputError("this is no checkout of simple-effective-text-matching-pytorch", path=checkout)
-        environment = {**environment_before(), "PYTHONPATH": str(Path(checkout).resolve())}
+        environment = {**os.environ, "PYTHONPATH": str(Path(checkout).resolve())}
         super().__init__([python, "-P", str(WORKER)], environment)
 
-    def pair_seconds(self, steps: int) -> float:
+    @property
+    def name(self) -> str:
+        """What it is and runs on, for a note."""
+        return f"the public PyTorch RE2, torch {self.about['torch']}, {self.about['device']}"
+
+    def training(self, steps: int) -> dict[str, Callable[[], float]]:
+        """Column -> `pair_seconds` of so many steps."""
+        return {key: functools.partial(self.pair_seconds, steps, by_length) for key, by_length in SORT_BY_LEN.items()}
+
+    def pair_seconds(self, steps: int, sort_by_len: bool) -> float:
         """Of training, for a pair in the mean over an epoch, from some steps. A step before them does not count, as in
         steps.py.
 
         A batch is as long as its longest sentences, which some batches have much longer than others: what is timed is a
         token, padding included, and an epoch's tokens are counted.
         """
-        self.ask("train", steps=1)
-        answer = self.ask("train", steps=steps)
+        self.ask("train", steps=1, sort_by_len=sort_by_len)
+        answer = self.ask("train", steps=steps, sort_by_len=sort_by_len)
         return answer["seconds"] / answer["tokens"] * answer["epoch_tokens"]
 
     def _answer(self) -> dict[str, Any]:

@@ -3,12 +3,17 @@ has torch.
 
 It reads a JSON object a line and answers with one. Whatever the checkout prints goes to standard error.
 
-  build   {settings, folder}     a model of its own settings; with a folder of train.txt, its own reading and batching
-  of it train   {steps}                updates on the next of its shuffled batches -> seconds, pairs, tokens (padding
-  included), and
-                                 epoch_tokens, those of a pair in the mean over its epoch
-  ids     {text1, text2, times}  lists of ids to probabilities, several times -> seconds of each
-  texts   {file}                 a file of tokenised pairs to labels, all its steps -> seconds, pairs
+  build {settings, folder}
+      A model of its own settings; with a folder of train.txt, its own reading and batching of it.
+  train {steps, sort_by_len}
+      Updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included), and epoch_tokens, those
+      of a pair in the mean over its epoch.
+  ids {text1, text2, times}
+      Lists of ids to probabilities, several times -> seconds of each.
+  texts {file, batch_size, sort_by_len}
+      A file of tokenised pairs to labels, all its steps -> seconds, pairs.
+
+`sort_by_len` is its own option: batches of pairs sorted by their lengths.
 """
 
 import argparse
@@ -66,8 +71,8 @@ def tokens_of(batch):
 class Worker:
     def __init__(self):
         self.cuda = torch.cuda.is_available()
-        self.model = self.interface = self.samples = None
-        self.batches = []
+        self.model = self.interface = self.arguments = None
+        self.samples, self.batches = {}, {}  # by sort_by_len
 
     def about(self):
         device = torch.cuda.get_device_name() if self.cuda else f"cpu, {torch.get_num_threads()} threads"
@@ -76,15 +81,13 @@ class Worker:
     def build(self, settings, folder=""):
         from src.interface import Interface
         from src.model import Model
-        from src.utils.loader import load_data
 
-        arguments = argparse.Namespace(**{**DEFAULTS, **settings, "cuda": self.cuda})
+        self.arguments = arguments = argparse.Namespace(**{**DEFAULTS, **settings, "cuda": self.cuda})
         if folder:
             arguments.data_dir, arguments.output_dir = folder, os.path.join(folder, "output")
             os.makedirs(arguments.output_dir, exist_ok=True)
             self.interface = Interface(arguments, log=lambda *_: None)
-            self.samples = self.interface.pre_process(load_data(folder, "train"))
-        self.batches = []
+        self.samples, self.batches = {}, {}
         self.model = Model(arguments)
         # Its trainer sets the vectors last, which freezes them; what they are does not change a time.
         self.model.set_embeddings(torch.randn(arguments.num_vocab, arguments.embedding_dim).numpy())
@@ -94,23 +97,35 @@ class Worker:
         if self.cuda:
             torch.cuda.synchronize()
 
-    def train(self, steps):
+    def train(self, steps, sort_by_len):
+        self.arguments.sort_by_len = sort_by_len
         seconds = pairs = tokens = 0
         for _ in range(steps):
-            if not self.batches:  # making an epoch's batches is part of training
-                start = time.perf_counter()
-                self.batches = self.interface.shuffle_batch(self.samples)
-                self.share = (time.perf_counter() - start) / len(self.batches)
-                padded = sum(map(tokens_of, self.batches))
-                self.epoch_tokens = padded / sum(len(batch["text1"]) for batch in self.batches)
-            batch = self.batches.pop()
+            if sort_by_len not in self.batches:
+                self.batches[sort_by_len] = self.epoch(sort_by_len)
+            batches, share, epoch_tokens = self.batches[sort_by_len]
+            batch = batches.pop()
+            if not batches:
+                del self.batches[sort_by_len]
             start = time.perf_counter()
             self.model.update(batch)
             self.wait()
-            seconds += time.perf_counter() - start + self.share
+            seconds += time.perf_counter() - start + share
             pairs += len(batch["text1"])
             tokens += tokens_of(batch)
-        return {"seconds": seconds, "pairs": pairs, "tokens": tokens, "epoch_tokens": self.epoch_tokens}
+        return {"seconds": seconds, "pairs": pairs, "tokens": tokens, "epoch_tokens": epoch_tokens}
+
+    def epoch(self, sort_by_len):
+        """Batches of an epoch, the seconds of making one, which are part of training, and the tokens of a pair."""
+        if sort_by_len not in self.samples:
+            from src.utils.loader import load_data
+
+            data = load_data(self.arguments.data_dir, "train")
+            self.samples[sort_by_len] = self.interface.pre_process(data)
+        start = time.perf_counter()
+        batches = self.interface.shuffle_batch(self.samples[sort_by_len])
+        share = (time.perf_counter() - start) / len(batches)
+        return batches, share, sum(map(tokens_of, batches)) / sum(len(batch["text1"]) for batch in batches)
 
     def ids(self, text1, text2, times):
         seconds = []
@@ -120,13 +135,15 @@ class Worker:
             seconds.append(time.perf_counter() - start)
         return {"seconds": seconds}
 
-    def texts(self, file):
-        # As its evaluator does: all samples to ids, batches in the order of the file, the likeliest label of each.
+    def texts(self, file, batch_size, sort_by_len):
+        # As its evaluator does: all samples to ids, batches in the order of the file, the likeliest label of each. Its
+        # option sorts what it trains on only, so sorted texts are read as such.
+        self.arguments.batch_size, self.arguments.sort_by_len = batch_size, sort_by_len
         with open(file) as lines:
             samples = [dict(zip(("text1", "text2", "target"), line.rstrip("\n").split("\t"))) for line in lines]
         start = time.perf_counter()
         labels = []
-        for batch in self.interface.pre_process(samples, training=False):
+        for batch in self.interface.pre_process(samples, training=sort_by_len):
             labels += self.interface.post_process(self.model.predict(batch))
         return {"seconds": time.perf_counter() - start, "pairs": len(labels)}
 

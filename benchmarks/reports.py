@@ -56,6 +56,10 @@ def markdown(result: Mapping[str, Any], item: Item) -> str:
     about = f"{result['device']}; jax {result['versions']['jax']}" + (
         f"; commit {result['commit'][:7]}" if result["commit"] else ""
     )
+    if "load_before" in result:
+        about += f"; load before the run {result['load_before']:g}"
+    if "huge_pages" in result:
+        about += f"; huge pages {'for all' if result['huge_pages'] else 'for none'}"
     lines = [f"**{result['title']}** {about}.", ""]
     lines.append("| " + " | ".join(column.heading for column in item.columns) + " |")
     lines.append("|" + "|".join(" ---: " if column.style else " --- " for column in item.columns) + "|")

@@ -40,3 +40,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> dict[str, float]:
     """`spread` of the ratios of values measured in the same round."""
     return spread(np.asarray(numerators, np.float64) / np.asarray(denominators, np.float64))
+
+
+def verdict(goal: str, met: bool | None) -> str:
+    """A goal with what became of it: "≥ 3: missed"; alone where it was not measured."""
+    return goal if met is None else f"{goal}: {'met' if met else 'missed'}"

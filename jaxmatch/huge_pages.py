@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 
 TUNABLES, HUGE = "GLIBC_TUNABLES", "glibc.malloc.hugetlb"
-# What the variable was before it was changed here, for programs that are to be started as they would be without us.
-BEFORE = "JAXMATCH_TUNABLES_BEFORE"
 SYSTEM = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -27,25 +25,27 @@ def start_again_with_huge_pages() -> None:
     said = os.environ.get(TUNABLES, "")
     if HUGE in said or not given_on_request_only() or platform.libc_ver()[0] != "glibc":
         return
-    changed = {TUNABLES: ":".join(filter(None, [said, f"{HUGE}=1"])), BEFORE: said}
+    changed = {TUNABLES: ":".join(filter(None, [said, f"{HUGE}=1"]))}
     try:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **changed})
     except OSError:  # slower, but no reason not to go on
         return
 
 
-def environment_before() -> dict[str, str]:
-    """The variables as they were before `start_again_with_huge_pages`."""
-    environment = dict(os.environ)
-    said = environment.pop(BEFORE, None)
-    if said is not None:
-        environment.pop(TUNABLES, None)
-    return environment | ({TUNABLES: said} if said else {})
+def given() -> bool:
+    """Whether this process, and those that it starts with its variables, have huge pages."""
+    asked = f"{HUGE}=1" in os.environ.get(TUNABLES, "")
+    return "[always]" in _system() or (asked and given_on_request_only())
 
 
 def given_on_request_only() -> bool:
     """Whether the system gives huge pages only to those who ask for them."""
+    return "[madvise]" in _system()
+
+
+def _system() -> str:
+    """What the system says of huge pages; "" where it says nothing."""
     try:
-        return "[madvise]" in SYSTEM.read_text()
+        return SYSTEM.read_text()
     except OSError:
-        return False
+        return ""

@@ -31,8 +31,8 @@ def throughput():
         replicas=10,
         length=12,
         pair_seconds=0.01,
-        peer_pair_seconds=0.05,
-        ratio=None,
+        peer_pair_seconds={"peer": 0.05, "sorted": 0.02},
+        ratios={},
         compile_seconds=36.0,
     )
 
@@ -95,7 +95,9 @@ def test_a_rows_hours(throughput):
     dev = throughput.data.splits["dev"].pairs
     hours = paper.row_hours(throughput, 1000, {})
     assert hours["train"] == pytest.approx(10 * 3 * (1000 + dev / 3) * 0.01 / 3600)
+    # Evaluation is counted on both sides.
     assert hours["peer"] == pytest.approx(5 * hours["train"])
+    assert hours["sorted"] == pytest.approx(2 * hours["train"])
     assert hours["compile"] == pytest.approx(0.01)
     more = paper.row_hours(throughput, 1000, {"blocks": 2})
     work = [steps.work(config, throughput.data, 12) for config in (small(), small(model__blocks=2))]
@@ -115,16 +117,17 @@ def test_sums_and_what_they_lack(throughput):
         ("7", "SNLI"),
         ("all", "all"),
     ]
-    for key in ("rows", "runs", "train", "compile", "total", "peer"):
+    for key in ("rows", "runs", "train", "compile", "total", "peer", "sorted"):
         assert total[key] == pytest.approx(sum(part[key] for part in parts))
     assert total["total"] == pytest.approx(total["train"] + total["compile"])
     assert total["ratio"] == pytest.approx(total["peer"] / total["total"])
+    assert total["sorted_ratio"] == pytest.approx(total["sorted"] / total["total"])
     # Training pairs of the full sets, and a third of dev each.
     dev = throughput.data.splits["dev"].pairs / 3
     assert parts[0]["train"] / parts[1]["train"] == pytest.approx((549_367 + dev) / (20_360 + dev))
-    alone = dataclasses.replace(throughput, peer_pair_seconds=None)
+    alone = dataclasses.replace(throughput, peer_pair_seconds={})
     rows = paper.table_rows({"SNLI": alone}, up_to=1)
-    assert all(row["peer"] is None and row["ratio"] is None for row in rows)
+    assert all(row[key] is None for row in rows for key in ("peer", "ratio", "sorted", "sorted_ratio"))
     assert rows[-1]["train"] > 0
 
 

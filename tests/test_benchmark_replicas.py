@@ -122,8 +122,8 @@ def test_a_long_step_is_timed_in_turn_with_steps_of_a_run_alone(monkeypatch):
     """Steps before those that count take up what is cold, on both sides."""
     alone, all_runs = Clock(9.0, 2.0), Clock(99.0, 30.0)
     monkeypatch.setattr(steps, "Steps", lambda *_, replicas, length: all_runs)
-    seconds = replicas.by_itself(None, None, 10, 16, alone, lambda: 0.5, 2)
-    assert seconds == {"all": [30.0, 30.0], "alone": [2.0, 2.0], "peer": [0.5, 0.5]}
+    seconds = replicas.by_itself(None, None, 10, 16, alone, {"sorted": lambda: 0.5}, 2)
+    assert seconds == {"all": [30.0, 30.0], "alone": [2.0, 2.0], "sorted": [0.5, 0.5]}
     assert (alone.asked, all_runs.asked) == ([1, 4, 1, 4], [1, 1, 1, 1])
 
 

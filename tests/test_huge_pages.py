@@ -29,7 +29,6 @@ def started(monkeypatch, tmp_path):
         monkeypatch.setattr(huge_pages.platform, "libc_ver", lambda: (libc, "2.36"))
         monkeypatch.setattr(os, "execve", execve)
         monkeypatch.setattr(sys, "orig_argv", ["python3", "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"])
-        monkeypatch.delenv(huge_pages.BEFORE, raising=False)
         monkeypatch.delenv(huge_pages.TUNABLES, raising=False)
         if said is not None:
             monkeypatch.setenv(huge_pages.TUNABLES, said)
@@ -70,27 +69,27 @@ def test_a_process_that_cannot_start_again_goes_on(started):
     assert started(fails=True)
 
 
-@pytest.mark.parametrize("said", [None, "glibc.malloc.check=3"])
-def test_the_variables_before_are_known_afterwards(started, monkeypatch, said):
-    variables = started(said=said)[2]
-    for name in (huge_pages.TUNABLES, huge_pages.BEFORE):
-        monkeypatch.setenv(name, variables[name])
-    before = huge_pages.environment_before()
-    assert before.get("GLIBC_TUNABLES") == said
-    assert huge_pages.BEFORE not in before
-
-
-def test_what_the_user_set_is_what_was_before(monkeypatch):
-    monkeypatch.delenv(huge_pages.BEFORE, raising=False)
-    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-    assert huge_pages.environment_before() == dict(os.environ)
+@pytest.mark.parametrize(
+    ("enabled", "said", "given"),
+    [
+        (EITHER, "glibc.malloc.hugetlb=1", True),
+        (EITHER, "glibc.malloc.hugetlb=0", False),
+        (EITHER, None, False),
+        ("[always] madvise never\n", None, True),
+        ("always madvise [never]\n", "glibc.malloc.hugetlb=1", False),
+        (None, "glibc.malloc.hugetlb=1", False),
+    ],
+)
+def test_whether_a_process_has_them_is_known(started, enabled, said, given):
+    started(enabled=enabled, said=said)
+    assert huge_pages.given() == given
 
 
 @pytest.mark.skipif(not huge_pages.given_on_request_only(), reason="this system gives huge pages to all or to nobody")
 @pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
 def test_a_real_command_has_the_variable_and_says_the_same(words):
     code = f"import os, runpy, sys; sys.argv = ['x', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"
-    environment = huge_pages.environment_before()
+    environment = {name: value for name, value in os.environ.items() if name != huge_pages.TUNABLES}
     said = subprocess.run(
         [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],
         capture_output=True,

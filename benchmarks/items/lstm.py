@@ -5,6 +5,7 @@ gradients.
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import numpy as np
 from benchmarks import timing
 from benchmarks.conversation import Conversation, Ended
 from benchmarks.settings import Column, Item, Settings
-from jaxmatch.huge_pages import environment_before
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.layers.lstm import Lstm
 
@@ -172,7 +172,7 @@ def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | No
     if not settings.peer_python:
         return None
     try:
-        worker = stack.enter_context(Conversation([settings.peer_python, "-P", str(WORKER)], environment_before()))
+        worker = stack.enter_context(Conversation([settings.peer_python, "-P", str(WORKER)], os.environ))
     except (Ended, OSError):
         return None
     return worker if worker.about["torch"] else None

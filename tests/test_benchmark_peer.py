@@ -1,0 +1,159 @@
+"""The public PyTorch RE2 beside us, as released and with batches sorted by length, by a fake of its checkout."""
+
+import sys
+
+import pytest
+from fake_peer import checkout, settings_with_peer
+
+from benchmarks import __main__ as command
+from benchmarks import reports, timing
+from benchmarks.items import ITEMS, inference, matching, paper, replicas, training
+from benchmarks.peer import Peer
+
+
+@pytest.fixture
+def beside(tmp_path):
+    return settings_with_peer(tmp_path)
+
+
+@pytest.fixture
+def peer(tmp_path):
+    """With a model built on ten pairs of 1 to 10 tokens a sentence, batches of two."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("train", "test"):
+        lines = [f"{'a ' * length}\t{'b ' * length}\tyes\n" for length in (1, 10, 2, 9, 3, 8, 4, 7, 5, 6)]
+        (folder / f"{name}.txt").write_text("".join(lines))
+    with Peer(checkout(tmp_path / "peer"), sys.executable) as started:
+        started.ask("build", folder=str(folder), settings={"batch_size": 2})
+        started.folder = folder
+        yield started
+
+
+def test_sorted_batches_have_less_padding(peer):
+    mixed, by_length = (peer.ask("train", steps=5, sort_by_len=one) for one in (False, True))
+    # The batches (1, 2), (3, 4) ... (9, 10): 2 x (2 + 4 + 6 + 8 + 10) x 2 tokens for ten pairs.
+    assert by_length["epoch_tokens"] == 12
+    assert by_length["tokens"] == 120 and by_length["pairs"] == mixed["pairs"] == 10
+    assert mixed["epoch_tokens"] * 10 == mixed["tokens"]
+    # Each keeps its own place in its own epoch; the next one begins when it has ended.
+    first = peer.ask("train", steps=2, sort_by_len=True)["tokens"]
+    peer.ask("train", steps=4, sort_by_len=False)
+    assert first + peer.ask("train", steps=3, sort_by_len=True)["tokens"] == 120
+
+
+def test_texts_are_sorted_and_cut_as_asked(peer):
+    file = str(peer.folder / "test.txt")
+    asked = {"mixed": (2, False), "by length": (2, True), "at once": (10, True)}
+    answers = {
+        name: peer.ask("texts", file=file, batch_size=size, sort_by_len=by_length)
+        for name, (size, by_length) in asked.items()
+    }
+    assert all(answer["pairs"] == 10 for answer in answers.values())
+    # The fake sleeps for each batch and token: five batches are longer than one, mixed ones longer than sorted ones.
+    assert answers["mixed"]["seconds"] > answers["at once"]["seconds"]
+    assert answers["by length"]["seconds"] > 5 * 0.062
+
+
+def test_the_peer_has_huge_pages_if_we_have(monkeypatch, tmp_path):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+    with Peer(checkout(tmp_path), sys.executable) as started:
+        assert started.about["torch"] == "fake, glibc.malloc.hugetlb=1"
+
+
+def test_a_goal_is_said_to_be_missed():
+    assert timing.verdict("≥ 3", True) == "≥ 3: met"
+    assert timing.verdict("≥ 3", False) == "≥ 3: missed"
+    assert timing.verdict("≥ 3", None) == "≥ 3"
+
+
+def test_many_runs_goals_on_an_accelerator(monkeypatch):
+    monkeypatch.setattr(replicas.jax, "default_backend", lambda: "gpu")
+    measured = {key: {"median": value} for key, value in (("sorted", 9.0), ("peer", 90.0), ("share", 0.36))}
+    assert replicas.goals(10, 512, measured) == "sorted peer ≥ 10: missed; ceiling ≥ 35%: met"
+    assert replicas.goals(10, 128, {"ratio": {"median": 0.19}}) == "a run ≤ 0.20: met"
+    assert replicas.goals(10, 128, {}) == "a run ≤ 0.20"
+    assert replicas.goals(2, 64, measured) == ""
+
+
+def test_the_goals_are_against_the_sorted_peer():
+    assert training.GOALS == {512: 2.5, 64: 2.0}
+    assert (matching.GOAL, inference.PEER_GOAL) == (3.0, 0.35)
+
+
+def test_nine_rounds_by_default(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--help"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "how often each thing is timed; default: 9\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["training", "matching", "replicas", "paper"])
+def test_both_peers_are_columns(name):
+    keys = {column.key for column in ITEMS[name].columns}
+    assert {"peer", "sorted"} <= keys
+
+
+def test_hours_are_said_to_be_estimated():
+    hours = [column.heading for column in paper.ITEM.columns if column.heading.endswith(" h")]
+    assert len(hours) == 6 and all("estimated" in heading for heading in hours)
+
+
+def test_the_load_and_the_pages_stand_above_a_table():
+    result = {"title": "T.", "device": "1 x cpu", "versions": {"jax": "0.10"}, "commit": "", "rows": [], "notes": []}
+    result |= {"command": "python", "load_before": 0.25, "huge_pages": False}
+    assert "load before the run 0.25; huge pages for none." in reports.markdown(result, training.ITEM)
+    assert "huge pages for all." in reports.markdown({**result, "huge_pages": True}, training.ITEM)
+
+
+def check(row, goal):
+    """The medians of one round belong together, and the goal is judged by the sorted peer."""
+    for key, ratio in (("peer", "ratio"), ("sorted", "sorted_ratio")):
+        assert row[ratio]["median"] == pytest.approx(row["ours"]["median"] / row[key]["median"])
+    met = row["sorted_ratio"]["median"] >= goal
+    assert row["verdict"] == f"≥ {goal}: {'met' if met else 'missed'}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", [1e-9, 1e9])
+def test_training_beside_both(beside, goal, monkeypatch):
+    monkeypatch.setattr(training, "GOALS", {8: goal})
+    (row,), notes = training.run(beside)
+    check(row, goal)
+    assert row["sorted"]["median"] > row["peer"]["median"]
+    assert any("sort_by_len" in note for note in notes)
+
+
+@pytest.mark.slow
+def test_matching_beside_the_best_of_both(beside):
+    (row,), notes = matching.run(beside)
+    check(row, matching.GOAL)
+    assert (row["peer_batch"], row["sorted_batch"]) == (64, 64)
+    assert sum("with batches of 512" in note and "with batches of 32" in note for note in notes) == 2
+
+
+@pytest.mark.slow
+def test_inference_is_judged_with_and_without_products(beside, monkeypatch):
+    monkeypatch.setattr(inference, "BLOCKS", (1,))
+    monkeypatch.setattr(inference, "PEER_GOAL", 0.0)
+    (row,), notes = inference.run(beside)
+    assert row["goals"] == "ours ≤ 0.0: missed; plain ≤ 0.0: missed"
+    assert any("one length" in note for note in notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "by itself"])
+def test_many_runs_beside_both(beside, often, monkeypatch):
+    monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
+    rows, _ = replicas.run(beside)
+    assert all(row["peer"]["median"] > row["sorted"]["median"] > 0 for row in rows)
+    assert rows[0]["goal"] == "" and rows[1]["goal"].startswith("a run ≤ 1.05: m")
+
+
+@pytest.mark.slow
+def test_the_hours_of_both(beside):
+    rows, notes = paper.run(beside)
+    total = rows[-1]
+    assert total["peer"] > total["sorted"] > 0
+    assert total["sorted_ratio"] == pytest.approx(total["sorted"] / total["total"])
+    assert any("as released: " in note and "sorted: " in note for note in notes)
