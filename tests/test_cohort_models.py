@@ -23,7 +23,8 @@ DIIN = {"name": "diin", "grid_length": 8, "dense_blocks": 2, "block_layers": 2, 
 DECATT = {"name": "decatt", "hidden_size": 8, "intra_attention": True}
 ESIM = {"name": "esim", "hidden_size": 4}
 SIAMESE = {"name": "siamese", "hidden_size": 4, "head_size": 8}
-ALL = [ESAN, CSRAN, CAFE, BIMPM, DIIN, DECATT, ESIM, SIAMESE]
+TRANSFORMER = {"name": "transformer", "hidden_size": 8, "heads": 2, "encoder_layers": 1, "feed_forward_size": 8}
+ALL = [ESAN, CSRAN, CAFE, BIMPM, DIIN, DECATT, ESIM, SIAMESE, TRANSFORMER]
 BOTH = pytest.mark.parametrize("model", [ESAN, CSRAN], ids=lambda model: model["name"])
 
 

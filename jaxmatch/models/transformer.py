@@ -19,7 +19,7 @@ from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.perceptron import Perceptron
-from jaxmatch.layers.pooling import mean_and_max
+from jaxmatch.layers.pooling import max_by_place, mean_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
@@ -107,4 +107,8 @@ class Transformer(PairModel):
         for layer in self.layers:
             sequence = layer(sequence, sentences > 0, dropout_rate)
         sequence = self.normalize(sequence)
-        return mean_and_max(sequence, sentences == 1), mean_and_max(sequence, sentences == 2)
+        pooled = [
+            jnp.concatenate([mean_over_time(sequence, mask), max_by_place(sequence, mask)], axis=-1)
+            for mask in (sentences == 1, sentences == 2)
+        ]
+        return tuple(pooled)

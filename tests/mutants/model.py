@@ -55,6 +55,7 @@ MUTANTS = [
     ("jaxmatch/models/transformer.py", "jnp.where(sentences == 1, first, second)", "jnp.cumsum(sentences > 0, axis=1)", [_COMPARED]),
     ("jaxmatch/models/transformer.py", "queries / math.sqrt(queries.shape[-1])", "queries", [_COMPARED]),
     ("jaxmatch/models/transformer.py", "is_token[:, None, :, None] & is_token[:, None, None, :]", "is_token[:, None, :, None]", [_COMPARED]),
+    (_LAYERS + "pooling.py", "place = jnp.argmax(jax.lax.stop_gradient(masked)", "place = jnp.argmin(jax.lax.stop_gradient(masked)", [_COMPARED]),
     ("sweeps/comparison.py", "systems.published(model, dataset) + quoted(", "quoted(", ["tests/test_papers.py"]),
     ("sweeps/comparison.py", ", \"DecompAtt\": {}", "", ["tests/test_papers.py"]),
     (_LAYERS + "affinity.py", "functools.reduce(jnp.maximum, (", "functools.reduce(jnp.add, (", ["tests/test_layers_csran.py"]),
