@@ -20,7 +20,7 @@ import jaxmatch
 from jaxmatch import files, memory_mappings, models
 from jaxmatch.data.characters import character_table
 from jaxmatch.errors import InputError
-from jaxmatch.inference import matcher, model_folder, padding, vocabulary_file
+from jaxmatch.inference import matcher, model_folder, padding, similar_lengths, vocabulary_file
 from jaxmatch.inference.inference_model import InferenceModel
 
 PAIRS = [
@@ -288,7 +288,7 @@ def test_load_is_found_without_importing_jax():
 @given(st.lists(st.integers(0, 9000), max_size=40), st.integers(1, 70))
 def test_long_pairs_are_computed_few_at_a_time(lengths, most):
     sides = [[0] * (length // 2) for length in lengths], [[0] * (length - length // 2) for length in lengths]
-    batches = list(matcher.batches(*sides, most))
+    batches = list(similar_lengths.batches(*sides, most))
     assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
     in_turn = [lengths[number] for batch in batches for number in batch]
     assert in_turn == sorted(lengths)

@@ -3,6 +3,8 @@
     jaxmatch evaluate runs/quickstart/runs/RUN --split dev
     jaxmatch evaluate runs/quickstart/runs/RUN --input pairs.tsv
 
+If the run is calibrated (`jaxmatch calibrate`), there are two columns, without and with its temperature and threshold.
+
 A file has the format of training data: TSV with the header `text_a text_b label` (and `group` for a ranking), or JSON
 lines with these keys.
 """
@@ -11,14 +13,16 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli import splits
+from jaxmatch.cli.calibrate import show_before_and_after
 from jaxmatch.cli.output import show
+from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.printable import printable, printable_json, without_nan
 
 HELP = "score a run on dev, test or a file"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
+    add_run_arguments(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--split", choices=splits.SPLITS, default="test", help="split of the data set it was trained on (default: test)"
@@ -29,24 +33,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.analysis.scoring import score_split
+    from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_outputs
     from jaxmatch.inference.matcher import load
 
-    matcher = load(arguments.run)
+    folder = chosen_run(arguments)
+    matcher = load(folder)
     if arguments.input is not None:
         split, name = splits.own_file(matcher, arguments.input), str(arguments.input)
     else:
-        split = splits.official_split(arguments.run, matcher, arguments.split, arguments.data_directory)
+        split = splits.official_split(folder, matcher, arguments.split, arguments.data_directory)
         name = f"{matcher.config['data']['name']} {arguments.split}"
-    scores = score_split(matcher, split)
-    if arguments.format == "json":
-        show(
-            printable_json(
-                {"run": str(arguments.run), "data": name, "pairs": len(split), "scores": without_nan(scores)}
-            )
+    numbers = label_numbers(matcher, split)  # a wrong label is found before the work is done
+    logits = matcher.logits(pairs_of(split))
+    scores, calibrated = score_outputs(matcher, split, logits), None
+    if matcher.calibration is not None:
+        from jaxmatch.inference.calibrating import quality
+        from jaxmatch.inference.calibration import Calibration
+
+        decisive = matcher.calibration.decisive(logits, matcher.labels)
+        calibrated = score_outputs(matcher, split, decisive) | quality(
+            matcher.calibration, logits, numbers, matcher.labels
         )
-    else:
-        show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
-        width = max(map(len, scores))
-        for key, value in scores.items():
-            show(f"{key:<{width}}  {value:.4f}")
+        as_trained = Calibration(positive=matcher.calibration.positive)
+        scores |= quality(as_trained, logits, numbers, matcher.labels)
+    if arguments.format == "json":
+        found = {"run": str(folder), "data": name, "pairs": len(split), "scores": without_nan(scores)}
+        show(printable_json(found if calibrated is None else found | {"calibrated": without_nan(calibrated)}))
+        return
+    show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
+    if calibrated is not None:
+        show_before_and_after(scores, calibrated)
+        return
+    width = max(map(len, scores))
+    for key, value in scores.items():
+        show(f"{key:<{width}}  {value:.4f}")

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from jaxmatch import __version__
 from jaxmatch.cli import (
+    calibrate,
     data,
     devices,
     ensemble,
@@ -20,7 +21,9 @@ from jaxmatch.cli import (
     inspect,
     occlusion,
     predict,
+    rank,
     report,
+    search,
     sweep,
     table,
     timing,
@@ -45,9 +48,12 @@ SUBCOMMANDS = {
     "table": table,
     "report": report,
     "evaluate": evaluate,
+    "calibrate": calibrate,
     "ensemble": ensemble,
     "timing": timing,
     "predict": predict,
+    "rank": rank,
+    "search": search,
     "inspect": inspect,
     "occlusion": occlusion,
     "figure": figure,

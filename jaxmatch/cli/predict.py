@@ -1,5 +1,6 @@
 """Predict labels and probabilities of new pairs with a trained run.
 
+    jaxmatch predict runs/quickstart --best --input pairs.tsv
     jaxmatch predict runs/quickstart/runs/RUN --input pairs.tsv --output predictions.jsonl
 
 The input is TSV with a header that names `text_a` and `text_b`, or JSON lines with these keys. Other columns and keys
@@ -14,45 +15,43 @@ limits the tokens of a pair.
 """
 
 import argparse
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from jaxmatch.cli.answers import Answers
 from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.pair_input import FORMATS, read_pairs
-from jaxmatch.cli.stream import lines_of
+from jaxmatch.cli.runs import add_run_arguments, chosen_run
+from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
 from jaxmatch.errors import InputError
 
 HELP = "predict labels and probabilities of new pairs"
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"
 CHECKS_OUTPUT = True
-STANDARD_INPUT = "standard input"
 # Seconds that a pair of a stream that never pauses waits for others.
 LONGEST_WAIT = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder: WORKDIR/runs/NAME")
+    add_run_arguments(parser)
     parser.add_argument("--input", required=True, metavar="FILE", help="TSV or JSON lines; - is standard input")
-    parser.add_argument("--output", required=True, metavar="FILE", help="JSON lines; - is standard output")
+    parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
     parser.add_argument("--format", choices=FORMATS, help="format of the input (default: from its name or first line)")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    folder = chosen_run(arguments)
     source = STANDARD_INPUT if arguments.input == "-" else Path(arguments.input)
     is_file = isinstance(source, Path) and source.is_file()
     if is_file:
-        with _opened(source) as descriptor:
+        with opened(source) as descriptor:
             for _ in read_pairs(
                 lines_of(descriptor, source), source, arguments.format
             ):  # found before anything is written
                 pass
     from jaxmatch.inference.matcher import load
 
-    matcher = load(arguments.run)
-    with _opened(source) as descriptor, open_whole(arguments.output) as output:
+    matcher = load(folder)
+    with opened(source) as descriptor, open_whole(arguments.output) as output:
         answers = Answers(matcher, source, output, None if is_file else LONGEST_WAIT)
         lines = lines_of(descriptor, source, None if is_file else answers.write)
         try:
@@ -62,21 +61,3 @@ def run(arguments: argparse.Namespace) -> None:
             answers.write()  # the pairs before the one that is wrong
             raise
         answers.write()
-
-
-@contextlib.contextmanager
-def _opened(source: Path | str) -> Iterator[int]:
-    """The descriptor of a file, or of standard input, which stays open."""
-    if source == STANDARD_INPUT:
-        try:
-            descriptor = sys.stdin.fileno()
-        except (AttributeError, ValueError):  # an io.UnsupportedOperation, in a notebook, is a ValueError
-            raise InputError("standard input is closed", remedy="give --input a file, or a pipe") from None
-        yield descriptor
-        return
-    try:
-        file = open(source, "rb", buffering=0)
-    except FileNotFoundError:
-        raise InputError("there is no such file", path=source) from None
-    with file:
-        yield file.fileno()

@@ -1,13 +1,16 @@
-"""The records of a sweep's folder."""
+"""The runs and records of a sweep's folder."""
 
+import argparse
 import re
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
 # Of a printed table.
 _LONGEST_NAME = 60
+_NAME_ONE = "name a run: WORKDIR/runs/NAME"
 
 
 def slug(setting: str) -> str:
@@ -32,3 +35,53 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
     if not records:
         raise InputError("holds no runs of a sweep", path=directory, remedy="give the --workdir of a sweep")
     return records
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """RUN and --best, which `chosen_run` reads."""
+    parser.add_argument(
+        "run", type=Path, metavar="RUN", help="a run's folder, WORKDIR/runs/NAME; with --best the --workdir of a sweep"
+    )
+    parser.add_argument("--best", action="store_true", help="take the run of a sweep with the best dev score")
+
+
+def chosen_run(arguments: argparse.Namespace) -> Path:
+    """The folder of the run that a command is asked for; of a sweep's best run it says on standard error which it is.
+
+    Raises:
+      InputError: as `best_run`.
+    """
+    if not arguments.best:
+        return arguments.run
+    folder, told = best_run(arguments.run)
+    note(f"note: {told}")
+    return folder
+
+
+def best_run(directory: Path) -> tuple[Path, str]:
+    """The folder of the finished run with the best dev score, and a line about it.
+
+    Raises:
+      InputError: the folder is that of a run, or none of its runs has finished with a score of dev, or they were
+        trained on different data or chosen by different scores, which cannot be compared.
+    """
+    from jaxmatch.reporting.grouping import setting_name
+    from jaxmatch.reporting.records import best_record
+
+    if not (directory / "runs").is_dir():
+        raise InputError("holds no runs, which --best chooses among", path=directory, remedy="give a sweep's --workdir")
+    records = [record for record in records_of(directory) if record["status"] == "finished"]
+    best = best_record(records)
+    if best is None:
+        raise InputError("no run has finished with a score of dev", path=directory, remedy=_NAME_ONE)
+    for name, kinds in (
+        ("data", {record["data"]["name"] for record in records}),
+        ("scores", {record["selected_on"] for record in records}),
+    ):
+        if len(kinds) > 1:
+            told = ", ".join(sorted(kinds))
+            raise InputError(f"its runs differ in {name}: {told}", path=directory, remedy=_NAME_ONE)
+    score = best["selected_on"].removeprefix("dev.")
+    told = f"{best['run']} ({setting_name(best)}, seed {best['seed']})"
+    told += f" is the best of {len(records)} runs by dev {score}, {best['dev'][score]:.4f}"
+    return directory / "runs" / best["run"], told

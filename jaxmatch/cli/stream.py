@@ -1,7 +1,9 @@
 """The lines of a file or a pipe as they come, and a sign when none have come for a while."""
 
+import contextlib
 import os
 import select
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +11,30 @@ from jaxmatch.errors import InputError
 
 SILENCE = 0.05  # seconds without a byte, after which what has come is worked on
 MOST_BYTES_OF_A_LINE = 2**26
+STANDARD_INPUT = "standard input"  # as an error names it
 _BLOCK = 2**20
+
+
+@contextlib.contextmanager
+def opened(source: Path | str) -> Iterator[int]:
+    """The descriptor of a file, or of standard input, which stays open.
+
+    Raises:
+      InputError: there is no such file, or standard input is closed.
+    """
+    if source == STANDARD_INPUT:
+        try:
+            descriptor = sys.stdin.fileno()
+        except (AttributeError, ValueError):  # an io.UnsupportedOperation, in a notebook, is a ValueError
+            raise InputError("standard input is closed", remedy="give --input a file, or a pipe") from None
+        yield descriptor
+        return
+    try:
+        file = open(source, "rb", buffering=0)
+    except FileNotFoundError:
+        raise InputError("there is no such file", path=source) from None
+    with file:
+        yield file.fileno()
 
 
 def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] | None = None) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ import numpy as np
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.inference.padding import pad_batch, padded_size, token_rows
 from jaxmatch.layers import weights
+
+# Threads that share a model share one predictor, too.
+_making_a_predictor = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +122,14 @@ class InferenceModel:
         table = self.words if words is None else words
         return token_rows(ids_a, ids_b, features, (table.vectors if isinstance(table, WordTable) else table).shape[0])
 
-    @functools.cached_property
+    @property
     def predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
         """(words, tokens, sentences) -> logits <float32>[batch, outputs]; on a CPU what `cpu.prepare` returns."""
+        with _making_a_predictor:  # from Python 3.12 on, `cached_property` has no lock of its own
+            return self._predictor
+
+    @functools.cached_property
+    def _predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
         if self.optimize_for_cpu and is_on_cpu(self.vectors):
             from jaxmatch.inference.cpu import prepare  # not imported for other devices
 

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,10 +18,11 @@ from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WOR
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.inference import model_folder
+from jaxmatch.inference.calibration import Calibration
+from jaxmatch.inference.candidates import Candidate, ranked
 from jaxmatch.inference.inference_model import InferenceModel
-
-# Of a batch; an array of them takes 256 MiB, and a model holds several.
-_MOST_ATTENTION_WEIGHTS = 2**26
+from jaxmatch.inference.search_index import SearchIndex
+from jaxmatch.inference.similar_lengths import batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Prediction:
     """The prediction for one pair.
 
     Attributes:
-      label: the most probable label; None for a regression.
+      label: the most probable label, or what a calibration's threshold says; None for a regression.
       score: the predicted number; None unless the task is a regression.
       probabilities: label -> its probability, in the order of the model's labels; empty for a regression.
     """
@@ -70,6 +71,9 @@ class Matcher:
       labels: label names in the order of the model's outputs; empty for a regression.
       config: the whole configuration of the run, as plain dicts.
       model: turns word ids into logits.
+      vocabulary: the words it knows.
+      preprocessing: how texts become tokens.
+      calibration: how logits become probabilities and labels; None: by the softmax, and the most probable one.
     """
 
     def __init__(
@@ -81,9 +85,10 @@ class Matcher:
         labels: Sequence[str],
         task: str,
         config: Mapping[str, Any],
+        calibration: Calibration | None = None,
     ):
-        self.labels, self.task, self.config = tuple(labels), task, config
-        self.model, self._vocabulary, self._preprocessing = model, vocabulary, preprocessing
+        self.labels, self.task, self.config, self.calibration = tuple(labels), task, config, calibration
+        self.model, self.vocabulary, self.preprocessing = model, vocabulary, preprocessing
 
     @property
     def outputs(self) -> int:
@@ -131,14 +136,38 @@ class Matcher:
         logits = self.logits(pairs, batch_size)
         if self.task == "regression":
             return [Prediction(None, float(row[0]), {}) for row in logits]
+        calibration = self.calibration or Calibration()
+        indices = calibration.decisive(logits, self.labels).argmax(axis=1)
         return [
             Prediction(self.labels[index], None, dict(zip(self.labels, row.tolist(), strict=True)))
-            for index, row in zip(logits.argmax(axis=1), probabilities_of(logits), strict=True)
+            for index, row in zip(indices, self.probabilities(logits), strict=True)
         ]
+
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """The probabilities of the labels, calibrated if the model is: <float32>[pairs, labels] -> <float64> alike."""
+        return probabilities_of((self.calibration or Calibration()).scaled(logits))
+
+    def rank(
+        self, query: str, candidates: Sequence[str], top_k: int | None = None, label: str | None = None
+    ) -> list[Candidate]:
+        """Orders texts by how well they match a query; see `jaxmatch.inference.candidates.ranked`."""
+        return ranked(self, query, candidates, top_k, label)
+
+    def index(self, texts: Iterable[str], prefilter: str = "vectors") -> SearchIndex:
+        """Stores texts to search, with a prefilter: "vectors", or "bm25" which needs bm25s."""
+        return SearchIndex(self, texts, prefilter)
+
+    def load_index(self, folder: str | os.PathLike) -> SearchIndex:
+        """Reads an index that `SearchIndex.save` wrote."""
+        return SearchIndex.load(self, folder)
+
+    def ids(self, text: str) -> list[int]:
+        """The word ids of a text."""
+        return self.vocabulary.ids(self.preprocessing.tokens(text))
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The tokens of a text, as the model sees it."""
-        return tuple(self._preprocessing.tokens(text))
+        return tuple(self.preprocessing.tokens(text))
 
     def encoded(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
         """Pairs of texts as word ids and features.
@@ -176,8 +205,8 @@ class Matcher:
 
         def ids_of(text: str) -> list[int]:
             if text not in known:
-                tokens = self._preprocessing.tokens(text)
-                known[text] = self._vocabulary.ids(tokens)
+                tokens = self.preprocessing.tokens(text)
+                known[text] = self.vocabulary.ids(tokens)
                 if new is not None:
                     known[text] = [
                         self._number(token, number, new) for token, number in zip(tokens, known[text], strict=True)
@@ -197,7 +226,7 @@ class Matcher:
         """The id of a token: `number`, or for an unknown word one behind the vocabulary."""
         if number != UNKNOWN or token in (PADDING_WORD, UNKNOWN_WORD):
             return number
-        return new.setdefault(token, len(self._vocabulary) + len(new))
+        return new.setdefault(token, len(self.vocabulary) + len(new))
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
         """The features besides word ids that the model takes, of most models none.
@@ -210,7 +239,7 @@ class Matcher:
         """
         names, found = self.model.module.token_features, {}
         if "tags" in names:
-            tags_of = functools.cache(lambda text: tagging.tags(text, self._preprocessing))
+            tags_of = functools.cache(lambda text: tagging.tags(text, self.preprocessing))
             found["tags"] = tuple([tags_of(pair[side]) for pair in pairs] for side in (0, 1))
         if "exact_match" in names:
             tokens_of = functools.cache(self.tokens)
@@ -225,36 +254,6 @@ def probabilities_of(logits: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
         return powers / powers.sum(axis=1, keepdims=True)
-
-
-def suitable_batch_size() -> int:
-    """Small on a CPU, so that arrays stay in its caches; elsewhere large enough to fill the device."""
-    return 32 if jax.default_backend() == "cpu" else 256
-
-
-def batches(
-    sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None
-) -> Iterator[np.ndarray]:
-    """Batches of pairs of similar length, from the shortest to the longest. Batches of very long pairs are smaller.
-
-    Arguments:
-      sides_a: the tokens of the first texts.
-      sides_b: of the second texts.
-      batch_size: pairs of a batch, at most; None: as suits the device.
-
-    Returns:
-      <int64>[pairs], the indices of the pairs of each batch.
-    """
-    most = batch_size or suitable_batch_size()
-    tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], np.int64)
-    order, start = np.argsort(tokens, kind="stable"), 0
-    while start < len(order):
-        size = min(most, len(order) - start)
-        # Attention has a weight for each two tokens of a row.
-        while size > 1 and size * tokens[order[start + size - 1]] ** 2 > _MOST_ATTENTION_WEIGHTS:
-            size -= 1
-        yield order[start : start + size]
-        start += size
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:
@@ -291,4 +290,5 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
         labels=stored.labels,
         task=stored.task,
         config=stored.config,
+        calibration=stored.calibration,
     )

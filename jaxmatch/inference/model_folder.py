@@ -10,7 +10,7 @@ checksum of model.json. Checksums only protect against accidents, so shapes and 
 allocated.
 
 The characters of words follow from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's
-tagger, whose model is not in the folder (data/tagging.py).
+tagger, whose model is not in the folder (data/tagging.py). A calibration may stand beside these files (calibration.py).
 """
 
 import contextlib
@@ -34,6 +34,8 @@ from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.inference import model_description, stored_arrays
+from jaxmatch.inference.calibration import FILE as CALIBRATION
+from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.checked_files import COPY_AGAIN, array_file, checksum, read_checked_bytes, reading
 from jaxmatch.inference.vocabulary_file import decode_words, encode_words
 
@@ -54,6 +56,7 @@ class StoredModel:
     task: str
     preprocessing: Preprocessing
     config: Mapping[str, Any]
+    calibration: Calibration | None = None
 
 
 def save(
@@ -113,7 +116,23 @@ def save(
         files.write_json(folder / model_description.FILE, description)
 
 
-def _find(path: str | os.PathLike) -> Path:
+def save_calibration(path: str | os.PathLike, calibration: Calibration) -> Path:
+    """Writes a calibration beside a model, atomically, and returns its file.
+
+    Arguments:
+      path: as `find` takes it.
+      calibration: of this model.
+
+    Raises:
+      InputError: there is no model.
+    """
+    folder = find(path)
+    description = model_description.read_description(folder / model_description.FILE)
+    calibration.save(folder, description["sha256"].get(_PARAMETERS[description["format"]]))
+    return folder / CALIBRATION
+
+
+def find(path: str | os.PathLike) -> Path:
     """The model folder at `path`, which may be the folder itself or the run folder around it.
 
     Raises:
@@ -136,12 +155,12 @@ def _find(path: str | os.PathLike) -> Path:
 
 
 def read(path: str | os.PathLike) -> StoredModel:
-    """Reads and checks a model folder (see `_find` for what `path` may be).
+    """Reads and checks a model folder (see `find` for what `path` may be).
 
     Raises:
       InputError: there is no model, or it is damaged, or it was written by a newer version.
     """
-    folder = _find(path)
+    folder = find(path)
     try:
         return _read(folder)
     except RecursionError as error:
@@ -184,6 +203,7 @@ def _read(folder: Path) -> StoredModel:
         task=description["task"],
         preprocessing=preprocessing,
         config=description["config"],
+        calibration=Calibration.read(folder, digests.get(parameters.name), labels),
     )
 
 

@@ -8,6 +8,7 @@ For each shape of token rows
 
 import dataclasses
 import functools
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -26,6 +27,9 @@ from jaxmatch.layers.lstm import traced_for_a_cpu
 # The tables of all models of a process may take this much together. A model whose table does not fit computes the
 # products.
 MAX_TABLE_BYTES = 2**30
+
+# Threads share a model: programs and tables are prepared by one of them at a time.
+_preparing = threading.RLock()
 
 
 def prepare(module: nn.Module, params: Any, vectors: jax.Array) -> "Predictor":
@@ -92,11 +96,17 @@ class Predictor:
         """The program for a batch of this shape; prepares it if it is new."""
         own = (words.vectors if isinstance(words, WordTable) else words) is self._vectors
         key = tuple(tokens), sentences.shape, None if own else _Signature.of(words)
-        if key not in self.programs:
-            if memory_mappings.clear_programs_if_scarce():
-                _program.cache_clear()
-                self.programs.clear()  # they would be compiled again without a check of the memory mappings
-            self.programs[key] = self._prepared(*key[:2], words, own)
+        program = self.programs.get(key)
+        if program is None:
+            with _preparing:
+                program = self.programs.get(key) or self._new_program(key, words, own)
+        return program
+
+    def _new_program(self, key: tuple, words: jax.Array | WordTable, own: bool) -> PreparedProgram:
+        if memory_mappings.clear_programs_if_scarce():
+            _program.cache_clear()
+            self.programs.clear()  # they would be compiled again without a check of the memory mappings
+        self.programs[key] = self._prepared(*key[:2], words, own)
         return self.programs[key]
 
     def _prepared(

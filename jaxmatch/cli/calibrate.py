@@ -1,0 +1,90 @@
+"""Choose the temperature of a run's probabilities, and the threshold between two labels, on dev.
+
+    jaxmatch calibrate runs/quickstart/runs/RUN
+    jaxmatch calibrate runs/quickstart --best --choose f1
+    jaxmatch calibrate runs/quickstart/runs/RUN --precision 0.95 --positive duplicate
+
+The temperature is that of the highest likelihood. The threshold is the probability from which a pair is given the
+positive label; a model with more than two labels has none. They are kept in the run's model folder, as
+calibration.json. From then on `predict` gives these probabilities and labels; `jaxmatch evaluate` shows the scores
+with and without them. --remove takes them away again.
+"""
+
+import argparse
+from pathlib import Path
+
+from jaxmatch.cli import splits
+from jaxmatch.cli.output import show
+from jaxmatch.cli.runs import add_run_arguments, chosen_run
+from jaxmatch.errors import InputError
+from jaxmatch.printable import printable, printable_json, without_nan
+
+HELP = "choose a run's threshold and the temperature of its probabilities on dev"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_arguments(parser)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--choose", choices=("accuracy", "f1"), help="what the threshold is chosen for (default: accuracy)"
+    )
+    what.add_argument(
+        "--precision", type=float, metavar="P", help="the lowest threshold at which a share P of the found is right"
+    )
+    what.add_argument("--remove", action="store_true", help="remove what was chosen before")
+    parser.add_argument("--positive", metavar="LABEL", help="the label of the threshold (default: the second one)")
+    parser.add_argument("--input", type=Path, metavar="FILE", help="pairs with labels to choose on (default: dev)")
+    splits.add_directory_argument(parser)
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.inference import model_folder
+    from jaxmatch.inference.calibration import FILE
+
+    folder = chosen_run(arguments)
+    if arguments.remove:
+        path = model_folder.find(folder) / FILE
+        if not path.exists():
+            raise InputError("there is no calibration", path=path)
+        path.unlink()
+        return
+    from jaxmatch.analysis.scoring import label_numbers, pairs_of
+    from jaxmatch.inference.calibrating import chosen_calibration
+    from jaxmatch.inference.matcher import load
+
+    matcher = load(folder)
+    if matcher.task == "regression":
+        raise InputError("a regression has no probabilities to calibrate", path=folder)
+    if arguments.input is not None:
+        split, name = splits.own_file(matcher, arguments.input), str(arguments.input)
+    else:
+        split = splits.official_split(folder, matcher, "dev", arguments.data_directory)
+        name = f"{matcher.config['data']['name']} dev"
+    numbers = label_numbers(matcher, split)
+    found = chosen_calibration(
+        matcher.logits(pairs_of(split)),
+        numbers,
+        matcher.labels,
+        objective=arguments.choose or ("accuracy" if arguments.precision is None else "precision"),
+        precision=arguments.precision,
+        positive=arguments.positive,
+        data=name,
+    )
+    path = model_folder.save_calibration(folder, found)
+    if arguments.format == "json":
+        show(printable_json(without_nan({"run": str(folder), "file": str(path)} | vars(found))))
+        return
+    show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
+    show(f"temperature  {found.temperature:.4f}")
+    if found.threshold is not None:
+        show(f"threshold    {found.threshold:.4f}  (of {printable(found.positive)}, chosen for {found.objective})")
+    show_before_and_after(found.before, found.after)
+
+
+def show_before_and_after(before: dict[str, float], after: dict[str, float]) -> None:
+    """Two columns of scores."""
+    width = max(map(len, before))
+    show(f"{'':<{width}}  as trained  calibrated")
+    for key, value in before.items():
+        show(f"{key:<{width}}  {value:>10.4f}  {after[key]:>10.4f}")

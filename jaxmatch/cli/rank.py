@@ -1,0 +1,79 @@
+"""Order texts by how well they match a query.
+
+    jaxmatch rank runs/quickstart --best --query "who wrote it" --input answers.txt
+    head -100 answers.txt | jaxmatch rank runs/quickstart/runs/RUN --query "who wrote it" --input - --top-k 3
+
+The input is a text a line, or JSON lines with the key "text". The output is JSON lines, the best first: "query", "rank"
+from 1 on, "line" of the input, "text", and "score": the probability of the label that means a match, or the predicted
+number of a regression.
+"""
+
+import argparse
+
+from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.runs import add_run_arguments, chosen_run
+from jaxmatch.cli.text_input import FORMATS, all_texts, source_of
+from jaxmatch.errors import InputError
+from jaxmatch.printable import printable_json
+
+HELP = "order texts by how well they match a query"
+CHECKS_OUTPUT = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_arguments(parser)
+    parser.add_argument("--query", required=True, metavar="TEXT", help="the first text of each pair")
+    parser.add_argument("--input", required=True, metavar="FILE", help="the texts to order; - is standard input")
+    parser.add_argument("--top-k", type=positive, metavar="N", help="how many to print (default: all)")
+    add_label_argument(parser)
+    parser.add_argument("--format", choices=FORMATS, help="format of the input (default: from its name)")
+    parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    folder, query = chosen_run(arguments), checked_query(arguments.query)
+    lines, texts = all_texts(source_of(arguments.input), arguments.format)
+    from jaxmatch.inference.matcher import load
+
+    found = load(folder).rank(query, texts, arguments.top_k, arguments.label)
+    with open_whole(arguments.output) as output:
+        for place, one in enumerate(found, start=1):
+            output.write(answer(query, place, lines[one.index], one.text, one.score))
+
+
+def answer(query: str, place: int, line: int, text: str, score: float) -> bytes:
+    """One line of output."""
+    values = {"query": query, "rank": place, "line": line, "text": text, "score": score}
+    return f"{printable_json(values)}\n".encode()
+
+
+def add_label_argument(parser: argparse.ArgumentParser) -> None:
+    """--label, of `rank` and `search`."""
+    parser.add_argument(
+        "--label", metavar="LABEL", help="the label that means a match (default: of two labels the second)"
+    )
+
+
+def checked_query(text: str) -> str:
+    """A query of the command line.
+
+    Raises:
+      InputError: it is empty or not UTF-8.
+    """
+    if not text.strip():
+        raise InputError("the query is empty", remedy="give a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of a command line that are no UTF-8 arrive as lone surrogates
+        raise InputError("the query is not UTF-8", remedy="give it in UTF-8") from None
+    return text
+
+
+def positive(word: str) -> int:
+    """A whole number from 1 on, for argparse."""
+    if (number := int(word)) < 1:
+        raise ValueError
+    return number
+
+
+positive.__name__ = "whole number from 1 on"  # as argparse names it

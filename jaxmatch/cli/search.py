@@ -1,0 +1,89 @@
+"""Find the stored texts that match a query, among many.
+
+    jaxmatch search runs/quickstart --best --texts questions.txt --query "how do I sleep better"
+    jaxmatch search runs/quickstart/runs/RUN --texts questions.txt --save questions.index
+    jaxmatch search runs/quickstart/runs/RUN --index questions.index --input queries.txt --top-k 5
+
+A prefilter chooses candidates, which the model ranks: `vectors` compares mean word vectors, `bm25` (`pip install
+'jaxmatch[search]'`) the words themselves. --save keeps the index, which --index reads instead of the texts.
+
+Texts and queries are one a line, or JSON lines with the key "text". The output is JSON lines as those of `jaxmatch
+rank`, for each query the best first; "line" is that of the text. Queries from standard input are answered as they
+arrive.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.rank import add_label_argument, answer, checked_query, positive
+from jaxmatch.cli.runs import add_run_arguments, chosen_run
+from jaxmatch.cli.text_input import FORMATS, all_texts, source_of, texts_of
+from jaxmatch.errors import InputError
+
+HELP = "find the texts that match a query, among many"
+CHECKS_OUTPUT = True
+# As jaxmatch/inference/prefilters.py names them.
+PREFILTERS = ("vectors", "bm25")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_arguments(parser)
+    texts = parser.add_mutually_exclusive_group(required=True)
+    texts.add_argument("--texts", metavar="FILE", help="the texts to search; - is standard input")
+    texts.add_argument("--index", type=Path, metavar="DIR", help="an index that --save made")
+    parser.add_argument("--prefilter", choices=PREFILTERS, help="what finds candidates (default: vectors)")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="keep the index of the texts here")
+    queries = parser.add_mutually_exclusive_group()
+    queries.add_argument("--query", metavar="TEXT", help="what to search for, the first text of each pair")
+    queries.add_argument("--input", metavar="FILE", help="queries; - is standard input")
+    parser.add_argument("--top-k", type=positive, default=10, metavar="N", help="how many to print for each query")
+    parser.add_argument(
+        "--candidates", type=positive, default=100, metavar="N", help="how many the model ranks for each query"
+    )
+    add_label_argument(parser)
+    parser.add_argument("--format", choices=FORMATS, help="format of the inputs (default: from their names)")
+    parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.query is None and arguments.input is None and arguments.save is None:
+        raise InputError("there is nothing to search for", remedy="give --query or --input, or --save an index")
+    if arguments.index is not None and (arguments.save is not None or arguments.prefilter is not None):
+        raise InputError("an index keeps its prefilter, and is saved already", remedy="give --texts to make another")
+    if arguments.texts == "-" == arguments.input:
+        raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
+    folder = chosen_run(arguments)
+    if arguments.query is not None:
+        checked_query(arguments.query)
+    if arguments.texts is not None:
+        lines, texts = all_texts(source_of(arguments.texts), arguments.format)
+    from jaxmatch.inference.candidates import matched_label
+    from jaxmatch.inference.matcher import load
+
+    matcher = load(folder)
+    matched_label(matcher, arguments.label)
+    if arguments.index is None:
+        index = matcher.index(texts, arguments.prefilter or PREFILTERS[0])
+    else:
+        index = matcher.load_index(arguments.index)
+        lines = range(1, len(index) + 1)
+    if arguments.save is not None:
+        index.save(arguments.save)
+    if arguments.query is None and arguments.input is None:
+        return
+    with open_whole(arguments.output) as output:
+        for query in _queries(arguments):
+            found = index.search(query, arguments.top_k, arguments.candidates, arguments.label)
+            for place, one in enumerate(found, start=1):
+                output.write(answer(query, place, lines[one.index], one.text, one.score))
+            output.flush()
+
+
+def _queries(arguments: argparse.Namespace) -> Iterator[str]:
+    if arguments.query is not None:
+        yield arguments.query
+    else:
+        for _, query in texts_of(source_of(arguments.input), arguments.format):
+            yield query

@@ -1,0 +1,177 @@
+"""Chooses a calibration on labelled pairs: the temperature, and the threshold between two labels."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.optimize
+
+from jaxmatch.errors import InputError
+from jaxmatch.inference.calibration import OBJECTIVES, Calibration
+from jaxmatch.inference.matcher import probabilities_of
+
+# The temperature of a model that is always right would fall to 0, that of one that knows nothing rise without bound.
+LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.05, 100.0
+BINS = 15
+
+
+def chosen_calibration(
+    logits: np.ndarray,
+    numbers: np.ndarray,
+    labels: Sequence[str],
+    *,
+    objective: str = "accuracy",
+    precision: float | None = None,
+    positive: str | None = None,
+    data: str = "",
+) -> Calibration:
+    """The calibration that suits labelled pairs best.
+
+    Arguments:
+      logits: <float32>[pairs, labels], of a classification or a ranking.
+      numbers: <int32>[pairs], the right labels, as positions in `labels`.
+      labels: the names of the labels.
+      objective: what the threshold between two labels is chosen for: "accuracy", "f1" of the positive label, or
+        "precision": at least `precision` of the pairs with the positive label are right, and as many as possible are
+        found. Models with more labels have no threshold.
+      precision: above 0, at most 1.
+      positive: the label that the threshold is for; None: the second one.
+      data: what the pairs are, for `Calibration.data`.
+
+    Raises:
+      InputError: there are no labels or no pairs, a setting makes no sense, or no threshold has this precision.
+    """
+    if not len(labels):
+        raise InputError("a regression has no probabilities to calibrate")
+    if not len(numbers):
+        raise InputError("there are no pairs to calibrate on")
+    if objective not in OBJECTIVES:
+        raise InputError(f"there is no objective {objective!r}", remedy=f"use one of {', '.join(OBJECTIVES)}")
+    if (objective == "precision") != (precision is not None) or not 0 < (1.0 if precision is None else precision) <= 1:
+        raise InputError(
+            f"precision is {precision}", remedy="give a number above 0, at most 1, for this objective alone"
+        )
+    if len(labels) != 2:
+        if objective != "accuracy" or positive is not None:
+            raise InputError(f"the model has {len(labels)} labels, and a threshold divides two", remedy="leave it out")
+        found = Calibration(chosen_temperature(logits, numbers), data=data, pairs=len(numbers))
+    else:
+        positive = labels[1] if positive is None else positive
+        if positive not in labels:
+            raise InputError(f"{positive!r} is not one of the model's labels ({', '.join(labels)})")
+        temperature, column = chosen_temperature(logits, numbers), labels.index(positive)
+        probabilities = probabilities_of(logits / np.float64(temperature))[:, column]
+        threshold = chosen_threshold(probabilities, numbers == column, objective, precision)
+        found = Calibration(temperature, threshold, positive, objective, precision, data, len(numbers))
+    return dataclasses.replace(
+        found,
+        before=quality(Calibration(positive=positive), logits, numbers, labels),
+        after=quality(found, logits, numbers, labels),
+    )
+
+
+def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
+    """The temperature of the highest likelihood (Guo et al., 2017, section 4.2), from 0.05 to 100.
+
+    Arguments:
+      logits: <float32>[pairs, labels].
+      numbers: <int32>[pairs], the right labels.
+    """
+    logits = logits.astype(np.float64)
+
+    def loss(log_temperature: float) -> float:
+        return _log_loss(logits / np.exp(log_temperature), numbers)
+
+    bounds = np.log([LEAST_TEMPERATURE, MOST_TEMPERATURE])
+    # The loss is convex in 1 / temperature, so it has one valley.
+    return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))
+
+
+def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: str, precision: float | None) -> float:
+    """The threshold that is best for the objective; of equally good ones that which is nearest to 0.5.
+
+    Arguments:
+      probabilities: <float64>[pairs], of the positive label.
+      right: <bool>[pairs], whether the positive label is the right one.
+      objective, precision: as `chosen_calibration` takes them.
+
+    Raises:
+      InputError: no threshold has this precision.
+    """
+    order = np.argsort(-probabilities, kind="stable")
+    falling = probabilities[order]
+    hits, taken = np.cumsum(right[order]), np.arange(1, len(order) + 1)
+    # A threshold stands between two different probabilities, or below or above them all.
+    ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
+    thresholds = (falling[ends] + np.append(falling[ends][1:], 0.0)) / 2
+    hits, taken = hits[ends], taken[ends]
+    if objective == "precision":
+        enough = (hits >= precision * taken) & (hits > 0)
+        if not enough.any():
+            highest = (hits / taken).max()
+            raise InputError(f"no threshold reaches a precision of {precision}; the highest is {highest:.4f}")
+        merits = np.where(enough, hits * (len(order) + 1) - taken, -1)  # most hits, and fewest that are none
+    elif objective == "f1":
+        merits = 2 * hits / (taken + right.sum())
+    else:
+        merits = hits + (~right).sum() - (taken - hits)
+    if objective != "precision":  # no pair at all
+        thresholds = np.append(thresholds, (1 + falling[0]) / 2)
+        merits = np.append(merits, (~right).sum() if objective == "accuracy" else 0)
+    inside = (thresholds > 0) & (thresholds < 1)
+    if not inside.any():  # all probabilities are 0 or 1
+        return 0.5
+    thresholds, merits = thresholds[inside], merits[inside]
+    best = thresholds[merits == merits.max()]
+    return float(best[np.argmin(abs(best - 0.5))])
+
+
+def quality(
+    calibration: Calibration, logits: np.ndarray, numbers: np.ndarray, labels: Sequence[str]
+) -> dict[str, float]:
+    """Accuracy, log loss, expected calibration error and, of two labels, precision, recall and F1 of the positive one.
+
+    Arguments:
+      calibration: how logits become probabilities and labels.
+      logits: <float32>[pairs, labels].
+      numbers: <int32>[pairs], the right labels.
+      labels: their names.
+    """
+    guessed = calibration.decisive(logits, labels).argmax(axis=1)
+    scores = {
+        "accuracy": float(np.mean(guessed == numbers)),
+        "log_loss": _log_loss(calibration.scaled(logits), numbers),
+        "expected_calibration_error": expected_calibration_error(probabilities_of(calibration.scaled(logits)), numbers),
+    }
+    if len(labels) == 2:
+        column = labels.index(calibration.positive or labels[1])
+        hits = np.count_nonzero((guessed == column) & (numbers == column))
+        taken, there = np.count_nonzero(guessed == column), np.count_nonzero(numbers == column)
+        scores |= {
+            "precision": hits / max(taken, 1),
+            "recall": hits / max(there, 1),
+            "f1": 2 * hits / max(taken + there, 1),
+        }
+    return scores
+
+
+def expected_calibration_error(probabilities: np.ndarray, numbers: np.ndarray) -> float:
+    """How far the probability of the most probable label is from the share of right ones (Guo et al., 2017, Eq. 3).
+
+    The mean over 15 bins of equal width, weighted by their pairs.
+
+    Arguments:
+      probabilities: <float64>[pairs, labels].
+      numbers: <int32>[pairs], the right labels.
+    """
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == numbers
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, weights=confidence - right, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(numbers))
+
+
+def _log_loss(logits: np.ndarray, numbers: np.ndarray) -> float:
+    """Mean of -log of the softmax at the right labels."""
+    largest = logits.max(axis=1, keepdims=True)
+    sums = np.log(np.exp(logits - largest).sum(axis=1)) + largest[:, 0]
+    return float(np.mean(sums - logits[np.arange(len(numbers)), numbers]))

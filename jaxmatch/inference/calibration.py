@@ -1,0 +1,130 @@
+"""What dev says about a trained model's probabilities: a temperature, and a threshold between two labels.
+
+calibration.json stands beside model.json. A folder without it loads as before, and versions that do not know it read
+the rest.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from jaxmatch import files
+from jaxmatch.errors import InputError
+from jaxmatch.inference.checked_files import reading
+from jaxmatch.plain_file import check_plain_file
+
+FILE = "calibration.json"
+FORMAT = 1
+ANEW = "remove it: jaxmatch calibrate RUN --remove"
+OBJECTIVES = ("accuracy", "f1", "precision")
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """How logits become probabilities and labels.
+
+    Attributes:
+      temperature: what logits are divided by before the softmax (Guo et al., 2017, section 4.2).
+      threshold: the probability from which a pair is given the positive label; None: it is given the most probable
+        label.
+      positive: the label that the threshold is for.
+      objective: what the threshold was chosen for: "accuracy", "f1" or "precision"; "" without a threshold.
+      precision: the precision that was required.
+      data: what it was chosen on, such as "quora dev".
+      pairs: how many.
+      before: scores of these pairs as trained.
+      after: scores of the same pairs with the calibration.
+    """
+
+    temperature: float = 1.0
+    threshold: float | None = None
+    positive: str | None = None
+    objective: str = ""
+    precision: float | None = None
+    data: str = ""
+    pairs: int = 0
+    before: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    after: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def scaled(self, logits: np.ndarray) -> np.ndarray:
+        """Logits whose softmax are the probabilities, <float64>[pairs, labels]."""
+        return logits.astype(np.float64) / self.temperature
+
+    def decisive(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+        """Logits of which the largest is that of the label, <float64>[pairs, labels].
+
+        Those of the positive label are lower by log(threshold / (1 - threshold)).
+        """
+        result = self.scaled(logits)
+        if self.threshold is not None:
+            result[:, labels.index(self.positive)] -= math.log(self.threshold) - math.log1p(-self.threshold)
+        return result
+
+    def save(self, folder: Path, parameters: str) -> None:
+        """Writes calibration.json, atomically.
+
+        Arguments:
+          folder: the model folder.
+          parameters: the checksum of the model's parameters, for which alone it holds.
+        """
+        files.write_json(folder / FILE, {"format": FORMAT, "parameters": parameters, **dataclasses.asdict(self)})
+
+    @classmethod
+    def read(cls, folder: Path, parameters: Any, labels: Sequence[str]) -> Self | None:
+        """The calibration in a model folder; None if there is none.
+
+        Arguments:
+          folder: the model folder.
+          parameters: the checksum of the model's parameters.
+          labels: of the model.
+
+        Raises:
+          InputError: the file is damaged, was written by a newer version, or is that of another model.
+        """
+        path = folder / FILE
+        try:
+            with reading(path):
+                check_plain_file(path, ANEW, 1 << 16)
+                if not path.exists():
+                    return None
+                stored = files.read_json(path)
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"cannot be read ({error})", path=path, remedy=ANEW) from error
+        if not isinstance(stored, dict) or type(stored.get("format")) is not int:
+            raise InputError("is not a calibration", path=path, remedy=ANEW)
+        if stored["format"] > FORMAT:
+            raise InputError(
+                f"has format {stored['format']}, and this version reads up to {FORMAT}", path=path, remedy=ANEW
+            )
+        values = {field.name: stored.get(field.name, field.default) for field in dataclasses.fields(cls)[:-2]}
+        problem = _problem(values, labels)
+        if problem:
+            raise InputError(problem, path=path, remedy=ANEW)
+        if stored.get("parameters") != parameters:
+            raise InputError("was made for other parameters", path=path, remedy=ANEW)
+        scores = {name: found if isinstance(found := stored.get(name), dict) else {} for name in ("before", "after")}
+        return cls(**values, **scores)
+
+
+def _problem(values: Mapping[str, Any], labels: Sequence[str]) -> str:
+    """What is wrong with the fields that are used; "" if nothing is."""
+    if not _is_between(values["temperature"], 0, math.inf):
+        return "'temperature' is not a number above 0"
+    if not len(labels):
+        return "a regression has no probabilities"
+    if values["threshold"] is not None:
+        if not _is_between(values["threshold"], 0, 1):
+            return "'threshold' is not a number between 0 and 1"
+        if len(labels) != 2 or values["positive"] not in labels:
+            return "'positive' is not one of the model's two labels"
+    return ""
+
+
+def _is_between(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low < value < high

@@ -1,0 +1,121 @@
+"""Fast measures of how alike texts are, which choose the candidates that a model then ranks.
+
+A prefilter has `scores(query)`, <float32>[texts], `save(folder)`, and is made by `of` or `load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from jaxmatch.data.vocabulary import UNKNOWN
+from jaxmatch.errors import InputError
+from jaxmatch.inference import stored_arrays
+
+if TYPE_CHECKING:
+    from jaxmatch.inference.matcher import Matcher
+
+_BLOCK = 4096
+
+
+class MeanVectors:
+    """The cosine of the mean word vectors; words without a vector are left out.
+
+    Arguments:
+      matcher: has the word vectors.
+      means: <float32>[texts, dimensions], of length 1, or 0 for texts without a known word.
+    """
+
+    def __init__(self, matcher: Matcher, means: np.ndarray):
+        self._matcher, self._means = matcher, means
+
+    @classmethod
+    def of(cls, matcher: Matcher, texts: Sequence[str]) -> Self:
+        """The prefilter of some texts."""
+        blocks = [mean_vectors(matcher, texts[start : start + _BLOCK]) for start in range(0, len(texts), _BLOCK)]
+        return cls(matcher, np.concatenate(blocks))
+
+    @classmethod
+    def load(cls, matcher: Matcher, folder: Path) -> Self:
+        """What `save` wrote.
+
+        Raises:
+          ValueError: the file is damaged.
+        """
+        return cls(matcher, stored_arrays.read_npy((folder / "means.npy").read_bytes()))
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / "means.npy", self._means, allow_pickle=False)
+
+    def scores(self, query: str) -> np.ndarray:
+        return self._means @ mean_vectors(self._matcher, [query])[0]
+
+    def __len__(self) -> int:
+        return len(self._means)
+
+
+def mean_vectors(matcher: Matcher, texts: Sequence[str]) -> np.ndarray:
+    """<float32>[texts, dimensions], the mean of the vectors of a text's known words, scaled to length 1."""
+    vectors = np.asarray(matcher.model.vectors)
+    ids = [np.array([number for number in matcher.ids(text) if number > UNKNOWN], np.int64) for text in texts]
+    result = np.zeros((len(ids), vectors.shape[1]), np.float32)
+    filled = [row for row, numbers in enumerate(ids) if numbers.size]
+    if filled:
+        starts = np.cumsum([0, *(ids[row].size for row in filled[:-1])])
+        result[filled] = np.add.reduceat(vectors[np.concatenate([ids[row] for row in filled])], starts)
+    lengths = np.linalg.norm(result, axis=1, keepdims=True)
+    return np.divide(result, lengths, out=result, where=lengths > 0)
+
+
+class Bm25:
+    """BM25 of the words of the query, by the library bm25s; words outside the vocabulary count, too.
+
+    Arguments:
+      matcher: makes tokens of texts.
+      index: a `bm25s.BM25`.
+    """
+
+    def __init__(self, matcher: Matcher, index: Any):
+        self._matcher, self._index = matcher, index
+
+    @classmethod
+    def of(cls, matcher: Matcher, texts: Sequence[str]) -> Self:
+        """The prefilter of some texts."""
+        index = _bm25s().BM25()
+        index.index([list(matcher.tokens(text)) for text in texts], show_progress=False)
+        return cls(matcher, index)
+
+    @classmethod
+    def load(cls, matcher: Matcher, folder: Path) -> Self:
+        """What `save` wrote.
+
+        Raises:
+          OSError, ValueError, KeyError: a file is missing or damaged.
+        """
+        return cls(matcher, _bm25s().BM25.load(str(folder), allow_pickle=False))
+
+    def save(self, folder: Path) -> None:
+        self._index.save(str(folder), show_progress=False, allow_pickle=False)
+
+    def scores(self, query: str) -> np.ndarray:
+        known = [token for token in self._matcher.tokens(query) if token in self._index.vocab_dict]
+        return self._index.get_scores(known) if known else np.zeros(len(self), np.float32)
+
+    def __len__(self) -> int:
+        return int(self._index.scores["num_docs"])
+
+
+def _bm25s() -> Any:
+    try:
+        import bm25s
+    except ImportError:
+        raise InputError(
+            "BM25 needs the library bm25s", remedy="pip install 'jaxmatch[search]', or take the prefilter 'vectors'"
+        ) from None
+    return bm25s
+
+
+PREFILTERS = {"vectors": MeanVectors, "bm25": Bm25}

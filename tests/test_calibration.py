@@ -1,0 +1,201 @@
+"""The temperature and the threshold are the best on the pairs they were chosen on, and stand beside the model."""
+
+import json
+
+import numpy as np
+import pytest
+import saved_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from saved_model import TEXTS, write_tsv
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import accuracy_score, f1_score, log_loss, precision_score, recall_score
+
+import jaxmatch
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.inference import calibrating
+from jaxmatch.inference.calibrating import chosen_calibration, chosen_temperature, chosen_threshold
+from jaxmatch.inference.calibration import Calibration
+from jaxmatch.inference.matcher import probabilities_of
+
+BINARY = ("0", "1")
+
+
+def overconfident(pairs=4000, labels=2, factor=3.0, seed=0):
+    """Labels drawn from the softmax of logits, and these logits times a factor."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(0, 1.5, (pairs, labels))
+    numbers = (probabilities_of(logits).cumsum(axis=1) < generator.random((pairs, 1))).sum(axis=1)
+    return (logits * factor).astype(np.float32), numbers.astype(np.int32)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_the_temperature_undoes_what_made_the_probabilities_too_sure(labels):
+    logits, numbers = overconfident(labels=labels)
+    assert chosen_temperature(logits, numbers) == pytest.approx(3, rel=0.1)
+    found = chosen_calibration(logits, numbers, [str(number) for number in range(labels)])
+    assert found.after["expected_calibration_error"] < 0.3 * found.before["expected_calibration_error"]
+    assert found.after["log_loss"] < found.before["log_loss"]
+    for temperature in (0.9 * found.temperature, 1.1 * found.temperature):
+        assert found.after["log_loss"] < log_loss(numbers, probabilities_of(logits / np.float64(temperature)))
+    assert found.after["log_loss"] == pytest.approx(log_loss(numbers, probabilities_of(found.scaled(logits))), abs=1e-9)
+
+
+def test_the_temperature_of_a_model_that_is_always_right_or_knows_nothing_is_bounded():
+    numbers = np.array([0, 1] * 20)
+    right = np.where(np.eye(2)[numbers] > 0, 1, 0).astype(np.float32)
+    assert chosen_temperature(right, numbers) == pytest.approx(calibrating.LEAST_TEMPERATURE, rel=0.01)
+    assert chosen_temperature(right[::-1], numbers) == pytest.approx(calibrating.MOST_TEMPERATURE, rel=0.01)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=40),
+    st.sampled_from(["accuracy", "f1", "precision"]),
+)
+def test_no_threshold_is_better_than_the_chosen_one(rows, objective):
+    probabilities, right = np.array([row[0] / 22 + 0.01 for row in rows]), np.array([row[1] for row in rows])
+    precision = 0.7 if objective == "precision" else None
+
+    def merit(threshold):
+        guessed = probabilities >= threshold
+        if objective == "accuracy":
+            return accuracy_score(right, guessed)
+        if objective == "f1":
+            return f1_score(right, guessed, zero_division=0)
+        enough = guessed.any() and precision_score(right, guessed) >= precision
+        return recall_score(right, guessed, zero_division=0) if enough else 0
+
+    best = max(merit(threshold) for threshold in np.arange(100) / 100 + 1e-3)
+    if objective == "precision" and not best:
+        with pytest.raises(InputError, match="no threshold reaches a precision of 0.7; the highest is 0"):
+            chosen_threshold(probabilities, right, objective, precision)
+    else:
+        threshold = chosen_threshold(probabilities, right, objective, precision)
+        assert 0 < threshold < 1
+        assert merit(threshold) == pytest.approx(best)
+
+
+def test_the_expected_calibration_error_is_that_of_its_bins():
+    logits, numbers = overconfident()
+    probabilities = probabilities_of(logits)
+    right = probabilities.argmax(axis=1) == numbers
+    shares, confidences = calibration_curve(right, probabilities.max(axis=1), n_bins=15)
+    # Of two labels no confidence is below one half: the bins that are not empty are the last ones.
+    counts = np.histogram(probabilities.max(axis=1), bins=np.linspace(0, 1, 16))[0][-len(shares) :]
+    expected = (np.abs(shares - confidences) * counts).sum() / len(numbers)
+    assert calibrating.expected_calibration_error(probabilities, numbers) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"labels": ()}, "a regression has no probabilities"),
+        ({"labels": ("a", "b", "c"), "objective": "f1"}, "the model has 3 labels, and a threshold divides two"),
+        ({"labels": ("a", "b", "c"), "positive": "a"}, "the model has 3 labels, and a threshold divides two"),
+        ({"objective": "luck"}, "there is no objective 'luck'; use one of accuracy"),
+        ({"objective": "precision"}, "precision is None; give a number above 0"),
+        ({"objective": "precision", "precision": 1.5}, "precision is 1.5; give a number above 0"),
+        ({"precision": 0.5}, "precision is 0.5; give a number above 0"),
+        ({"positive": "2"}, r"'2' is not one of the model's labels \(0, 1\)"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changed, problem):
+    logits, numbers = overconfident(20, len(changed.get("labels", BINARY)) or 1)
+    with pytest.raises(InputError, match=problem):
+        chosen_calibration(logits, numbers, changed.pop("labels", BINARY), **changed)
+
+
+@pytest.fixture
+def binary(tmp_path):
+    """A run with two labels, and a file of pairs on which its threshold is not one half."""
+    run = saved_model.save(tmp_path / "run", task="classification", labels=BINARY)
+    probabilities = probabilities_of(jaxmatch.load(run).logits(TEXTS))[:, 1]
+    least = np.sort(probabilities)[1]
+    rows = [(*pair, str(int(value >= least))) for pair, value in zip(TEXTS, probabilities, strict=True)]
+    return run, write_tsv(tmp_path / "dev.tsv", [*rows, rows[0]], "text_a\ttext_b\tlabel")
+
+
+def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, capsys):
+    run, dev = binary
+    before = jaxmatch.load(run)
+    assert before.calibration is None
+    assert main(["calibrate", str(run), "--input", str(dev), "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    after = jaxmatch.load(run)
+    assert told["temperature"] == after.calibration.temperature and told["data"] == str(dev)
+    np.testing.assert_array_equal(after.logits(TEXTS), before.logits(TEXTS))
+    expected = probabilities_of(before.logits(TEXTS).astype(float) / after.calibration.temperature)
+    for prediction, row in zip(after.predict(TEXTS), expected, strict=True):
+        assert prediction.probabilities == pytest.approx(dict(zip(BINARY, row, strict=True)))
+        assert prediction.label == BINARY[int(row[1] >= after.calibration.threshold)]
+    assert main(["evaluate", str(run), "--input", str(dev), "--format", "json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["calibrated"]["accuracy"] == 1.0 > scores["scores"]["accuracy"]
+    assert {name: scores["calibrated"][name] for name in told["after"]} == pytest.approx(told["after"])
+    assert {name: scores["scores"][name] for name in told["before"]} == pytest.approx(told["before"])
+    assert main(["calibrate", str(run), "--remove"]) == 0
+    assert jaxmatch.load(run).predict(TEXTS) == before.predict(TEXTS)
+    assert main(["calibrate", str(run), "--remove"]) == 2
+
+
+def test_the_threshold_may_be_of_the_first_label_and_for_a_precision(binary, capsys):
+    run, dev = binary
+    assert main(["calibrate", str(run), "--input", str(dev), "--precision", "1", "--positive", "0"]) == 0
+    found = jaxmatch.load(run).calibration
+    assert (found.positive, found.objective, found.after["precision"]) == ("0", "precision", 1.0)
+    assert f"threshold    {found.threshold:.4f}  (of 0, chosen for precision)" in capsys.readouterr().out
+    for prediction in jaxmatch.load(run).predict(TEXTS):
+        assert prediction.label == "01"[prediction.probabilities["0"] < found.threshold]
+
+
+def test_more_than_two_labels_have_a_temperature_alone(tmp_path, capsys):
+    run = saved_model.save(tmp_path / "run")
+    labels = ["neutral", "entailment", "contradiction", "neutral", "neutral"]
+    rows = [(*pair, label) for pair, label in zip(TEXTS, labels, strict=True)]
+    dev = write_tsv(tmp_path / "dev.tsv", rows, "text_a\ttext_b\tlabel")
+    assert main(["calibrate", str(run), "--input", str(dev)]) == 0
+    assert "threshold" not in capsys.readouterr().out
+    assert jaxmatch.load(run).calibration.threshold is None
+    assert main(["evaluate", str(run), "--input", str(dev)]) == 0
+    accuracy = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("accuracy"))
+    assert accuracy.split()[1] == accuracy.split()[2]
+
+
+def test_a_regression_has_nothing_to_calibrate(tmp_path, capsys):
+    run = saved_model.save(tmp_path / "run", task="regression", labels=())
+    assert main(["calibrate", str(run), "--input", "missing.tsv"]) == 2
+    assert capsys.readouterr().err == f"jaxmatch: {run}: a regression has no probabilities to calibrate\n"
+    assert not (run / "model" / "calibration.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"format": 2}, "has format 2, and this version reads up to 1"),
+        ({"format": "1"}, "is not a calibration"),
+        ({"temperature": 0}, "'temperature' is not a number above 0"),
+        ({"temperature": True}, "'temperature' is not a number above 0"),
+        ({"threshold": 1}, "'threshold' is not a number between 0 and 1"),
+        ({"positive": "2"}, "'positive' is not one of the model's two labels"),
+        ({"parameters": "0" * 64}, "was made for other parameters"),
+    ],
+)
+def test_a_damaged_calibration_is_refused_in_one_line(binary, capsys, changed, problem):
+    run, dev = binary
+    path = run / "model" / "calibration.json"
+    assert main(["calibrate", str(run), "--input", str(dev)]) == 0
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    capsys.readouterr()
+    assert main(["predict", str(run), "--input", str(dev)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"jaxmatch: {path}: {problem}; remove it") and told.count("\n") == 1
+
+
+def test_a_file_that_is_no_json_is_refused(binary):
+    run, _ = binary
+    (run / "model" / "calibration.json").write_text("{")
+    with pytest.raises(InputError, match="cannot be read"):
+        jaxmatch.load(run)
+    assert Calibration() == Calibration(temperature=1.0)

@@ -1,0 +1,251 @@
+"""The best of many texts are found: by the model among the candidates, by the prefilter among all."""
+
+import json
+import sys
+
+import bm25s
+import numpy as np
+import pytest
+import saved_model
+from saved_model import save
+
+import jaxmatch
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.inference import prefilters, search_index
+from jaxmatch.inference.candidates import Candidate
+
+LETTERS = [word for word in saved_model.WORDS if len(word) == 1 and word.isalpha()]
+QUERY = "a b c"
+
+
+@pytest.fixture(scope="module")
+def texts():
+    generator = np.random.default_rng(0)
+    return [" ".join(generator.choice(LETTERS, generator.integers(1, 7))) for _ in range(60)]
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("binary") / "run", labels=("0", "1"))
+
+
+@pytest.fixture(scope="module")
+def matcher(binary):
+    return jaxmatch.load(binary)
+
+
+def test_candidates_are_ordered_by_the_probability_of_a_match(matcher, texts):
+    found = matcher.rank(QUERY, texts)
+    probabilities = [one.probabilities["1"] for one in matcher.predict([(QUERY, text) for text in texts])]
+    assert sorted(one.index for one in found) == list(range(len(texts)))
+    for one in found:
+        assert one == Candidate(one.index, texts[one.index], pytest.approx(probabilities[one.index], abs=1e-6))
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert matcher.rank(QUERY, texts, top_k=3) == found[:3]
+    assert [one.index for one in matcher.rank(QUERY, ["b", "a", "b"])] in ([0, 2, 1], [1, 0, 2])  # equal ones in order
+
+
+def test_a_match_may_be_another_label_and_must_be_said_where_there_are_three(matcher, texts, run, tmp_path):
+    falling = [one.index for one in matcher.rank(QUERY, texts, label="0")]
+    assert np.array_equal(sorted(falling), range(len(texts)))
+    least = [one.probabilities["0"] for one in matcher.predict([(QUERY, texts[index]) for index in falling])]
+    np.testing.assert_allclose(least, sorted(least, reverse=True), atol=1e-6)
+    several = jaxmatch.load(run)
+    with pytest.raises(InputError, match="3 labels .*; say which of them means a match"):
+        several.rank(QUERY, texts)
+    best = several.rank(QUERY, texts, top_k=1, label="neutral")[0]
+    likely = [one.probabilities["neutral"] for one in several.predict([(QUERY, text) for text in texts])]
+    assert best.index == int(np.argmax(likely))
+    regression = jaxmatch.load(save(tmp_path / "run", task="regression", labels=()))
+    scores = [one.score for one in regression.predict([(QUERY, text) for text in texts])]
+    assert regression.rank(QUERY, texts)[0].index == int(np.argmax(scores))
+    for model, label in ((regression, "1"), (matcher, "2")):
+        with pytest.raises(InputError, match=f"label '{label}'|'{label}' is not one"):
+            model.rank(QUERY, texts, label=label)
+
+
+def test_what_cannot_be_ranked_raises(matcher, texts):
+    assert matcher.rank(QUERY, []) == []
+    with pytest.raises(ValueError, match="top_k is 0"):
+        matcher.rank(QUERY, texts, top_k=0)
+    with pytest.raises(TypeError, match="not a pair of two strings"):
+        matcher.rank(QUERY, ["a", None])
+    with pytest.raises(TypeError, match="text 1 is None"):
+        matcher.index(["a", None])
+    with pytest.raises(InputError, match="text 0 holds half of a surrogate pair"):
+        matcher.index(["\ud83d"])
+    with pytest.raises(InputError, match="there are no texts"):
+        matcher.index([])
+    with pytest.raises(InputError, match="no prefilter 'luck'; use one of vectors, bm25"):
+        matcher.index(texts, "luck")
+    with pytest.raises(ValueError, match="candidates is 0"):
+        matcher.index(texts).search(QUERY, candidates=0)
+
+
+@pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
+def test_a_search_ranks_what_the_prefilter_found(matcher, texts, prefilter):
+    index = matcher.index(texts, prefilter)
+    assert index.search(QUERY, top_k=len(texts), candidates=len(texts)) == matcher.rank(QUERY, texts)
+    if prefilter == "vectors":
+        table = dict(zip(saved_model.WORDS, saved_model.vectors(), strict=True))
+
+        def mean(text):
+            vector = np.mean([table[token] for token in text.split()], axis=0)
+            return vector / np.linalg.norm(vector)
+
+        scores = np.array([mean(text) @ mean(QUERY) for text in texts])
+    else:
+        judge = bm25s.BM25()
+        judge.index([text.split() for text in texts], show_progress=False)
+        scores = judge.get_scores(QUERY.split())
+    least = np.sort(scores)[-10]
+    found = [one.index for one in index.search(QUERY, top_k=50, candidates=10)]
+    assert len(found) == 10
+    assert {int(index) for index in np.flatnonzero(scores > least + 1e-6)} <= set(found)
+    assert all(scores[index] >= least - 1e-6 for index in found)
+    assert [one.text for one in index.search(QUERY, 50, 10)] == [
+        one.text for one in matcher.rank(QUERY, [texts[index] for index in sorted(found)])
+    ]
+
+
+@pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
+def test_texts_of_unknown_words_are_found_all_the_same(matcher, prefilter):
+    found = matcher.index(["zzz", "yyy", "a b"], prefilter).search("xxx", top_k=3)
+    assert sorted(one.index for one in found) == [0, 1, 2]
+    if prefilter == "bm25":  # a word without a vector counts
+        scores = prefilters.Bm25.of(matcher, ["zzz", "yyy", "a b"]).scores("yyy")
+        assert scores.argmax() == 1 and scores[0] == scores[2] == 0
+
+
+@pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
+def test_a_saved_index_finds_the_same(matcher, binary, texts, prefilter, tmp_path):
+    odd = [*texts, 'a "quoted"\u2028line\nb', "\U0001f600 é"]
+    index = matcher.index(odd, prefilter)
+    for _ in range(2):  # an index that is there is replaced
+        index.save(tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    loaded = jaxmatch.load(binary).load_index(tmp_path / "index")
+    assert loaded.texts == tuple(odd) and loaded.prefilter == prefilter
+    assert loaded.search(QUERY, candidates=20) == index.search(QUERY, candidates=20)
+
+
+def test_a_folder_of_something_else_is_not_replaced(matcher, texts, tmp_path):
+    (tmp_path / "letters").write_text("dear")
+    with pytest.raises(InputError, match="there is something else than an index; name a new folder"):
+        matcher.index(texts).save(tmp_path)
+    assert (tmp_path / "letters").read_text() == "dear"
+
+
+def test_a_damaged_index_is_refused(matcher, texts, tmp_path):
+    matcher.index(texts).save(tmp_path / "index")
+    (tmp_path / "index" / "texts.jsonl").write_text('"a"\n')
+    with pytest.raises(InputError, match="texts.jsonl: is damaged: its checksum"):
+        matcher.load_index(tmp_path / "index")
+    with pytest.raises(InputError, match="holds no index"):
+        matcher.load_index(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"format": 2}, "is no index of format 1"),
+        ({"prefilter": "luck"}, "is damaged"),
+        ({"texts": 7}, "is damaged: 60 texts, 60 in the prefilter, 7 expected; make the index again"),
+        ({"sha256": {"../../model.json": "", "texts.jsonl": ""}}, "names a file outside the folder"),
+    ],
+)
+def test_an_index_whose_description_does_not_fit_is_refused(matcher, texts, tmp_path, changed, problem):
+    matcher.index(texts).save(tmp_path / "index")
+    path = tmp_path / "index" / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(InputError, match=problem):
+        matcher.load_index(tmp_path / "index")
+
+
+def test_an_index_of_another_vocabulary_is_refused(matcher, texts, tmp_path):
+    matcher.index(texts).save(tmp_path / "index")
+    other = jaxmatch.load(save(tmp_path / "run", labels=("0", "1"), vectors=2 * saved_model.vectors()))
+    with pytest.raises(InputError, match="was made with other words, vectors or preprocessing"):
+        other.load_index(tmp_path / "index")
+
+
+def test_without_bm25s_one_line_says_what_to_install(matcher, texts, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(InputError, match=r"pip install 'jaxmatch\[search\]', or take the prefilter 'vectors'"):
+        matcher.index(texts, "bm25")
+
+
+def _lines(capsys):
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_rank_prints_the_best_first(binary, matcher, texts, tmp_path, capsys, monkeypatch):
+    expected = [
+        {"query": QUERY, "rank": place, "line": one.index + 1, "text": one.text, "score": pytest.approx(one.score)}
+        for place, one in enumerate(matcher.rank(QUERY, texts, top_k=4), start=1)
+    ]
+    plain, objects = tmp_path / "in.txt", tmp_path / "in.jsonl"
+    plain.write_text("".join(f"{text}\n" for text in texts))
+    objects.write_text("".join(json.dumps({"text": text, "id": 1}) + "\n" for text in texts))
+    for source in (plain, objects):
+        assert main(["rank", str(binary), "--query", QUERY, "--input", str(source), "--top-k", "4"]) == 0
+        assert _lines(capsys) == expected
+    with open(plain) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main(["rank", str(binary), "--query", QUERY, "--input", "-", "--top-k", "4"]) == 0
+    assert _lines(capsys) == expected
+
+
+@pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
+def test_search_answers_queries_from_texts_and_from_an_index(binary, matcher, texts, prefilter, tmp_path, capsys):
+    stored, queries, index = tmp_path / "texts.txt", tmp_path / "queries.txt", tmp_path / "index"
+    stored.write_text("".join(f"{text}\n" for text in texts))
+    queries.write_text(f"{QUERY}\nd e\n")
+    words = ["--input", str(queries), "--top-k", "3", "--candidates", "9"]
+    assert main(["search", str(binary), "--texts", str(stored), "--prefilter", prefilter, *words]) == 0
+    answers = _lines(capsys)
+    expected = matcher.index(texts, prefilter).search("d e", 3, 9)
+    assert [answer["query"] for answer in answers] == [QUERY] * 3 + ["d e"] * 3
+    assert [(answer["line"] - 1, answer["text"]) for answer in answers[3:]] == [
+        (one.index, one.text) for one in expected
+    ]
+    save_it = ["search", str(binary), "--texts", str(stored), "--prefilter", prefilter, "--save", str(index)]
+    assert main(save_it) == 0
+    assert _lines(capsys) == []
+    assert main(["search", str(binary), "--index", str(index), *words]) == 0
+    assert _lines(capsys) == answers
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--texts", "in.txt"], "there is nothing to search for; give --query or --input, or --save an index"),
+        (["--texts", "-", "--input", "-"], "texts and queries cannot both come from standard input; give one"),
+        (["--index", "in", "--save", "out"], "an index keeps its prefilter, and is saved already; give --texts"),
+        (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
+        (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
+        (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),
+        (["--texts", "empty.txt", "--query", "a"], "empty.txt: holds no texts"),
+        (["--texts", "in.txt", "--format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
+        (["--texts", "in.txt", "--query", "a", "--label", "x"], "'x' is not one of the model's labels (0, 1)"),
+        (["--texts", "in.txt", "--query", "a", "--save", "full"], "full: there is something else than an index"),
+    ],
+)
+def test_bad_use_of_search_is_one_line(binary, tmp_path, monkeypatch, capsys, words, problem):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "full").mkdir()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert main(["search", str(binary), *words]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"jaxmatch: {problem}") and err.count("\n") == 1 and not out
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_names_of_prefilters_are_those_of_the_command():
+    from jaxmatch.cli import search
+
+    assert set(search.PREFILTERS) == set(prefilters.PREFILTERS)
+    assert search_index.FORMAT == 1

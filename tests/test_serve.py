@@ -1,0 +1,101 @@
+"""The service of docs/how_to/serve.md answers many clients at once as a plain prediction does."""
+
+import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+import saved_model
+import uvicorn
+
+import jaxmatch
+
+PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "serve.md"
+CODE = re.search(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
+CLIENTS = 64
+
+
+@pytest.fixture
+def service(run, monkeypatch):
+    """The address of the service, as the page shows it, on a model whose programs are not all compiled yet."""
+    monkeypatch.setenv("MODEL", str(run))
+    names = {}
+    exec(compile(CODE, "service.py", "exec"), names)
+    server = uvicorn.Server(uvicorn.Config(names["app"], port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    (socket,) = server.servers[0].sockets
+    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_the_example_has_forty_lines():
+    assert len([line for line in CODE.splitlines() if line.strip()]) <= 40
+
+
+def test_sixty_four_clients_get_the_answers_of_a_plain_prediction(service, run):
+    words = [word for word in saved_model.WORDS if word.isalpha()]
+    requests = [
+        [(" ".join(words[number % 5 :][: 1 + k]), " ".join(words[: 1 + number % 7])) for k in range(1 + number % 4)]
+        for number in range(4 * CLIENTS)
+    ]
+    together = threading.Barrier(CLIENTS)
+
+    def client(number):
+        with httpx.Client(base_url=service, timeout=120) as connection:
+            together.wait()
+            return [
+                connection.post("/predict", json={"pairs": pairs}).raise_for_status().json()
+                for pairs in requests[number::CLIENTS]
+            ]
+
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        answers = list(threads.map(client, range(CLIENTS)))
+    matcher = jaxmatch.load(run)
+    for number, found in enumerate(answers):
+        for pairs, predictions in zip(requests[number::CLIENTS], found, strict=True):
+            expected = matcher.predict(pairs)
+            assert [one["label"] for one in predictions] == [one.label for one in expected]
+            for one, other in zip(predictions, expected, strict=True):
+                assert one["probabilities"] == pytest.approx(other.probabilities, abs=1e-6)
+
+
+def test_the_service_ranks_and_refuses_what_is_too_long(service, run):
+    texts = ["no d", "a b c", "e"]
+    asked = {"query": "a b", "candidates": texts, "top_k": 2, "label": "neutral"}
+    found = httpx.post(f"{service}/rank", json=asked, timeout=120).raise_for_status().json()
+    expected = jaxmatch.load(run).rank("a b", texts, 2, "neutral")
+    assert [(one["index"], one["text"]) for one in found] == [(one.index, one.text) for one in expected]
+    assert httpx.post(f"{service}/predict", json={"pairs": [["a", "b" * 2001]]}).status_code == 422
+
+
+def test_threads_prepare_a_model_once(run, monkeypatch):
+    """However many ask first at once, there is one predictor, which prepares each shape once."""
+    from jaxmatch.inference import cpu
+
+    matcher, made = jaxmatch.load(run), []
+    prepare = cpu.prepare
+
+    def slow(*arguments):
+        made.append(arguments)
+        time.sleep(0.05)
+        return prepare(*arguments)
+
+    monkeypatch.setattr(cpu, "prepare", slow)
+    together = threading.Barrier(8)
+
+    def ask(_):
+        together.wait()
+        return matcher.logits([("a b", "c")]).tolist()
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(ask, range(8)))
+    assert len(made) == 1 and len(matcher.model.predictor.programs) == 1
+    assert all(answer == answers[0] for answer in answers)
