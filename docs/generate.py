@@ -97,7 +97,7 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, st
 
 def command_line_page() -> str:
     """docs/reference/command_line.md, from the parsers of jaxmatch/cli."""
-    names = [(f"[`jaxmatch {name}`](#jaxmatch-{name})", module.HELP) for name, module in main.SUBCOMMANDS.items()]
+    names = [(f"[`jaxmatch {name}`](#jaxmatch-{name})", line) for name, line in main.SUBCOMMANDS.items()]
     parts = [
         "# Command line",
         "`jaxmatch COMMAND --help` prints what is written here.\n"
@@ -110,7 +110,7 @@ def command_line_page() -> str:
         inner = subcommands(parser)
         parts += [f"The arguments of `jaxmatch {name} {action}`:" for action in inner]
         parts += [table(("argument", "meaning", "values"), arguments_of(each)) for each in inner.values() or [parser]]
-        module = main.SUBCOMMANDS[name]
+        module = main.module_of(name)
         if getattr(module, "TAKES_OVERRIDES", False):
             options = OPTIONS if getattr(module, "TAKES_OPTIONS", False) else ""
             parts.append(DOTTED + (GRID if name in ("sweep", "tune") else "") + options + ".")

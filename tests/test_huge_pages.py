@@ -88,7 +88,7 @@ def test_whether_a_process_has_them_is_known(started, enabled, said, given):
 @pytest.mark.skipif(not huge_pages.given_on_request_only(), reason="this system gives huge pages to all or to nobody")
 @pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
 def test_a_real_command_has_the_variable_and_says_the_same(words):
-    code = f"import os, runpy, sys; sys.argv = ['x', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"
+    code = f"import os, runpy, sys; sys.argv = ['x', 'sweep', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"
     environment = {name: value for name, value in os.environ.items() if name != huge_pages.TUNABLES}
     said = subprocess.run(
         [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],

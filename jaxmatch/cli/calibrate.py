@@ -19,8 +19,6 @@ from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable, printable_json, without_nan
 
-HELP = "choose a run's threshold and the temperature of its probabilities on dev"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)

@@ -10,8 +10,6 @@ import argparse
 
 from jaxmatch.cli.output import show
 
-HELP = "report what is in a data set, and what is wrong with it"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -11,7 +11,6 @@ import argparse
 
 from jaxmatch.cli.output import show
 
-HELP = "list what JAX can compute on, and try it"
 GIB = 2**30
 
 

@@ -23,8 +23,6 @@ from jaxmatch.reporting import FORMATS
 if TYPE_CHECKING:
     from jaxmatch.reporting.tables import TableLayout
 
-HELP = "score the seeds of each setting together"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="WORKDIR", help="the --workdir of a sweep")

@@ -18,8 +18,6 @@ from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.printable import printable, printable_json, without_nan
 
-HELP = "score a run on dev, test or a file"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)

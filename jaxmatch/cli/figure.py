@@ -19,8 +19,6 @@ from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable
 
-HELP = "draw curves of a sweep, or a figure again from its values"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

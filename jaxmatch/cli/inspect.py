@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from jaxmatch.analysis.attention import PairAttention
 
-HELP = "show the attention weights of a pair"
 # Tokens of the other sentence that are named for each token.
 NAMED = 3
 

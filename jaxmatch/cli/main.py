@@ -3,33 +3,16 @@
 import argparse
 import contextlib
 import errno
+import importlib
 import io
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from types import ModuleType
 from typing import IO, Any
 
 from jaxmatch import __version__
-from jaxmatch.cli import (
-    calibrate,
-    data,
-    devices,
-    ensemble,
-    evaluate,
-    figure,
-    inspect,
-    occlusion,
-    predict,
-    rank,
-    report,
-    search,
-    sweep,
-    table,
-    timing,
-    train,
-    tune,
-)
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
@@ -41,25 +24,29 @@ from jaxmatch.printable import printable
 # What a shell reports for a program that an interrupt or a closed pipe ended.
 INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
 
+# Subcommand -> what it does, in a line. Its code is the module of that name here, imported when it is used.
 SUBCOMMANDS = {
-    "sweep": sweep,
-    "train": train,
-    "tune": tune,
-    "table": table,
-    "report": report,
-    "evaluate": evaluate,
-    "calibrate": calibrate,
-    "ensemble": ensemble,
-    "timing": timing,
-    "predict": predict,
-    "rank": rank,
-    "search": search,
-    "inspect": inspect,
-    "occlusion": occlusion,
-    "figure": figure,
-    "data": data,
-    "devices": devices,
+    "sweep": "train a grid of runs and print its table",
+    "train": "train one config",
+    "tune": "choose a setting on dev, then train it with many seeds",
+    "table": "print the table of finished runs",
+    "report": "write an HTML page about a sweep",
+    "evaluate": "score a run on dev, test or a file",
+    "calibrate": "choose a run's threshold and the temperature of its probabilities on dev",
+    "ensemble": "score the seeds of each setting together",
+    "timing": "measure how fast models predict on the CPU",
+    "predict": "predict labels and probabilities of new pairs",
+    "rank": "order texts by how well they match a query",
+    "search": "find the texts that match a query, among many",
+    "inspect": "show the attention weights of a pair",
+    "occlusion": "measure the accuracy of a trained RE2 without a feature",
+    "figure": "draw curves of a sweep, or a figure again from its values",
+    "data": "report what is in a data set, and what is wrong with it",
+    "devices": "list what JAX can compute on, and try it",
 }
+
+# These compute nothing that huge pages would make faster.
+WITHOUT_JAX = {"table", "report", "figure"}
 
 # What a write found no room in -> what to do.
 _NO_ROOM = {
@@ -92,8 +79,17 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line; dotted options (`dotted.py`) are taken out before it parses."""
+def module_of(subcommand: str) -> ModuleType:
+    """The module of a subcommand: `add_arguments(parser)`, `run(arguments)`, and its docstring is the help."""
+    return importlib.import_module(f"jaxmatch.cli.{subcommand}")
+
+
+def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.ArgumentParser:
+    """The parser of the whole command line; dotted options (`dotted.py`) are taken out before it parses.
+
+    Arguments:
+      subcommands: those whose arguments it can parse; the others are only named in its help.
+    """
     parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
@@ -101,17 +97,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
-    for name, module in SUBCOMMANDS.items():
+    for name, line in SUBCOMMANDS.items():
+        module = module_of(name) if name in subcommands else None
         subparser = subparsers.add_parser(
             name,
-            help=module.HELP,
-            description=module.__doc__,
+            help=line,
+            description=module and module.__doc__,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(subparser)
-        subparser.set_defaults(module=module)
+        if module:
+            module.add_arguments(subparser)
+            subparser.set_defaults(module=module)
     return parser
+
+
+def _chosen(words: Sequence[str]) -> list[str]:
+    """The subcommand among the words, if any; it need not exist."""
+    return [word for word in words if not word.startswith("-")][:1]
 
 
 def _say(text: str) -> None:
@@ -159,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
         rest, dotted = take_dotted(words)
-        parser = build_parser()
+        parser = build_parser(_chosen(rest))
         parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
         if parsed.rest and not getattr(module, "TAKES_OPTIONS", False):
@@ -204,7 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> int:
     """`jaxmatch` as a process of its own."""
-    start_again_with_huge_pages()
+    if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
+        start_again_with_huge_pages()
     raise_lost_interrupts()
     # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training.
     # From Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).

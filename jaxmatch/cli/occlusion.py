@@ -28,8 +28,6 @@ from jaxmatch.reporting import FORMATS
 if TYPE_CHECKING:
     from jaxmatch.analysis.occlusion_table import Occluded
 
-HELP = "measure the accuracy of a trained RE2 without a feature"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

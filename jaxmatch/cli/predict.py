@@ -24,7 +24,6 @@ from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
 from jaxmatch.errors import InputError
 
-HELP = "predict labels and probabilities of new pairs"
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"
 CHECKS_OUTPUT = True
 # Seconds that a pair of a stream that never pauses waits for others.

@@ -16,7 +16,6 @@ from jaxmatch.cli.text_input import FORMATS, all_texts, source_of
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable_json
 
-HELP = "order texts by how well they match a query"
 CHECKS_OUTPUT = True
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from jaxmatch.cli.output import open_whole, show
 
-HELP = "write an HTML page about a sweep"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a tuning")

@@ -22,7 +22,6 @@ from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.cli.text_input import FORMATS, all_texts, source_of, texts_of
 from jaxmatch.errors import InputError
 
-HELP = "find the texts that match a query, among many"
 CHECKS_OUTPUT = True
 # As jaxmatch/inference/prefilters.py names them.
 PREFILTERS = ("vectors", "bm25")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from jaxmatch.cli import analyses, launching
 
-HELP = "train a grid of runs and print its table"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from jaxmatch.cli.output import show
 from jaxmatch.reporting import FORMATS
 
-HELP = "print the table of finished runs"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a timing")

@@ -16,7 +16,6 @@ from jaxmatch.cli import launching, splits
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 
-HELP = "measure how fast models predict on the CPU"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
 # What needs no data files.
 NO_SPLIT = "none"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from jaxmatch.cli import launching
 
-HELP = "train one config"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
 

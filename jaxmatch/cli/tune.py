@@ -20,7 +20,6 @@ from typing import Any
 from jaxmatch.cli import launching
 from jaxmatch.errors import InputError
 
-HELP = "choose a setting on dev, then train it with many seeds"
 TAKES_OVERRIDES = TAKES_OPTIONS = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
 
