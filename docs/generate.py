@@ -32,8 +32,9 @@ def table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def values_of(field: dataclasses.Field, kind: Any) -> str:
     """What a setting can be: its choices, or its type and bounds."""
-    if typing.get_origin(kind) is Literal:
-        return ", ".join(f"`{choice}`" if choice else "empty" for choice in typing.get_args(kind))
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else field.metadata["choices"]
+    if choices is not None:
+        return ", ".join(f"`{choice}`" if choice else "empty" for choice in choices)
     if kind not in KINDS:
         return "an odd number or several: `3`, `(1, 3)`"
     text = KINDS[kind]

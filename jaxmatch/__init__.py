@@ -4,19 +4,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jaxmatch import extend as extend
     from jaxmatch.analysis.attention import attention as attention
     from jaxmatch.errors import InputError as InputError
     from jaxmatch.inference import interop as interop
     from jaxmatch.inference.matcher import Matcher as Matcher
     from jaxmatch.inference.matcher import Prediction as Prediction
     from jaxmatch.inference.matcher import load as load
-    from jaxmatch.reporting.records import best_record as best_record
-    from jaxmatch.reporting.significance import mean_interval as mean_interval
-    from jaxmatch.reporting.significance import welch as welch
-    from jaxmatch.reporting.sweep_folder import read_sweep_folder as read_sweep_folder
     from jaxmatch.reporting.tables import Published as Published
     from jaxmatch.reporting.tables import TableLayout as TableLayout
-    from jaxmatch.reporting.tables import make_table as make_table
+    from jaxmatch.results import evaluate as evaluate
+    from jaxmatch.results import records as records
+    from jaxmatch.results import table as table
     from jaxmatch.settings import default_config as default_config
     from jaxmatch.settings import with_overrides as with_overrides
     from jaxmatch.sweep.grid import Sweep as Sweep
@@ -34,26 +33,31 @@ MODULES = {
     "Sweep": "jaxmatch.sweep.grid",
     "TableLayout": "jaxmatch.reporting.tables",
     "attention": "jaxmatch.analysis.attention",
-    "best_record": "jaxmatch.reporting.records",
     "default_config": "jaxmatch.settings",
+    "evaluate": "jaxmatch.results",
+    "extend": "jaxmatch",
     "interop": "jaxmatch.inference",
     "load": "jaxmatch.inference.matcher",
     "load_config": "jaxmatch.sweep.launcher_files",
-    "make_table": "jaxmatch.reporting.tables",
-    "mean_interval": "jaxmatch.reporting.significance",
-    "read_sweep_folder": "jaxmatch.reporting.sweep_folder",
+    "records": "jaxmatch.results",
     "run": "jaxmatch.sweep.launch",
-    "welch": "jaxmatch.reporting.significance",
+    "table": "jaxmatch.results",
     "with_overrides": "jaxmatch.settings",
 }
+SUBMODULES = ("extend", "interop")
 __all__ = [*MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(MODULES[name])
-    return importlib.import_module(f"{module.__name__}.{name}") if name == "interop" else getattr(module, name)
+    module = MODULES[name]
+    if name in SUBMODULES:
+        return importlib.import_module(f"{module}.{name}")
+    from jaxmatch import extend
+
+    extend.load_installed()
+    return getattr(importlib.import_module(module), name)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -24,6 +24,9 @@ from jaxmatch.config import (
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
+# For what a module outside the package may have added (jaxmatch/extend.py).
+OR_IMPORT = "; --import FILE loads one of your own"
+
 
 def nearest(name: object, known: typing.Iterable[object]) -> str:
     """A remedy that names the closest of the known names."""
@@ -58,7 +61,7 @@ def model_config(settings: Mapping[str, Any]) -> ModelConfig:
     fields = dict(settings)
     name = fields.pop("name", "re2")
     if not isinstance(name, str) or name not in MODELS:
-        raise InputError(f"there is no model {shown(name)}", remedy=nearest(name, MODELS))
+        raise InputError(f"there is no model {shown(name)}", remedy=nearest(name, MODELS) + OR_IMPORT)
     return check(MODELS[name], fields, "model")
 
 
@@ -127,8 +130,8 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
 
 
 @functools.cache  # a grid validates many configs
-def _settings(model: str) -> list[str]:
-    """The dotted names of all settings of a model's config."""
+def _settings(model: str, *dataclasses_of_settings: type | None) -> list[str]:
+    """The dotted names of all settings of a model's config. They change with the dataclasses (jaxmatch/extend.py)."""
     return list(flatten(default_config(model)))
 
 
@@ -139,7 +142,8 @@ def validate(config: Mapping[str, Any]) -> None:
       InputError: names the field, its value and what it may be.
     """
     flat = flatten(config)
-    expected = _settings(flat.get("model.name", "re2"))
+    name = flat.get("model.name", "re2")
+    expected = _settings(name, MODELS.get(name) if isinstance(name, str) else None, *SECTIONS.values())
     for key in expected:
         if key not in flat:
             raise InputError(f"the config lacks config.{key}", remedy="begin with default_config()")
@@ -193,9 +197,10 @@ def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> 
     """Refuses a value that is not of its field's type, none of its choices, or beyond its bounds."""
     least, most, below = bounds["least"], bounds["most"] or MOST, bounds["below"]
     remedy = None
-    if typing.get_origin(kind) is Literal:
-        if not isinstance(value, str) or value not in typing.get_args(kind):
-            remedy = nearest(value, typing.get_args(kind))
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else bounds["choices"]
+    if choices is not None:
+        if not isinstance(value, str) or value not in choices:
+            remedy = nearest(value, choices)
     elif kind is bool:
         remedy = None if isinstance(value, bool) else "give True or False"
     elif kind is int:

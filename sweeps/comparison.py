@@ -22,7 +22,7 @@ from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.papers import csran, data_sets, esan, re2, systems
 from jaxmatch.settings import nearest
-from jaxmatch.sweep.launch import SCORES
+from jaxmatch.sweep.launch import SHOWN_SCORES
 from jaxmatch.sweep.launcher_files import load_module, model_settings
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -133,7 +133,7 @@ def get_sweep(
         table=TableLayout(
             title=f"Models on {dataset}",
             rows=("variant",),
-            scores=(*SCORES.get(selection, (f"dev.{selection}", f"test.{selection}")), *TIMES),
+            scores=(*SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}")), *TIMES),
             published=tuple(published),
             notes=(
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),

@@ -75,3 +75,22 @@ def finished_sweep(small_files):
     workdir = small_files / "finished"
     with small_sweep.compiled_programs_kept(small_files / "programs"):
         return (workdir, *small_sweep.launched(small_files, workdir))
+
+
+@pytest.fixture
+def nothing_added():
+    """Takes back what a test added to the package (jaxmatch/extend.py)."""
+    from jaxmatch import config, extend, models
+    from jaxmatch.config.scores import SCORES
+    from jaxmatch.data.sources import CATALOG
+    from jaxmatch.training import losses, scores
+
+    registries = (
+        *(models.MODELS, config.MODELS, config.SECTIONS, config.ADDED_DEFAULTS),
+        *(SCORES, CATALOG, losses.ADDED, scores.ADDED, extend.ADDED),
+    )
+    before = [dict(registry) for registry in registries]
+    yield
+    for registry, content in zip(registries, before):
+        registry.clear()
+        registry.update(content)

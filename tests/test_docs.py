@@ -20,6 +20,7 @@ from test_house import MAY_IMPORT
 import jaxmatch
 from jaxmatch.cli import launching, main
 from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.cli.imports import take_imports
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.launcher_files import load_module
 
@@ -101,7 +102,7 @@ def test_the_map_of_the_readme_is_that_of_the_tree():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if fenced(page, "python")], ids=lambda page: page.stem)
-def test_python_examples_run(page, tmp_path, monkeypatch):
+def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
     for name in ("configs", "sweeps", "results"):
         (tmp_path / name).symlink_to(ROOT / name)
     saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")
@@ -131,10 +132,13 @@ def commands(page):
 
 
 @every_page
-def test_commands_parse(page, monkeypatch):
+def test_commands_parse(page, monkeypatch, nothing_added):
     monkeypatch.chdir(ROOT)
     for words in commands(page):
-        rest, dotted = take_dotted(words)
+        rest, imports = take_imports(words)
+        if imports:  # the page shows the file
+            exec("\n".join(fenced(page, "python")), {})
+        rest, dotted = take_dotted(rest)
         with contextlib.redirect_stderr(io.StringIO()) as told:
             try:
                 parsed, more = main.build_parser().parse_known_args(rest)

@@ -18,10 +18,10 @@ MAY_IMPORT = {
     "data": set(),
     "layers": {"config", "data"},
     "models": {"config", "settings", "data", "layers", "memory_mappings"},
-    "training": {"data", "layers", "models", "memory_mappings"},
+    "training": {"config", "data", "layers", "models", "memory_mappings"},
     "workdir": {"training"},
     "baselines": {"data", "training"},
-    "reporting": {"settings", "training", "workdir"},
+    "reporting": {"config", "settings", "training", "workdir"},
     "papers": {"settings", "reporting"},
     "products": {"layers"},
     "devices": set(),
@@ -46,7 +46,10 @@ MAY_IMPORT = {
         "baselines",
         "__init__",
     },
+    "extend": {"config", "data", "models", "training", "sweep"},
+    "results": {"settings", "data", "reporting", "inference", "analysis", "cli"},
     "cli": {
+        "extend",
         "data",
         "models",
         "reporting",
@@ -60,7 +63,7 @@ MAY_IMPORT = {
         "unseen_devices",
         "__init__",
     },
-    "__init__": {"settings", "reporting", "inference", "analysis", "sweep", "cli"},
+    "__init__": {"extend", "results", "settings", "reporting", "inference", "analysis", "sweep", "cli"},
     "__main__": {"cli"},
 }
 

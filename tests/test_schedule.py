@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from jaxmatch.training.schedule import learning_rate
 
 def rate(samples, **changes):
     stacked = hyperparameters.stack([{**OPTIMIZER, **changes}])
-    one = hyperparameters.Hyperparameters(*(field[0] for field in stacked))
+    one = jax.tree.map(lambda leaf: leaf[0], stacked)
     return float(learning_rate(np.int32(samples), one))
 
 

@@ -10,6 +10,7 @@ import sklearn.metrics
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.data import catalog
 from jaxmatch.training import scores
 from jaxmatch.training.evaluation import mean_loss
@@ -331,13 +332,13 @@ def test_outputs_that_are_not_finite_give_nan_and_every_name_has_a_direction(tas
         good = call(task, np.array([0, 1, 0, 1]), outputs)
         outputs[2, 0] = bad
         broken = call(task, np.array([0, 1, 0, 1]), outputs)
-        assert broken.keys() == good.keys() == set(scores.score_names(task)) <= scores.HIGHER_IS_BETTER.keys()
+        assert broken.keys() == good.keys() == set(scores.score_names(task)) <= SCORES.keys()
         assert all(map(math.isnan, broken.values()))
         assert not any(map(math.isnan, good.values()))
 
 
 def test_of_errors_less_is_better_of_all_else_more():
-    assert {name for name, higher in scores.HIGHER_IS_BETTER.items() if not higher} == {"mse", "loss"}
+    assert {name for name, score in SCORES.items() if not score.higher_is_better} == {"mse", "loss"}
 
 
 def test_three_classes_have_the_names_they_are_said_to_have():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ml_collections import ConfigDict
 
 from jaxmatch import models
-from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config, TrainingConfig
+from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config
 from jaxmatch.data.dataset import TASKS
 from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
 from jaxmatch.errors import InputError
@@ -23,7 +23,6 @@ from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.prediction import PREDICTIONS
 from jaxmatch.settings import default_config, flatten, validate, with_overrides
 from jaxmatch.sweep.launcher_files import load_config, load_module
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 ROOT = Path(__file__).parent.parent
 KNOWN = flatten(default_config())
@@ -301,7 +300,6 @@ def test_choices_are_those_of_the_code():
         (DataConfig, "tokenizer"): TOKENIZERS,
         (DataConfig, "task"): ("", *TASKS),
         (DataConfig, "truncation_side"): TRUNCATION_SIDES,
-        (TrainingConfig, "selection"): HIGHER_IS_BETTER,
     }
     for (config, name), known in registries.items():
         assert set(choices[config, name]) == set(known), (config, name)

@@ -14,6 +14,8 @@ from typing import IO, Any
 
 from jaxmatch import __version__
 from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
+from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
 from jaxmatch.errors import InputError
@@ -93,6 +95,7 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
     parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
+        epilog=HELP_OF_IMPORT,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
@@ -161,7 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module = None
     try:
         words = sys.argv[1:] if arguments is None else arguments
-        rest, dotted = take_dotted(words)
+        rest, imports = take_imports(words)
+        rest, dotted = take_dotted(rest)
         parser = build_parser(_chosen(rest))
         parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
@@ -173,6 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed.dotted, parsed.command_line = dotted, shlex.join(["jaxmatch", *words])
         if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
+        from jaxmatch import extend  # imports more than help needs
+
+        extend.load_installed()
+        extend.load(imports)
         module.run(parsed)
         if sys.stdout is not None:
             with naming(OUTPUT):

@@ -17,6 +17,7 @@ from jaxmatch.config.models import CAFEConfig, CSRANConfig, ESANConfig, ModelCon
 from jaxmatch.config.sections import DataConfig, ExecutionConfig, OptimizerConfig, TrainingConfig
 
 __all__ = [
+    "ADDED_DEFAULTS",
     "MODELS",
     "MOST",
     "MOST_LAYERS",
@@ -61,3 +62,5 @@ SECTIONS: dict[str, type] = {
     "optimizer": OptimizerConfig,
     "execution": ExecutionConfig,
 }
+# Dotted name -> default of the settings that jaxmatch/extend.py added.
+ADDED_DEFAULTS: dict[str, float] = {}

@@ -1,6 +1,7 @@
 """A setting: its default, its bounds and its meaning."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any, Literal
 
 MOST = 2**31 - 1  # what a device holds a number in: samples, ids, sizes
@@ -11,10 +12,19 @@ Seen = Literal["full", "symmetric", "simple"]
 
 
 def setting(
-    default: Any, help: str, *, least: float | None = None, most: float | None = None, below: float | None = None
+    default: Any,
+    help: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    choices: Collection[str] | None = None,
 ) -> Any:
-    """A field of the dataclasses below: `least <= value <= most`, and `value < below`."""
-    return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most, "below": below})
+    """A field of the dataclasses of settings: `least <= value <= most`, `value < below`, and one of `choices`, where
+    the type alone does not say them.
+    """
+    bounds = {"least": least, "most": most, "below": below, "choices": choices}
+    return dataclasses.field(default=default, metadata={"help": help, **bounds})
 
 
 def layers(default: int, help: str, least: int = 1) -> Any:

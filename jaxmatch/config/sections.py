@@ -4,6 +4,7 @@ import dataclasses
 from typing import Literal
 
 from jaxmatch.config.fields import setting
+from jaxmatch.config.scores import SCORES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +43,7 @@ class TrainingConfig:
         400_000, "stop a run after so many pairs without a better dev score; 0: never", least=0
     )
     minimum_samples: int = setting(0, "number of pairs before which patience stops no run", least=0)
-    selection: Literal[
-        "accuracy",
-        "f1",
-        "macro_f1",
-        "auc",
-        "map",
-        "mrr",
-        "recall_at_1",
-        "recall_at_2",
-        "recall_at_5",
-        "pearson",
-        "spearman",
-        "mse",
-        "loss",
-    ] = setting("accuracy", "dev score that chooses the checkpoint")
+    selection: str = setting("accuracy", "dev score that chooses the checkpoint", choices=SCORES)
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
     maximum_buckets: int = setting(10, "most lengths that pairs are padded to; a program is compiled for each", least=1)
 

@@ -19,7 +19,11 @@ EMBEDDED_TASKS = {
 }
 # The score that chooses a checkpoint of data that is not in `CATALOG`, by its task.
 SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
-NAMES: tuple[str, ...] = (*CATALOG, OWN, *EMBEDDED_TASKS)
+
+
+def names() -> tuple[str, ...]:
+    """The data sets there are."""
+    return (*CATALOG, OWN, *EMBEDDED_TASKS)
 
 
 def find_files(name: str, directory: str | Path | None = None, *, task: str = "") -> dict[str, Path]:
@@ -170,9 +174,9 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> 
 
 
 def _check_name_and_task(name: str, task: str) -> None:
-    if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=3, cutoff=0.5)
-        remedy = f"did you mean {' or '.join(near)}?" if near else f"the data sets are {', '.join(NAMES)}"
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"the data sets are {', '.join(names())}"
         raise InputError(f"there is no data set {shown(name)}", remedy=remedy)
     if task and task not in TASKS:
         near = difflib.get_close_matches(task, TASKS, n=1, cutoff=0.5)

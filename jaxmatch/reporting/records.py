@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting.record_schema import ANEW, check_curve, check_record
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FORMAT = 1
 
@@ -18,7 +18,7 @@ def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | Non
 
     def merit(record: Mapping[str, Any]) -> float:
         score = record["selected_on"].removeprefix("dev.")
-        return record["dev"][score] * (1 if HIGHER_IS_BETTER[score] else -1)
+        return record["dev"][score] * (1 if SCORES[score].higher_is_better else -1)
 
     def has_score(record: Mapping[str, Any]) -> bool:
         dev = record["dev"] or {}
@@ -58,7 +58,7 @@ def read_record(path: Path) -> dict[str, Any]:
         check_curve(record)
     except InputError as error:
         raise InputError(error.problem, path=path, remedy=ANEW) from None
-    if record["selected_on"].removeprefix("dev.") not in HIGHER_IS_BETTER:
+    if record["selected_on"].removeprefix("dev.") not in SCORES:
         raise InputError(
             f"field 'selected_on' is {record['selected_on']!r}, which is no score of dev", path=path, remedy=ANEW
         )

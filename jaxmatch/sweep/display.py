@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.printable import printable
 from jaxmatch.reporting.wording import duration_text, shared_text
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.side_by_side import Job, lasting
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 from jaxmatch.workdir import CohortFolder
 
 # Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
@@ -243,7 +243,7 @@ class CohortDisplay(Listener):
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         if scores:
             defined = [value for value in scores if not math.isnan(value)] or scores
-            best = max(defined) if HIGHER_IS_BETTER[score] else min(defined)
+            best = max(defined) if SCORES[score].higher_is_better else min(defined)
             several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
             told = several if len(scores) > 1 else f"{scores[0]:.4f}"
             self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {told}")

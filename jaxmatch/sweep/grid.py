@@ -11,7 +11,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from jaxmatch.baselines.floors import FLOORS
-from jaxmatch.config import SECTIONS
+from jaxmatch.config import ADDED_DEFAULTS, SECTIONS
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import flatten, with_overrides
@@ -73,7 +73,7 @@ class Run:
         return {
             key: value
             for key, value in flat.items()
-            if not key.startswith(NOT_IDENTITY) and (key, value) not in _SILENT.items()
+            if not key.startswith(NOT_IDENTITY) and (key, value) not in (_SILENT | ADDED_DEFAULTS).items()
         }
 
 
@@ -104,7 +104,7 @@ class Sweep:
       grid: dotted setting -> the values it takes; every combination is trained.
       seeds: every combination is trained with each.
       table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those
-        that go with `training.selection`.
+        that go with `training.selection`. None: a row for each variant and each value of the grid.
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
         which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
@@ -114,9 +114,9 @@ class Sweep:
 
     name: str
     config: ConfigDict
-    grid: Mapping[str, Sequence[Any]]
-    seeds: Sequence[int]
-    table: TableLayout
+    grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    seeds: Sequence[int] = (0,)
+    table: TableLayout = dataclasses.field(default=None)  # type: ignore[assignment]  # filled in below
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floors: Sequence[str] = ()
@@ -126,6 +126,9 @@ class Sweep:
             raise TypeError(f"the config of the sweep is a {type(self.config).__name__}: begin with default_config()")
         if missing := {"model", *SECTIONS}.difference(self.config):
             raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
+        if self.table is None and isinstance(self.grid, Mapping):
+            rows = (*(("variant",) if self.variants else ()), *self.grid)
+            object.__setattr__(self, "table", TableLayout(title=str(self.name), rows=rows, scores=()))
         if not isinstance(self.table, TableLayout):
             raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
         if not isinstance(self.name, str) or not self.name:

@@ -11,11 +11,11 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation_times
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 ETA = 3
 # Of themselves, not more: scores of the first epochs say little, least of all about small learning rates and long
@@ -180,7 +180,7 @@ def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
         return Standing(None, diverged=True)
     values = [entry["dev"].get(score) for entry in history["curve"] if entry["samples"] <= samples]
     known = [value for value in values if value is not None]
-    return Standing((max if HIGHER_IS_BETTER[score] else min)(known, default=None))
+    return Standing((max if SCORES[score].higher_is_better else min)(known, default=None))
 
 
 def ranking(standings: Mapping[str, Collection[Standing]], score: str) -> list[tuple[str, float | None]]:
@@ -188,7 +188,7 @@ def ranking(standings: Mapping[str, Collection[Standing]], score: str) -> list[t
 
     One with a diverged run may not: it could not be chosen in the end. One whose mean is not defined (yet) is the last.
     """
-    sign = -1 if HIGHER_IS_BETTER[score] else 1
+    sign = -1 if SCORES[score].higher_is_better else 1
     means: list[tuple[str, float | None]] = []
     for setting, runs in standings.items():
         if not any(run.diverged for run in runs):

@@ -38,7 +38,7 @@ from jaxmatch.workdir import TIMING_FILE, Workdir
 MOST_SEEDS = 100_000
 
 # What a table shows for the score that chose the checkpoint, where its layout names no scores.
-SCORES = {
+SHOWN_SCORES = {
     "mrr": ("dev.mrr", "test.map", "test.mrr"),
     "map": ("dev.map", "test.map", "test.mrr"),
     "recall_at_1": ("dev.recall_at_1", "test.recall_at_1", "test.recall_at_2", "test.recall_at_5", "test.accuracy"),
@@ -140,7 +140,7 @@ def run(
     """Trains what a folder lacks of a sweep; its records.
 
     Arguments:
-      planned: as `resolve` gives it.
+      planned: as `resolve` gives it, or made in Python.
       workdir: the folder.
       display: shows progress.
       halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
@@ -151,6 +151,7 @@ def run(
       FailedCohorts: some runs failed; it brings the records of the others.
     """
     display = display or Display()
+    planned = changed(planned)  # of Python, its table may lack scores
     _keep_compiled_programs(planned)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
@@ -302,7 +303,7 @@ def changed(
     )
     order = {**planned.table.order, **grid}
     selection = config.training.selection
-    scores = planned.table.scores or SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+    scores = planned.table.scores or SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
     published = planned.table.published
     if config.training.best_on_test:
         on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxmatch.config import SECTIONS
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.sweep.liveness import peak_bytes
-from jaxmatch.training.hyperparameters import Hyperparameters
+from jaxmatch.training.hyperparameters import Hyperparameters, stack
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.room import SHARE_TO_USE
 from jaxmatch.training.step import flattening, initial_state, train_step
@@ -83,7 +84,8 @@ def parameter_count(module: Any, dimensions: int) -> int:
 @functools.lru_cache(maxsize=256)
 def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
     """The shapes of a run's state, settings, seed and word vectors. Two word vectors are enough here."""
-    settings = Hyperparameters(*(_array((), np.float32) for _ in Hyperparameters._fields))
+    defaults = stack([dataclasses.asdict(SECTIONS["optimizer"]())])
+    settings = jax.tree.map(lambda leaf: _array(leaf.shape[1:], leaf.dtype), defaults)
     seed, vectors = _array((), np.uint32), _array((2, dimensions), np.float32)
     initial = functools.partial(initial_state, flattening(module, dimensions))
     return jax.eval_shape(initial, seed, settings, vectors), settings, seed, vectors

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.tables import comparisons, make_table
@@ -22,7 +23,6 @@ from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
 # A smoke run has one; a rung needs two.
@@ -103,7 +103,7 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     if not means:
         raise InputError("every setting of this grid diverged with a seed", remedy="try smaller learning rates")
     # max keeps the first of equals
-    mean, first = max(means, key=lambda each: each[0] if HIGHER_IS_BETTER[name] else -each[0])
+    mean, first = max(means, key=lambda each: each[0] if SCORES[name].higher_is_better else -each[0])
     return Choice(
         variant=first["variant"],
         overrides=dict(first["overrides"]),

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training import evaluation_times, schedule
@@ -19,7 +20,6 @@ from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.room import RanOut, ran_out
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 from jaxmatch.training.step import ReplicaState
 
 # The host waits for the device about this often, to show progress and to look at the clock.
@@ -329,7 +329,7 @@ class Cohort:
             shown.append(dev[selection])
         if test_outputs is not None:
             for slot, test in zip(learning, self.evaluator.scores("test", test_outputs[learning]), strict=True):
-                self._progress[slots[slot]].note_test(test, selection, HIGHER_IS_BETTER[selection], samples)
+                self._progress[slots[slot]].note_test(test, selection, SCORES[selection].higher_is_better, samples)
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
         self._update_active()
@@ -365,7 +365,7 @@ class Cohort:
             "dev": dev,
         }
         patience, least = self._training["patience_samples"], self._training["minimum_samples"]
-        return self._progress[run].note(entry, dev[selection], HIGHER_IS_BETTER[selection], patience, least)
+        return self._progress[run].note(entry, dev[selection], SCORES[selection].higher_is_better, patience, least)
 
     def _update_active(self) -> None:
         self.lockstep.active = np.asarray([not progress.done for progress in self._progress])

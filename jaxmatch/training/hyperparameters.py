@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxmatch.config import ADDED_DEFAULTS
+
 
 class Hyperparameters(NamedTuple):
     """The numbers of one run that enter its program as arrays, each `<float32>[]` (stacked: `<float32>[replica]`).
@@ -20,6 +22,7 @@ class Hyperparameters(NamedTuple):
       dropout_rate: the share of units that are zeroed.
       weight_decay: the L2 penalty added to the gradient.
       gradient_clip: the largest global norm of the gradient; 0 does not clip.
+      added: those of jaxmatch/extend.py, by name.
     """
 
     learning_rate: np.ndarray
@@ -30,10 +33,17 @@ class Hyperparameters(NamedTuple):
     dropout_rate: np.ndarray
     weight_decay: np.ndarray
     gradient_clip: np.ndarray
+    added: Mapping[str, np.ndarray]
 
 
 def stack(settings: Sequence[Mapping[str, float]]) -> Hyperparameters:
     """Stacks the `optimizer` sections of several configs: every field becomes `<float32>[replica]`."""
+
+    def column(name: str, *default: float) -> np.ndarray:
+        return np.asarray([float(one.get(name, *default) if default else one[name]) for one in settings], np.float32)
+
+    added = {name.partition(".")[2]: default for name, default in ADDED_DEFAULTS.items()}
     return Hyperparameters(
-        **{name: np.asarray([float(one[name]) for one in settings], np.float32) for name in Hyperparameters._fields}
+        *(column(name) for name in Hyperparameters._fields if name != "added"),
+        added={name: column(name, default) for name, default in added.items()},
     )

@@ -1,5 +1,7 @@
 """What a batch costs."""
 
+from collections.abc import Callable, Mapping
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -17,3 +19,13 @@ def squared_error(outputs: jax.Array, labels: jax.Array) -> jax.Array:
 
 # A ranking is trained by point-wise binary classification (RE2, section 3.5).
 LOSSES = {"classification": cross_entropy, "ranking": cross_entropy, "regression": squared_error}
+# Hyperparameter -> what it makes of the losses; filled by jaxmatch/extend.py.
+ADDED: dict[str, Callable[..., jax.Array]] = {}
+
+
+def losses(task: str, outputs: jax.Array, labels: jax.Array, added: Mapping[str, jax.Array]) -> jax.Array:
+    """The loss of each pair, `<float32>[batch]`, with the hyperparameters that were added."""
+    each = LOSSES[task](outputs, labels)
+    for name, function in ADDED.items():
+        each = function(each, outputs, labels, added[name])
+    return each

@@ -14,26 +14,25 @@ A model that gives every pair the same answer, on the other hand, has a score, t
 `auc` 0.5, `pearson` and `spearman` 0, `f1` 0 where nothing was found.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxmatch.training.ranking import RECALL_AT, mean_or_nan, ranking_scores
 
+
+class AddedScore(NamedTuple):
+    """A score that jaxmatch/extend.py added; its arguments are described there."""
+
+    task: str
+    function: Callable[..., ArrayLike]
+    takes_groups: bool
+
+
+ADDED: dict[str, AddedScore] = {}
 _RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT))
-HIGHER_IS_BETTER: dict[str, bool] = {
-    "accuracy": True,
-    "f1": True,
-    "macro_f1": True,
-    "auc": True,
-    **dict.fromkeys(_RANKING, True),
-    "pearson": True,
-    "spearman": True,
-    "mse": False,
-    "loss": False,
-}
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
@@ -202,9 +201,14 @@ def _ranking(
 
 def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
     """The names `score` gives for a task, the first being the task's main score."""
-    if task == "classification":
-        return ("accuracy", "macro_f1", "f1", "auc") if classes == 2 else ("accuracy", "macro_f1")
-    return {"ranking": (*_RANKING, "accuracy", "auc"), "regression": ("pearson", "spearman", "mse")}[task]
+    names: tuple[str, ...] = {
+        "classification": ("accuracy", "macro_f1"),
+        "ranking": (*_RANKING, "accuracy", "auc"),
+        "regression": ("pearson", "spearman", "mse"),
+    }[task]
+    if task == "classification" and classes == 2:
+        names += ("f1", "auc")
+    return (*names, *(name for name, added in ADDED.items() if added.task == task))
 
 
 def score(task: str, labels: ArrayLike, outputs: ArrayLike, **told: Any) -> dict[str, float]:
@@ -266,5 +270,10 @@ def replica_scores(
             scores = _regression(labels, outputs.reshape(-1, pairs))
         else:
             scores = _ranking(labels, outputs, groups, documents, filtered)
+        for name, added in ADDED.items():
+            if added.task == task:
+                more = {"groups": np.asarray(groups)} if added.takes_groups else {}
+                shape = (len(outputs), pairs) if task == "regression" else outputs.shape
+                scores[name] = np.asarray(added.function(labels, outputs.reshape(shape), **more), np.float64)
         found[finite] = np.stack([scores[name] for name in names], axis=-1)
     return [dict(zip(names, row, strict=True)) for row in found.tolist()]

@@ -13,7 +13,7 @@ import optax
 
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
-from jaxmatch.training.losses import LOSSES
+from jaxmatch.training.losses import losses
 from jaxmatch.training.replicas import over_replicas
 
 # Steps that a device makes without a word from the host: at most so many, and 1 on a CPU, which has nothing to gain
@@ -165,7 +165,7 @@ def train_step(
             rngs={"dropout": key},
             method="match",
         )
-        return (LOSSES[task](outputs, labels) * weights).sum() / count
+        return (losses(task, outputs, labels, hyperparameters.added) * weights).sum() / count
 
     loss, gradients = jax.value_and_grad(mean_loss)(state.parameters)
     updates, optimizer_state = optimizer(hyperparameters).update(gradients, state.optimizer_state, state.parameters)

@@ -1,6 +1,9 @@
 """Faults of commands and of what they print."""
 
 MUTANTS = [
+    ("jaxmatch/extend.py", "if name in registry and (kind, name) not in ADDED:", "if name in registry:", ["tests/test_extend.py"]),
+    ("jaxmatch/sweep/grid.py", "not in (_SILENT | ADDED_DEFAULTS).items()", "not in _SILENT.items()", ["tests/test_extend.py"]),
+    ("jaxmatch/results.py", "return score_split(matcher, data)", "return score_split(matcher, splits.official_split(folder or Path(model), matcher, 'dev', None))", ["tests/test_results.py"]),
     ("jaxmatch/cli/stream.py", "poll.poll(1000 * SILENCE)", "poll.poll(None)", ["tests/test_cli_streams.py::test_an_answer_does_not_wait_for_the_next_pair"]),
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_line_that_is_too_long_is_named_wherever_it_stands"]),
     ("jaxmatch/cli/answers.py", "        waiting, self._waiting = self._waiting, []\n", "        waiting = self._waiting\n", ["tests/test_cli_streams.py::test_pairs_that_come_fast_are_answered_together"]),
@@ -15,7 +18,7 @@ MUTANTS = [
     ("jaxmatch/reporting/tables/formats.py", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", printable(\" \".join(text.split())))", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", \" \".join(text.split()))", ["tests/test_printable.py"]),
     ("jaxmatch/reporting/record_schema.py", "        _check_fields(entry, {\"samples\": (int,), \"train_loss\": _NUMBER, \"dev\": (Mapping,)}, name, f\"curve.{place}.\")\n", "", ["tests/test_record_curves.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "-1 if numbers.higher_is_better(score) else 1", "-1", ["tests/test_tables.py"]),
-    ("jaxmatch/reporting/tables/numbers.py", "100.0 * value if name in PERCENT else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
+    ("jaxmatch/reporting/tables/numbers.py", "100.0 * value if percent else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
     ("jaxmatch/reporting/html/markup.py", "    return html.escape(printable(text, keep=\"\\n\"))", "    return printable(text, keep=\"\\n\")", ["tests/test_html.py::test_a_sheet_is_escaped_and_its_best_is_bold"]),
     ("jaxmatch/reporting/html/charts.py", "for samples, value in curve.points if not curve.diverged else ():", "for samples, value in curve.points:", ["tests/test_html.py::test_the_band_is_over_runs_that_still_train_and_did_not_diverge"]),

@@ -15,7 +15,7 @@ MUTANTS = [
     (_SCORES, "outputs[..., 1] - outputs[..., 0])}", "outputs[..., 0] - outputs[..., 1])}", ["tests/test_scores.py"]),
     (_SCORES, "(first + last) / 2.0", "last", ["tests/test_scores.py"]),
     ("jaxmatch/training/ranking.py", "(right > 0) & (right < sizes) if filtered", "(right > 0) if filtered", ["tests/test_scores.py"]),
-    (_SCORES, "\"mse\": False,", "\"mse\": True,", ["tests/test_scores.py::test_of_errors_less_is_better_of_all_else_more"]),
+    ("jaxmatch/config/scores.py", "Score(\"mse\", \"MSE\", higher_is_better=False)", "Score(\"mse\", \"MSE\")", ["tests/test_scores.py::test_of_errors_less_is_better_of_all_else_more"]),
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
     (_RECORDS, "seconds[\"train\"] / replicas", "seconds[\"train\"]", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
     (_TIMES, "[split[\"pairs\"] / seconds", "[split[\"pairs\"] / 1e3 / seconds", ["tests/test_timing.py::test_the_table_by_hand"]),

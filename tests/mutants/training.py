@@ -68,7 +68,7 @@ MUTANTS = [
      ["tests/test_streams.py::test_a_run_draws_what_it_has_always_drawn"]),
     (_STEP, "schedule.learning_rate(state.samples, hyperparameters)",
      "schedule.learning_rate(state.samples + count.astype(jnp.int32), hyperparameters)", _OPTAX),
-    (_STEP, "(LOSSES[task](outputs, labels) * weights).sum() / count", "LOSSES[task](outputs, labels).sum() / count", _OPTAX),
+    (_STEP, "(losses(task, outputs, labels, hyperparameters.added) * weights).sum() / count", "losses(task, outputs, labels, hyperparameters.added).sum() / count", _OPTAX),
     (_STEP, "jnp.where(h.gradient_clip > 0, h.gradient_clip, jnp.inf)", "jnp.inf", _OPTAX),
     (_STEP, "optax.add_decayed_weights(h.weight_decay)", "optax.add_decayed_weights(0.0)", _OPTAX),
     (_STEP, "state.samples + count.astype(jnp.int32)", "state.samples + rows.shape[0]", _OPTAX),

@@ -231,7 +231,7 @@ def _curve(record: Mapping[str, Any], points: Iterable[tuple[int, float | None]]
 
 def _dev_curve(record: Mapping[str, Any]) -> charts.Curve:
     score = record["selected_on"].removeprefix("dev.")
-    scale = 100.0 if score in numbers.PERCENT else 1.0
+    scale = 100.0 if numbers.is_percent(record["selected_on"]) else 1.0
     values = ((entry["samples"], entry["dev"].get(score)) for entry in record["curve"])
     return _curve(record, ((samples, None if value is None else scale * value) for samples, value in values))
 

@@ -20,6 +20,10 @@ class Table(Content):
         """GitHub's Markdown, readable in a terminal too."""
         return formats.markdown(layout.sheet(self))
 
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        return self.markdown()
+
     def latex(self) -> str:
         """A LaTeX table with booktabs' rules."""
         return formats.latex(layout.sheet(self))

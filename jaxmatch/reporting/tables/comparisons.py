@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, Published, Summary, TableLayout
-from jaxmatch.training.scores import HIGHER_IS_BETTER
 
 # What a published row says besides settings of a run.
 NO_SETTINGS = ("parameters", "seeds")
@@ -132,7 +132,7 @@ def _number_and_rounding(score: str, text: str) -> tuple[float | None, float]:
     match = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text.replace("−", "-"))
     if match is None:
         return None, 0.0
-    unit = 100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0
+    unit = 100.0 if numbers.is_percent(score) else 1.0
     return float(match[1]) / unit, 0.5 * 10.0 ** -len(match[2] or "") / unit
 
 
@@ -153,18 +153,18 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
     theirs, rounding = _number_and_rounding(score, text)
-    if not summary.deviation or theirs is None or name not in HIGHER_IS_BETTER:
+    if not summary.deviation or theirs is None or name not in SCORES:
         return None
     if score in published.unlike or other_training_set(cell, published):
         return None
     values = list(summary.values.values())
     found = significance.to_published(values, theirs, *printed_spread(score, published))
-    return found and (significance.judge(*found, HIGHER_IS_BETTER[name], rounding), found)
+    return found and (significance.judge(*found, SCORES[name].higher_is_better, rounding), found)
 
 
 def printed_spread(score: str, published: Published) -> tuple[float | None, int | None]:
     """The deviation that a paper prints with a number, and over how many runs; None for what it does not print."""
     match = re.search(r"±\s*(\d+(?:\.\d+)?)", published.scores[score])
     seeds = published.settings.get("seeds")
-    unit = 100.0 if score.partition(".")[2] in numbers.PERCENT else 1.0
+    unit = 100.0 if numbers.is_percent(score) else 1.0
     return float(match[1]) / unit if match else None, seeds if isinstance(seeds, int) else None

@@ -3,30 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jaxmatch.training.scores import HIGHER_IS_BETTER
+from jaxmatch.config.scores import SCORES
 
 PARTS = ("dev", "test", "best_on_test", "times")
-PERCENT = ("accuracy", "f1", "macro_f1", "auc")
-_NAMES = {
-    "f1": "F1",
-    "macro_f1": "macro F1",
-    "auc": "AUC",
-    "map": "MAP",
-    "mrr": "MRR",
-    "recall_at_1": "R@1",
-    "recall_at_2": "R@2",
-    "recall_at_5": "R@5",
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-    "mse": "MSE",
-}
 SELECTED_ON_TEST = "best on test (selected on test)"
 
 
 def plain_score_name(score: str) -> str:
     """ "dev.mrr" -> "dev MRR": a score's name in running text."""
     part, _, name = score.partition(".")
-    printed = _NAMES.get(name, name.replace("_", " "))
+    printed = SCORES[name].title if name in SCORES else name.replace("_", " ")
     if part == "times":
         return printed
     return f"{SELECTED_ON_TEST}: {printed}" if part == "best_on_test" else f"{part} {printed}"
@@ -34,21 +20,27 @@ def plain_score_name(score: str) -> str:
 
 def score_heading(score: str) -> str:
     """ "test.accuracy" -> "test accuracy (%)": a score's name above its column."""
-    percent = score.partition(".")[2] in PERCENT
-    return plain_score_name(score) + (" (%)" if percent else "")
+    return plain_score_name(score) + (" (%)" if is_percent(score) else "")
 
 
 def higher_is_better(score: str) -> bool | None:
     """Of "test.accuracy"; None of what has no direction."""
-    return HIGHER_IS_BETTER.get(score.partition(".")[2])
+    known = SCORES.get(score.partition(".")[2])
+    return known and known.higher_is_better
+
+
+def is_percent(score: str) -> bool:
+    """Whether tables show it in percent."""
+    known = SCORES.get(score.partition(".")[2])
+    return known is not None and known.percent
 
 
 def print_number(score: str, value: float) -> str:
     """Accuracy and its like in percent with one decimal, times with one, everything else with four."""
-    part, _, name = score.partition(".")
-    decimals = 1 if name in PERCENT or part == "times" else 4
+    percent = is_percent(score)
+    decimals = 1 if percent or score.startswith("times.") else 4
     # Adding zero turns a rounded "-0.0" into "0.0".
-    return f"{round(100.0 * value if name in PERCENT else value, decimals) + 0.0:.{decimals}f}"
+    return f"{round(100.0 * value if percent else value, decimals) + 0.0:.{decimals}f}"
 
 
 def setting_headings(keys: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,33 @@
+"""`--import FILE_OR_MODULE`: an option of every command, which loads what extends the package (jaxmatch/extend.py)."""
+
+from collections.abc import Sequence
+
+from jaxmatch.errors import InputError
+
+OPTION = "--import"
+HELP = f"{OPTION} FILE_OR_MODULE, with any command: load models, scores, data sets or hyperparameters of your own first"
+
+
+def take_imports(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Takes the option out of a command line, as often as it is there. Nothing after `--` is taken.
+
+    Returns:
+      What is left, and the files and modules.
+
+    Raises:
+      InputError: the option has no value.
+    """
+    rest: list[str] = []
+    names: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            rest += [word, *left]
+        elif word == OPTION or word.startswith(f"{OPTION}="):
+            name = word.partition("=")[2] if "=" in word else next(left, "")
+            if not name:
+                raise InputError(f"{OPTION} has no value", remedy="give it a file that ends in .py, or a module")
+            names.append(name)
+        else:
+            rest.append(word)
+    return rest, names

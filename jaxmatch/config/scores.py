@@ -1,0 +1,45 @@
+"""The scores there are: which direction is better, and how a table prints them."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A score of a model.
+
+    Attributes:
+      name: as in records and `training.selection`.
+      title: as a table prints it.
+      higher_is_better: its direction.
+      percent: whether a table shows it in percent.
+    """
+
+    name: str
+    title: str
+    higher_is_better: bool = True
+    percent: bool = False
+
+
+SCORES: dict[str, Score] = {
+    score.name: score
+    for score in (
+        Score("accuracy", "accuracy", percent=True),
+        Score("f1", "F1", percent=True),
+        Score("macro_f1", "macro F1", percent=True),
+        Score("auc", "AUC", percent=True),
+        Score("map", "MAP"),
+        Score("mrr", "MRR"),
+        Score("recall_at_1", "R@1"),
+        Score("recall_at_2", "R@2"),
+        Score("recall_at_5", "R@5"),
+        Score("pearson", "Pearson"),
+        Score("spearman", "Spearman"),
+        Score("mse", "MSE", higher_is_better=False),
+        Score("loss", "loss", higher_is_better=False),
+    )
+}
+
+
+def higher_is_better(name: str) -> bool:
+    """The direction of a score that is among `SCORES`."""
+    return SCORES[name].higher_is_better

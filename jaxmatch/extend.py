@@ -1,0 +1,180 @@
+"""Models, scores, data sets and hyperparameters of your own.
+
+A module outside the package calls these functions. `--import FILE_OR_MODULE` loads it for a command; a module that is
+installed is loaded by itself, if its distribution names it as an entry point of the group "jaxmatch". In Python, import
+it. What it adds then works like what the package has.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch import config
+from jaxmatch.config.scores import SCORES, Score
+from jaxmatch.errors import InputError
+
+ENTRY_POINTS = "jaxmatch"
+
+# (kind, name) -> what was added here: it may be replaced, as when a notebook's cell runs again.
+ADDED: dict[tuple[str, str], Any] = {}
+_installed_are_loaded = False
+
+
+def _add(registry: MutableMapping[str, Any], kind: str, name: str, value: Any) -> None:
+    if name in registry and (kind, name) not in ADDED:
+        raise InputError(f'there is a {kind} "{name}" already', remedy="choose another name")
+    if not name.isidentifier():
+        raise InputError(f"the {kind} {name!r} has no usable name", remedy="use letters, digits and underscores")
+    registry[name] = value
+    ADDED[kind, name] = value
+
+
+def add_model(settings: type[config.ModelConfig], module: type) -> None:
+    """Adds a model.
+
+    Arguments:
+      settings: a frozen dataclass below `ModelConfig`, with `name` and `title`; its fields are made with
+        `jaxmatch.config.fields.setting`.
+      module: a Flax module below `PairModel` (jaxmatch/models/pair_model.py); it is made with the settings and the
+        number of outputs.
+
+    Raises:
+      InputError: the package has a model of this name.
+    """
+    from jaxmatch import models  # imports flax
+
+    _add(config.MODELS, "model", settings.name, settings)
+    models.MODELS[settings.name] = module
+
+
+def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
+    """Adds a score of a task. It can choose checkpoints, too: `training.selection`.
+
+    Arguments:
+      score: its name, title and direction.
+      function: labels `<int32>[pairs]`, outputs `<float64>[replica, pairs, classes]` -> `<float>[replica]`. In a
+        regression, labels are `<float32>[pairs]` and outputs `<float64>[replica, pairs]`. If it has an argument
+        `groups`, it is given those of a ranking.
+      task: "classification", "regression" or "ranking".
+
+    Raises:
+      InputError: the package has a score of this name, or there is no such task.
+    """
+    from jaxmatch.data.dataset import TASKS
+    from jaxmatch.training import scores
+
+    if task not in TASKS:
+        raise InputError(f"there is no task {task!r}", remedy=f"the tasks are {', '.join(TASKS)}")
+    _add(SCORES, "score", score.name, score)
+    takes_groups = "groups" in inspect.signature(function).parameters
+    scores.ADDED[score.name] = scores.AddedScore(task, function, takes_groups)
+
+
+def add_data_set(source: Any) -> None:
+    """Adds a data set.
+
+    Arguments:
+      source: a `jaxmatch.data.sources.Source`: where its files lie, and what reads them.
+
+    Raises:
+      InputError: the package has a data set of this name.
+    """
+    from jaxmatch.data.sources import CATALOG
+
+    _add(CATALOG, "data set", source.name, source)
+
+
+def add_hyperparameter(
+    name: str,
+    default: float,
+    help: str,
+    loss: Callable[..., Any],
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> None:
+    """Adds a traced hyperparameter of the loss, `optimizer.NAME`. A grid over it compiles one program.
+
+    Arguments:
+      name: its name.
+      default: at which the loss is what it is without it. Runs with this value keep the names that they have without
+        the hyperparameter.
+      help: its meaning, in a line.
+      loss: (losses `<float32>[batch]`, outputs `<float32>[batch, classes]`, labels, value `<float32>[]`) ->
+        `<float32>[batch]`: what takes the place of the losses.
+      least, most, below: bounds.
+
+    Raises:
+      InputError: there is a setting of this name.
+    """
+    from jaxmatch.config.fields import setting
+
+    field = setting(float(default), help, least=least, most=most, below=below)
+    fields = [(each.name, each.type, each) for each in dataclasses.fields(config.SECTIONS["optimizer"])]
+    known = {each: None for each, *_ in fields}
+    _add(known, "setting of the optimizer", name, None)
+    fields = [each for each in fields if each[0] != name]
+    optimizer = dataclasses.make_dataclass("OptimizerConfig", [*fields, (name, float, field)], frozen=True)
+    optimizer.__doc__ = config.OptimizerConfig.__doc__
+    config.SECTIONS["optimizer"] = optimizer
+    config.ADDED_DEFAULTS[f"optimizer.{name}"] = float(default)
+
+    from jaxmatch.training import losses
+
+    losses.ADDED[name] = loss
+
+
+def load(names: Iterable[str]) -> None:
+    """Imports modules that add something.
+
+    Arguments:
+      names: of modules, or paths of files that end in .py.
+
+    Raises:
+      InputError: there is no such module or file, or it fails.
+    """
+    from jaxmatch.sweep.launcher_files import load_module, mistakes_of
+
+    for name in names:
+        if name.endswith(".py") or os.sep in name:
+            load_module(Path(name))
+            continue
+        if (here := os.getcwd()) not in sys.path:  # as `python -m` does
+            sys.path.insert(0, here)
+        try:
+            found = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            found = None
+        if found is None:
+            raise InputError(
+                f"there is no module {name!r}", remedy="give --import a file that ends in .py, or a module"
+            )
+        with mistakes_of(Path(found.origin or name)):
+            importlib.import_module(name)
+
+
+def load_installed() -> None:
+    """Imports what installed distributions name as entry points of the group "jaxmatch", once in a process. Every
+    command does, and the first use of a name of the package.
+
+    Raises:
+      InputError: one cannot be imported.
+    """
+    global _installed_are_loaded
+    if _installed_are_loaded:
+        return
+    _installed_are_loaded = True  # they import this package
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:
+            _installed_are_loaded = False
+            problem = f'the extension "{entry.name}" ({entry.value}) fails with {type(error).__name__}: {error}'
+            raise InputError(problem, remedy="mend or uninstall it") from error

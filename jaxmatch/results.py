@@ -1,0 +1,119 @@
+"""Results of sweeps in Python: a data frame of runs, the table, the scores of a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.record_schema import scores_of
+from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.tables import Table, TableLayout, make_table
+from jaxmatch.settings import flatten
+
+if TYPE_CHECKING:
+    import pandas
+
+    from jaxmatch.data.dataset import Split
+    from jaxmatch.inference.matcher import Matcher
+
+# Fields of a record that are columns as they are.
+_PLAIN = ("run", "variant", "seed", "status", "task", "parameters", "selected_on", "selected_at_samples")
+
+
+def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
+    """The finished runs of a sweep as a data frame, a row for each.
+
+    Columns are `run`, `folder`, `variant`, `seed`, `status` and other fields of a record, every setting
+    (`model.blocks`), every score (`dev.accuracy`, `test.accuracy`; a share of 1, not a percentage; NaN where it is
+    undefined) and the times (`times.train_seconds`).
+
+    Arguments:
+      results: the folder of a sweep, or records as `run` returns them, which have no `folder`.
+
+    Raises:
+      InputError: pandas is not installed, no sweep was run in the folder, or a file is damaged.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("pandas is not installed", remedy="pip install pandas, or 'jaxmatch[tables]'") from None
+    folder = Path(results) if isinstance(results, str | Path) else None
+    found = results if folder is None else read_sweep_folder(folder).records.values()
+    rows = []
+    for record in found:
+        row: dict[str, Any] = {name: record.get(name) for name in _PLAIN}
+        if folder is not None:
+            row["folder"] = str(folder / "runs" / record["run"])
+        row |= flatten(record["config"])
+        for part in ("dev", "test", "best_on_test", "times"):
+            row |= {f"{part}.{name}": value for name, value in scores_of(record, part).items()}
+        rows.append(row)
+    frame = pandas.DataFrame(rows)
+    scores = [name for name in frame.columns if name.startswith(("dev.", "test.", "best_on_test."))]
+    return frame.astype(dict.fromkeys(scores, float))  # None, of a score that is undefined, becomes NaN
+
+
+def table(results: str | Path | Sequence[Mapping[str, Any]], layout: TableLayout | None = None) -> Table:
+    """The table of a sweep: means and standard deviations over the seeds.
+
+    Arguments:
+      results: the folder of a sweep, or records.
+      layout: what the table shows; None: what the sweep says.
+
+    Returns:
+      A table, which a notebook shows; `markdown()`, `latex()`, `csv()` and `json()` return its text.
+
+    Raises:
+      InputError: no run has finished, or records come without a layout.
+    """
+    if isinstance(results, str | Path):
+        folder = read_sweep_folder(Path(results))
+        if layout is None:
+            return folder_table.table_of(folder)
+        results = list(folder.records.values())
+    if layout is None:
+        raise InputError(
+            "records do not say what their table shows", remedy="give a TableLayout, or the sweep's folder"
+        )
+    return make_table(results, layout)
+
+
+def evaluate(
+    model: str | Path | Matcher,
+    data: str | Path | Split | None = None,
+    *,
+    split: str = "test",
+    directory: str | Path | None = None,
+) -> dict[str, float]:
+    """All scores of a trained model.
+
+    Arguments:
+      model: a run's folder, or what `load` returned.
+      data: a file of labelled pairs, in the layout of training data, or a `Split`; None: the data set that the model was
+        trained on, which needs a run's folder.
+      split: "train", "dev" or "test" of that data set.
+      directory: the folder with its files; None: that of the training.
+
+    Returns:
+      Score -> value, as in records.
+
+    Raises:
+      InputError: the model or the data cannot be used.
+    """
+    from jaxmatch.analysis.scoring import score_split
+    from jaxmatch.cli import splits
+    from jaxmatch.inference.matcher import load
+
+    folder = Path(model) if isinstance(model, str | Path) else None
+    matcher = load(folder) if folder is not None else model
+    if data is None:
+        if folder is None:
+            raise InputError("a Matcher does not say what data to use", remedy="give a run's folder, or data")
+        where = None if directory is None else str(directory)
+        data = splits.official_split(folder, matcher, split, where)
+    elif isinstance(data, str | Path):
+        data = splits.own_file(matcher, Path(data))
+    return score_split(matcher, data)

@@ -1,0 +1,171 @@
+"""What a file outside the package adds works in every command."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import small_sweep
+from test_docs import ROOT, fenced
+
+from jaxmatch import config, extend
+from jaxmatch.cli.imports import take_imports
+from jaxmatch.cli.main import main
+from jaxmatch.config.scores import Score
+from jaxmatch.data.sources import CATALOG
+from jaxmatch.errors import InputError
+from jaxmatch.models import MODELS
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.training import scores
+
+SOURCE = "\n".join(fenced(ROOT / "docs" / "how_to" / "extend.md", "python"))
+
+
+pytestmark = pytest.mark.usefixtures("nothing_added")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my_extensions.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_all_that_a_file_adds_works_in_every_command(file, tmp_path, capsys):
+    files = small_sweep.write_files(tmp_path / "files")
+    (files / "bars").mkdir()
+    for split in ("train", "dev", "test"):
+        lines = (files / f"{split}.tsv").read_text().splitlines()[1:]
+        (files / "bars" / f"{split}.txt").write_text("".join(line.replace("\t", "|") + "\n" for line in lines))
+    extended = ["--import", str(file)]
+    changes = {"model.name": "mean", "model.hidden_size": 8, "data.name": "bars", "training.selection": "confidence"}
+    words = [f"--config.{name}={value}" for name, value in changes.items()]
+    grid = "--grid.optimizer.label_smoothing=0,0.5"
+    rates = "--grid.optimizer.learning_rate=0.01"
+    command = small_sweep.command(files, tmp_path / "out", *words, grid, rates)
+    assert main([*command, *extended]) == 0
+    records = small_sweep.records(tmp_path / "out")
+    assert len(records) == 2
+    for record in records.values():
+        assert 0 < record["test"]["confidence"] < 1
+        assert record["selected_on"] == "dev.confidence"
+        assert record["config"]["model"]["name"] == "mean"
+    smoothed = {each["config"]["optimizer"]["label_smoothing"]: each["test"]["confidence"] for each in records.values()}
+    assert smoothed[0.5] != smoothed[0.0]
+
+    run = str(tmp_path / "out" / "runs" / next(iter(records)))
+    data = ["--data-directory", str(files)]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("text_a\ttext_b\nba bo\tbo da\n")
+    capsys.readouterr()
+    assert main(["evaluate", run, *data, "--format", "json", *extended]) == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["confidence"] == pytest.approx(
+        records[next(iter(records))]["test"]["confidence"], abs=1e-5
+    )
+    assert main([f"--import={file}", "predict", run, "--input", str(pairs), "--output", str(tmp_path / "o.jsonl")]) == 0
+    assert json.loads((tmp_path / "o.jsonl").read_text())["label"] in ("no", "yes")
+    assert main(["table", str(tmp_path / "out"), *extended]) == 0
+    assert main(["report", str(tmp_path / "out"), *extended]) == 0
+    assert main(["data", "check", "bars", *data, "--vectors", str(files / "vectors.txt"), *extended]) == 0
+    assert main(["inspect", run, "--pair", "ba bo", "bo da", *extended]) == 0
+    assert "align" in capsys.readouterr().out
+
+
+def test_without_the_file_the_model_is_one_line(file, tmp_path, capsys):
+    extend.load([str(file)])
+    from saved_model import parameters, save
+
+    settings = {"name": "mean", "hidden_size": 4}
+    run = save(tmp_path / "run", model_settings=settings, params=parameters(3, settings=settings))
+    config.MODELS.pop("mean")
+    assert main(["evaluate", str(run)]) == 2
+    assert "there is no model 'mean'" in (told := capsys.readouterr().err)
+    assert "--import FILE loads one of your own" in told and told.count("\n") == 1
+
+
+def test_a_run_at_the_default_keeps_its_name():
+    def names(**changes):
+        (run,) = Sweep(name="s", config=with_overrides(default_config(), changes)).runs()
+        return run.identity("data")
+
+    before = names()
+    extend.add_hyperparameter("strength", 0.25, "of something", lambda each, outputs, labels, value: each)
+    assert default_config().optimizer.strength == 0.25
+    assert names() == before
+    assert names(**{"optimizer.strength": 0.5}) != before
+
+
+def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():
+    with pytest.raises(InputError, match='there is a score "f1" already'):
+        extend.add_score(Score("f1", "F1"), lambda labels, outputs: 0, "ranking")
+    with pytest.raises(InputError, match='there is a setting of the optimizer "dropout_rate" already'):
+        extend.add_hyperparameter("dropout_rate", 0.0, "", lambda each, *_: each)
+    with pytest.raises(InputError, match='there is a data set "sick" already'):
+        extend.add_data_set(CATALOG["sick"])
+    with pytest.raises(InputError, match='there is a model "re2" already'):
+        extend.add_model(config.RE2Config, MODELS["re2"])
+    with pytest.raises(InputError, match="there is no task 'sorting'"):
+        extend.add_score(Score("best", "best"), lambda labels, outputs: 0, "sorting")
+    for value in (1.0, 2.0):  # as a cell of a notebook that runs twice
+        extend.add_score(Score("best", "best"), lambda labels, outputs: outputs[:, 0] * 0 + value, "regression")
+    found = scores.replica_scores("regression", [0.0, 1.0], [[0.0, 1.0]], label_names=())
+    assert found[0]["best"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("none.py", "none.py: there is no such file"),
+        ("no_such_module", "there is no module 'no_such_module'"),
+        ("broken.py", "broken.py:2: the file fails with ZeroDivisionError"),
+        ("a_broken_module", "a_broken_module.py:1: the file fails with ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_one_line(name, told, tmp_path, monkeypatch, capsys):
+    (tmp_path / "broken.py").write_text("\n1 / 0\n")
+    (tmp_path / "a_broken_module.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["data", "check", "embedded_inference", "--import", name]) == 2
+    assert told in (error := capsys.readouterr().err) and error.count("\n") == 1
+
+
+def test_the_option_is_taken_wherever_it_stands():
+    assert take_imports(["--import", "a", "x", "--import=b", "--", "--import", "c"]) == (
+        ["x", "--", "--import", "c"],
+        ["a", "b"],
+    )
+    with pytest.raises(InputError, match="--import has no value"):
+        take_imports(["x", "--import"])
+
+
+PLUGIN = """
+from jaxmatch import extend
+from jaxmatch.config.scores import Score
+extend.add_score(Score("half", "half"), lambda labels, outputs: outputs[:, 0, 0] * 0 + 0.5, "classification")
+"""
+
+
+def test_installed_entry_points_are_loaded(tmp_path):
+    """A distribution is a folder with metadata beside its module."""
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    info = tmp_path / "plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
+    points = info / "entry_points.txt"
+
+    def ran(*words):
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+        return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
+
+    points.write_text("[jaxmatch]\nplugin = plugin\nbroken = plugin:nothing\n")
+    failed = ran("-m", "jaxmatch", "table", str(tmp_path))
+    assert failed.returncode == 2
+    assert 'the extension "broken" (plugin:nothing) fails with AttributeError' in failed.stderr
+    points.write_text("[jaxmatch]\nplugin = plugin\n")
+    program = (
+        "import jaxmatch; jaxmatch.TableLayout; from jaxmatch.config.scores import SCORES; print('half' in SCORES)"
+    )
+    assert ran("-c", program).stdout == "True\n"
