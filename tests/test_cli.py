@@ -157,7 +157,6 @@ def test_table_prints_the_records(launch, capsys, layout):
         ("table out --format html", "invalid choice: 'html'"),
         ("table out --config.model.blocks=2", "table takes no --config.model.blocks"),
         ("evaluate run --split dev --input file.tsv", "not allowed with argument"),
-        ("predict run --input a.tsv", "the following arguments are required: --output"),
     ],
 )
 def test_wrong_usage_exits_with_2(launch, capsys, words, message):
