@@ -1,6 +1,7 @@
-"""The one error that a user is meant to read."""
+"""The one error that a user is meant to read, and the remedy that it names most often."""
 
 import os
+from collections.abc import Iterable
 
 from jaxmatch.printable import printable
 
@@ -30,3 +31,14 @@ class InputError(ValueError):
         place = "" if path is None else printable(os.fspath(path)) + (": " if line is None else f":{line}: ")
         text = f"{problem}" + (f"; {remedy}" if remedy else "")
         super().__init__(place + printable(" ".join(text.split())))
+
+
+def nearest(name: object, known: Iterable[object]) -> str:
+    """A remedy that names the closest of the known names."""
+    import difflib  # only where something is wrong
+
+    known = [str(one) for one in known if str(one)]
+    close = difflib.get_close_matches(str(name)[:99], known, n=1, cutoff=0.5)
+    if not close and "." in str(name):  # the last part often says what was meant
+        close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
+    return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)

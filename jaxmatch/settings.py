@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import difflib
 import functools
 import math
 import typing
@@ -21,20 +20,11 @@ from jaxmatch.config import (
     RE2Config,
     TransformerConfig,
 )
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
 
 # For what a module outside the package may have added (jaxmatch/extend.py).
 OR_IMPORT = "; --import FILE loads one of your own"
-
-
-def nearest(name: object, known: typing.Iterable[object]) -> str:
-    """A remedy that names the closest of the known names."""
-    known = [str(one) for one in known if str(one)]
-    close = difflib.get_close_matches(str(name)[:99], known, n=1, cutoff=0.5)
-    if not close and "." in str(name):  # the last part often says what was meant
-        close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
-    return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
 
 
 def default_config(model: str = "re2") -> ConfigDict:

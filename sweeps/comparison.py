@@ -20,8 +20,8 @@ from ml_collections import ConfigDict
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
+from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan, re2, systems
-from jaxmatch.settings import nearest
 from jaxmatch.sweep.launch import SHOWN_SCORES
 from jaxmatch.sweep.launcher_files import load_module, model_settings
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch import InputError, load_config
+from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan
-from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
 

@@ -10,7 +10,7 @@ embedded set and more. Any other setting can be an axis too: --grid.NAME=VALUE,V
 from pathlib import Path
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config
-from jaxmatch.settings import nearest
+from jaxmatch.errors import nearest
 from jaxmatch.sweep.launcher_files import load_module
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"

@@ -12,8 +12,8 @@ data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 from pathlib import Path
 
 from jaxmatch import InputError, load_config, with_overrides
+from jaxmatch.errors import nearest
 from jaxmatch.papers import data_sets, re2
-from jaxmatch.settings import nearest
 from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
 

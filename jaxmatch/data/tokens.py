@@ -5,22 +5,10 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable
-from typing import Any
 
+from jaxmatch.data.nltk_tokenizers import tokenizer
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
-
-
-@functools.cache
-def _nltk(name: str) -> Any:
-    """One of NLTK's tokenisers.
-
-    Importing NLTK takes a second or two, which a start with prepared data need not wait.
-    """
-    import nltk.tokenize
-
-    return getattr(nltk.tokenize, name)()
-
 
 # Plain text, on which the word tokeniser's thirty rules come to a handful: nothing but ASCII words, marks that are
 # always set apart, a comma before a space, single dashes and full stops, and the clitics of English. Most text is
@@ -55,7 +43,7 @@ def _word(text: str) -> list[str]:
     # The tokeniser takes a full stop for the end of a sentence only at the end of the text.
     text = _SENTENCE_END.sub(" . ", text).strip(" ")
     tokens = _plain_words(text)
-    return _nltk("NLTKWordTokenizer").tokenize(text) if tokens is None else tokens
+    return tokenizer("NLTKWordTokenizer").tokenize(text) if tokens is None else tokens
 
 
 def _plain_words(text: str) -> list[str] | None:
@@ -84,7 +72,7 @@ def _has_contraction(text: str) -> bool:
 
 
 def _tweet(text: str) -> list[str]:
-    return _nltk("TweetTokenizer").tokenize(text)
+    return tokenizer("TweetTokenizer").tokenize(text)
 
 
 def _tweet_split(text: str) -> list[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError
-from jaxmatch.settings import nearest, with_overrides
+from jaxmatch.errors import InputError, nearest
+from jaxmatch.settings import with_overrides
 
 ACCURACY = ("dev.accuracy", "test.accuracy")
 # What a launcher's option --features may be.

@@ -13,8 +13,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError
-from jaxmatch.settings import nearest, with_overrides
+from jaxmatch.errors import InputError, nearest
+from jaxmatch.settings import with_overrides
 
 CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = (
     "configured",

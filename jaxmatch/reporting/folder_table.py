@@ -3,11 +3,10 @@
 import dataclasses
 from pathlib import Path
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting import FORMATS
 from jaxmatch.reporting.sweep_folder import SweepFolder, notes_file, read_sweep_folder
 from jaxmatch.reporting.tables import Table, make_table
-from jaxmatch.settings import nearest
 
 
 def table(directory: Path, format: str = "markdown") -> str:

@@ -8,7 +8,6 @@ import bisect
 import dataclasses
 import math
 import statistics
-import warnings
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -80,10 +79,8 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     values = _checked(values, confidence)
     if len(values) < 2:
         return None
-    from scipy import stats  # takes half a second to import, which a table without intervals need not wait
-
     mean, deviation = statistics.fmean(values), statistics.stdev(values)
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * deviation / math.sqrt(len(values))
+    reach = _quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
     return Interval(mean, mean - reach, mean + reach, confidence, len(values))
 
 
@@ -112,8 +109,6 @@ def to_published(
     values = _checked(values, confidence)
     if len(values) < 2:
         return None
-    from scipy import stats
-
     variances = [(statistics.variance(values) / len(values), len(values) - 1)]
     if deviation and count and count > 1:
         variances.append((deviation**2 / count, count - 1))
@@ -121,7 +116,7 @@ def to_published(
     if not total:
         return None
     freedom = total**2 / sum(variance**2 / own for variance, own in variances)
-    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
+    reach = _quantile((1 + confidence) / 2, freedom) * math.sqrt(total)
     difference = statistics.fmean(values) - published
     return difference - reach, difference + reach
 
@@ -166,14 +161,14 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float]) -> int |
     one, other = statistics.variance(values), statistics.variance(others)
     if not difference or not one + other:
         return None
-    from scipy import stats
+    from scipy import special
 
     freedom_of = (one + other) ** 2 / (one**2 + other**2)
 
     def power(count: int) -> float:
         freedom, shift = (count - 1) * freedom_of, difference / math.sqrt((one + other) / count)
-        limit = stats.t.ppf((1 + CONFIDENCE) / 2, freedom)
-        return float(stats.nct.sf(limit, freedom, shift) + stats.nct.cdf(-limit, freedom, shift))
+        limit = _quantile((1 + CONFIDENCE) / 2, freedom)
+        return float(1 - special.nctdtr(freedom, shift, limit) + special.nctdtr(freedom, shift, -limit))
 
     if power(MOST_SEEDS) < POWER:
         return None
@@ -197,22 +192,40 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
     values, original = _checked(values, confidence), _checked(original, confidence)
     if min(len(values), len(original)) < 2 or (np.ptp(values) == 0 and np.ptp(original) == 0):
         return None
-    from scipy import stats
+    from scipy import special
 
-    with warnings.catch_warnings():
-        # A side whose seeds all agree is no loss of precision.
-        warnings.filterwarnings("ignore", "Precision loss occurred", RuntimeWarning)
-        result = stats.ttest_ind(values, original, equal_var=False)
-    interval = result.confidence_interval(confidence)
+    (mean, variance), (other_mean, other_variance) = _mean_and_its_variance(values), _mean_and_its_variance(original)
+    with np.errstate(all="ignore"):  # of scores too large or too small to be squared: infinity and NaN
+        freedom = (variance + other_variance) ** 2 / (
+            variance**2 / (len(values) - 1) + other_variance**2 / (len(original) - 1)
+        )
+        difference, error = mean - other_mean, np.sqrt(variance + other_variance)
+        statistic, tail = difference / error, (1 - confidence) / 2
+        lower, upper = (_quantile(share, freedom) * error + difference for share in (tail, 1 - tail))
     return Difference(
         difference=statistics.fmean(values) - statistics.fmean(original),
-        lower=float(interval.low),
-        upper=float(interval.high),
-        statistic=float(result.statistic),
-        degrees_of_freedom=float(result.df),
-        p_value=float(result.pvalue),
+        lower=float(lower),
+        upper=float(upper),
+        statistic=float(statistic),
+        degrees_of_freedom=float(freedom),
+        p_value=2 * float(special.stdtr(freedom, -abs(statistic))),
         confidence=confidence,
     )
+
+
+def _quantile(share: float, freedom: float) -> float:
+    """Of Student's t distribution."""
+    # Not scipy.stats, which takes most of a second to import: as long as all the rest of a table.
+    from scipy import special
+
+    return float(special.stdtrit(freedom, share))
+
+
+def _mean_and_its_variance(values: Sequence[float]) -> tuple[np.float64, np.float64]:
+    """The mean, and the square of its standard error; rounded as in scipy.stats.ttest_ind."""
+    mean, count = np.mean(values), len(values)
+    with np.errstate(over="ignore"):
+        return mean, np.mean((np.asarray(values) - mean) ** 2) * (count / (count - 1)) / count
 
 
 def _checked(values: Sequence[float], confidence: float) -> list[float]:

@@ -13,13 +13,13 @@ import jax
 from jaxmatch.baselines.measuring import check_installed
 from jaxmatch.config import TrainingConfig
 from jaxmatch.data import catalog
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting.floors_file import floor_rows
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.sweep_folder import name_of_sweep
 from jaxmatch.reporting.tables import Published, TableLayout, check_layout, make_table
 from jaxmatch.reporting.tables.contents import FloorRow
-from jaxmatch.settings import flatten, nearest, with_overrides
+from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.execution import execute, records_of

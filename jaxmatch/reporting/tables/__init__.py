@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published, Row, Summary, TableLayout
-from jaxmatch.settings import nearest
 
 __all__ = ["Published", "Table", "TableLayout", "check_layout", "make_table"]
 

@@ -1,0 +1,43 @@
+"""NLTK's tokenisers without the rest of NLTK, which takes one to two seconds to import."""
+
+import functools
+import importlib
+import importlib.util
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# Tokeniser -> the module of NLTK that it lies in.
+MODULES = {"NLTKWordTokenizer": "nltk.tokenize.destructive", "TweetTokenizer": "nltk.tokenize.casual"}
+_importing = threading.Lock()
+
+
+@functools.cache
+def tokenizer(name: str) -> Any:
+    """The tokeniser "NLTKWordTokenizer" or "TweetTokenizer"."""
+    with _importing:
+        if "nltk" not in sys.modules:
+            try:
+                return getattr(_alone(MODULES[name]), name)()
+            except (ImportError, AttributeError):  # another release keeps its modules elsewhere
+                pass
+        return getattr(importlib.import_module("nltk.tokenize"), name)()
+
+
+def _alone(name: str) -> ModuleType:
+    """A module of NLTK, imported without running `nltk/__init__.py` and `nltk/tokenize/__init__.py`.
+
+    Empty packages stand in for both while it is imported, and are gone afterwards: whoever imports NLTK later gets all
+    of it.
+    """
+    (folder,) = importlib.util.find_spec("nltk").submodule_search_locations
+    for package, path in (("nltk", folder), ("nltk.tokenize", str(Path(folder, "tokenize")))):
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = [path]
+    try:
+        return importlib.import_module(name)
+    finally:
+        for loaded in [each for each in list(sys.modules) if each.partition(".")[0] == "nltk"]:
+            del sys.modules[loaded]

@@ -1,0 +1,85 @@
+"""Commands import what they need and no more."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SWEEP = ROOT / "results" / "sick_ablation"
+
+
+def run_python(code: str, **variables: str) -> str:
+    """What a program prints in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def modules_after(*words: str) -> set[str]:
+    """The top-level modules, and those of scipy, that a command has imported when it ends."""
+    code = (
+        "import sys; from jaxmatch.cli.main import main\n"
+        f"try: main({list(words)})\nexcept SystemExit: pass\n"
+        "print('\\n', *(name for name in sys.modules if '.' not in name or name.startswith('scipy.')))"
+    )
+    return set(run_python(code).splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["sweep", "--help"], ["predict", "--help"]])
+def test_help_imports_nothing_heavy(words):
+    assert not modules_after(*words) & {"jax", "numpy", "scipy", "nltk", "rich", "ml_collections", "flax"}
+
+
+def test_help_of_one_subcommand_imports_no_other():
+    code = (
+        "import sys; from jaxmatch.cli.main import main\n"
+        "try: main(['table', '--help'])\nexcept SystemExit: pass\n"
+        "print('\\n', *(name for name in sys.modules if name.startswith('jaxmatch.cli.')))"
+    )
+    loaded = run_python(code).splitlines()[-1].split()
+    assert "jaxmatch.cli.table" in loaded and "jaxmatch.cli.predict" not in loaded
+
+
+@pytest.mark.parametrize("format", ["markdown", "latex", "csv", "json"])
+def test_a_table_imports_neither_jax_nor_statistics(format):
+    """The table has intervals and p values, which need some of scipy, but not its slow part."""
+    loaded = modules_after("table", str(SWEEP), "--format", format)
+    assert "scipy.special" in loaded
+    assert not loaded & {"jax", "flax", "optax", "orbax", "nltk", "rich", "ml_collections", "scipy.stats"}
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text", "tokens"),
+    [
+        ("NLTKWordTokenizer", 'He said: "I can\'t."', "He said : `` I ca n't . ''"),
+        ("TweetTokenizer", "@you #yes :-) it's", "@you #yes :-) it's"),
+    ],
+)
+def test_a_tokeniser_of_nltk_comes_without_the_rest(tokenizer, text, tokens):
+    code = f"""
+import sys
+from jaxmatch.data.nltk_tokenizers import tokenizer
+print(*tokenizer({tokenizer!r}).tokenize({text!r}))
+print("scipy" in sys.modules, [name for name in sys.modules if name.startswith("nltk")])
+import nltk  # whoever wants all of it gets all of it
+print(*nltk.{tokenizer}().tokenize({text!r}))
+from nltk.tag import PerceptronTagger
+"""
+    assert run_python(code).splitlines() == [tokens, "False []", tokens]
+
+
+def test_a_tokeniser_comes_from_all_of_nltk_where_its_module_is_not_found(monkeypatch):
+    from nltk.tokenize import NLTKWordTokenizer
+
+    from jaxmatch.data import nltk_tokenizers
+
+    for name in [each for each in sys.modules if each.partition(".")[0] == "nltk"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(nltk_tokenizers, "MODULES", {"NLTKWordTokenizer": "nltk.tokenize.elsewhere"})
+    nltk_tokenizers.tokenizer.cache_clear()
+    assert type(nltk_tokenizers.tokenizer("NLTKWordTokenizer")).__name__ == NLTKWordTokenizer.__name__
+    nltk_tokenizers.tokenizer.cache_clear()
