@@ -140,9 +140,9 @@ def load(names: Iterable[str]) -> None:
     Raises:
       InputError: there is no such module or file, or it fails.
     """
-    from jaxmatch.sweep.launcher_files import load_module, mistakes_of
-
     for name in names:
+        from jaxmatch.sweep.launcher_files import load_module, mistakes_of  # not for commands that load nothing
+
         if name.endswith(".py") or os.sep in name:
             load_module(Path(name))
             continue
