@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jaxmatch.sweep.grid import Sweep as Sweep
     from jaxmatch.sweep.launch import run as run
     from jaxmatch.sweep.launcher_files import load_config as load_config
+    from jaxmatch.sweep.named_files import configs as configs
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ MODULES = {
     "Sweep": "jaxmatch.sweep.grid",
     "TableLayout": "jaxmatch.reporting.tables",
     "attention": "jaxmatch.analysis.attention",
+    "configs": "jaxmatch.sweep.named_files",
     "default_config": "jaxmatch.settings",
     "evaluate": "jaxmatch.results",
     "extend": "jaxmatch",

@@ -12,7 +12,6 @@ word besides its vector; by default all see the same. `--smoke` tries it in seco
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -23,9 +22,8 @@ from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan, re2, systems
 from jaxmatch.sweep.launch import SHOWN_SCORES
-from jaxmatch.sweep.launcher_files import load_module, model_settings
+from jaxmatch.sweep.launcher_files import known_data_sets, model_settings
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 TITLES = {name: config.title for name, config in MODELS.items()}
 ALL, NONE = "all", "none"
 SEEDS = 5
@@ -101,7 +99,7 @@ def get_sweep(
     features: str = data_sets.NONE,
     floors: str = "",
 ) -> Sweep:
-    known = sorted(load_module(CONFIGS / "re2.py").DATA_SETS)
+    known = known_data_sets("re2")
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
     names = list(TITLES if models == ALL else dict.fromkeys(models.split(",")))
@@ -111,13 +109,12 @@ def get_sweep(
     told = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
     # What a model needs of the data, all have: they are to see the same words.
     shared = {key: value for settings in told.values() for key, value in settings.items() if key.startswith("data.")}
-    config = with_overrides(load_config(CONFIGS / "re2.py", dataset=dataset), shared)
+    config = with_overrides(load_config("re2", dataset=dataset), shared)
     told = {
         name: {key: value for key, value in settings.items() if key not in shared} for name, settings in told.items()
     }
     variants = {
-        TITLES[name]: model_settings(name, CONFIGS, dataset, "optimizer.", "training.batch_size") | told[name]
-        for name in names
+        TITLES[name]: model_settings(name, dataset, "optimizer.", "training.batch_size") | told[name] for name in names
     }
     selection = config.training.selection
     published = [

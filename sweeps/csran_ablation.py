@@ -7,17 +7,13 @@ each, on dev and, for SNLI, test.
 words' characters. `--smoke` tries it in seconds, without data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import csran, data_sets
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
     data = csran.data_set(dataset, csran.ABLATION)
-    config = with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.stacked_layers": csran.ABLATION_LAYERS})
+    config = with_overrides(load_config(data.config), {"model.stacked_layers": csran.ABLATION_LAYERS})
     config = data_sets.with_features(config, csran.FEATURES, features)
     return Sweep(
         name=f"csran-ablation-{dataset}",

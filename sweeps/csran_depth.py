@@ -9,12 +9,8 @@ paper draws its curves; of numbers it prints two differences on SciTail. `--feat
 characters. `--smoke` tries it in seconds.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import csran, data_sets
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "scitail", features: str = data_sets.PAPER) -> Sweep:
@@ -22,7 +18,7 @@ def get_sweep(dataset: str = "scitail", features: str = data_sets.PAPER) -> Swee
     curves = csran.CURVES[dataset]
     return Sweep(
         name=f"csran-depth-{dataset}",
-        config=data_sets.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features),
+        config=data_sets.with_features(load_config(data.config), csran.FEATURES, features),
         grid={"model.stacked_layers": csran.DEPTHS},
         variants=data_sets.settings(curves),
         seeds=tuple(range(csran.SEEDS)),

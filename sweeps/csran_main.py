@@ -7,17 +7,13 @@ seeds.
 which the paper encodes by a BiLSTM. `--smoke` tries it in seconds, without data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import csran, data_sets
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
     data = csran.data_set(dataset)
-    config = data_sets.with_features(load_config(CONFIGS / f"{data.config}.py"), csran.FEATURES, features)
+    config = data_sets.with_features(load_config(data.config), csran.FEATURES, features)
     return Sweep(
         name=f"csran-main-{dataset}",
         config=config,

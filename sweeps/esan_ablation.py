@@ -7,17 +7,13 @@ characters of the words, and on the other sets part of speech and exact match. `
 data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import data_sets, esan
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "quora", features: str = data_sets.PAPER) -> Sweep:
     data = esan.data_set(dataset)
-    config = data_sets.with_features(load_config(CONFIGS / f"{data.config}.py"), esan.features(dataset), features)
+    config = data_sets.with_features(load_config(data.config), esan.features(dataset), features)
     return Sweep(
         name=f"esan-ablation-{dataset}",
         config=config,

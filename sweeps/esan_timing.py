@@ -9,7 +9,6 @@ commas. `--features none` leaves out what the papers give of each word besides i
 files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
-from pathlib import Path
 from typing import Any
 
 from jaxmatch import InputError, load_config
@@ -18,7 +17,6 @@ from jaxmatch.papers import csran, data_sets, esan
 from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 # Asked for by -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
 TOLD = {
@@ -32,7 +30,7 @@ def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     model = "esan" if row == "esan3" else row
     told = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[model]
     return {
-        **model_settings(model, CONFIGS, dataset),
+        **model_settings(model, dataset),
         **data_sets.feature_settings(told, features),
         **({"model.alignment_layers": 3} if row == "esan3" else {}),
     }
@@ -48,7 +46,7 @@ def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: s
     return Timing(
         name=f"esan-timing-{dataset}",
         title="Size and inference time of ESAN",
-        config=load_config(CONFIGS / f"{data.config}.py"),
+        config=load_config(data.config),
         models=timed,
         batches=esan.TIMED_BATCHES,
         published=esan.published_times(),

@@ -7,22 +7,18 @@
 embedded set and more. Any other setting can be an axis too: --grid.NAME=VALUE,VALUE.
 """
 
-from pathlib import Path
-
 from jaxmatch import InputError, Sweep, TableLayout, load_config
 from jaxmatch.errors import nearest
-from jaxmatch.sweep.launcher_files import load_module
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+from jaxmatch.sweep.launcher_files import known_data_sets
 
 
 def get_sweep(dataset: str = "embedded_inference") -> Sweep:
-    known = sorted(load_module(CONFIGS / "re2.py").DATA_SETS)
+    known = known_data_sets("re2")
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}"', remedy=nearest(dataset, known))
     return Sweep(
         name=f"grid-{dataset}",
-        config=load_config(CONFIGS / "re2.py", dataset=dataset),
+        config=load_config("re2", dataset=dataset),
         grid={
             "model.blocks": (1, 2, 3),
             "model.encoder_layers": (1, 2),

@@ -5,17 +5,13 @@
 Two block counts x two learning rates x three seeds: twelve runs in two programs, a few minutes on two cores.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep() -> Sweep:
     return Sweep(
         name="quickstart",
-        config=load_config(CONFIGS / "re2.py", dataset="embedded_inference"),
+        config=load_config("re2", dataset="embedded_inference"),
         grid={"model.blocks": (1, 2), "optimizer.learning_rate": (1e-3, 3e-3)},
         seeds=(0, 1, 2),
         table=TableLayout(

@@ -8,19 +8,15 @@ another pair in the same folder trains nothing anew. `--dataset`: snli, as in th
 `jaxmatch inspect` does the same for any run. `--smoke` tries it without data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import re2, re2_settings
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli", first: str = "", second: str = "") -> Sweep:
     if bool(first.strip()) != bool(second.strip()):
         raise InputError("one text is no pair", remedy="give both --first and --second, or neither")
     data = re2.data_set(dataset)
-    config = with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.blocks": re2.ANALYSED_BLOCKS})
+    config = with_overrides(load_config(data.config), {"model.blocks": re2.ANALYSED_BLOCKS})
     return Sweep(
         name=f"re2-attention-{dataset}",
         config=config,

@@ -7,17 +7,13 @@ a table each; `jaxmatch ensemble runs/ensemble` prints the second again. `--smok
 files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import re2, re2_settings
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli") -> Sweep:
     data = re2.data_set(dataset)
-    config = load_config(CONFIGS / f"{data.config}.py")
+    config = load_config(data.config)
     return Sweep(
         name=f"re2-ensemble-{dataset}",
         config=config,

@@ -9,17 +9,13 @@ has the released model and optimizer, text as the paper treats it, and dev after
 test; `--config.training.best_on_test=False` leaves it out. `--smoke` tries it in seconds, without data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import re2, re2_settings
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
     in_name, in_title = re2_settings.called_after(setting)
     return Sweep(
         name=f"re2-main-{dataset}{in_name}",

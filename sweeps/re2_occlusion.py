@@ -8,17 +8,13 @@ snli, as in the paper, scitail, quora, wikiqa or sick. `jaxmatch occlusion` does
 it without data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import re2, re2_settings
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli") -> Sweep:
     data = re2.data_set(dataset)
-    config = with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.blocks": re2.ANALYSED_BLOCKS})
+    config = with_overrides(load_config(data.config), {"model.blocks": re2.ANALYSED_BLOCKS})
     return Sweep(
         name=f"re2-occlusion-{dataset}",
         config=config,

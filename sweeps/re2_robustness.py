@@ -7,17 +7,13 @@ each.
 `--setting` as in re2_main.py. `--smoke` tries it without data files.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import data_sets, re2, re2_settings
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(CONFIGS / f"{data.config}.py"), setting)
+    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
     in_name, in_title = re2_settings.called_after(setting)
     return Sweep(
         name=f"re2-robustness-{dataset}{in_name}",

@@ -3,17 +3,13 @@
 jaxmatch sweep sweeps/re2_sick.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/sick
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep() -> Sweep:
     return Sweep(
         name="re2-sick",
-        config=load_config(CONFIGS / "re2.py", dataset="sick"),
+        config=load_config("re2", dataset="sick"),
         grid={"model.blocks": (1, 2, 3), "optimizer.learning_rate": (5e-4, 1e-3)},
         seeds=(0, 1, 2, 3, 4),
         table=TableLayout(

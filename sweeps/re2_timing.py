@@ -9,15 +9,12 @@ csran, separated by commas. `--features none` leaves out the characters that all
 data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
-from pathlib import Path
-
 from jaxmatch import InputError, load_config, with_overrides
 from jaxmatch.errors import nearest
 from jaxmatch.papers import data_sets, re2
 from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 MODELS = ("re2", *re2.TIMED_BESIDE)
 GIVEN = {
     data_sets.PAPER: "Here all but RE2 are given the characters of a word besides its vector",
@@ -35,11 +32,11 @@ def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: 
             timed |= data_sets.settings(re2.timed())
         else:
             told = data_sets.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
-            timed[re2.TIMED_BESIDE[model]] = model_settings(model, CONFIGS, dataset) | told
+            timed[re2.TIMED_BESIDE[model]] = model_settings(model, dataset) | told
     return Timing(
         name=f"re2-timing-{dataset}",
         title="Inference time of RE2",
-        config=with_overrides(load_config(CONFIGS / f"{data.config}.py"), {"model.encoder_layers": re2.TIMED_LAYERS}),
+        config=with_overrides(load_config(data.config), {"model.encoder_layers": re2.TIMED_LAYERS}),
         models=timed,
         batches=re2.TIMED_BATCHES,
         published=re2.published_times(),

@@ -10,17 +10,13 @@ the other axes do not. With `--halving`, settings that trail are dropped on the 
 left.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import re2
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep(dataset: str = "wikiqa") -> Sweep:
     data = re2.data_set(dataset)
-    config = load_config(CONFIGS / f"{data.config}.py")
+    config = load_config(data.config)
     grid = dict(re2.TUNING) | (re2.TUNING_QUORA if dataset == "quora" else {})
     return Sweep(
         name=f"re2-tuning-{dataset}",

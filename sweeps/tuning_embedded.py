@@ -8,11 +8,7 @@ Two hidden sizes x three learning rates x two dropout rates x three seeds: 36 ru
 cores. Nine epochs, so that the default rungs, after a ninth and a third of them, fall on whole ones.
 """
 
-from pathlib import Path
-
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
 def get_sweep() -> Sweep:
@@ -24,7 +20,7 @@ def get_sweep() -> Sweep:
     return Sweep(
         name="tuning-embedded",
         config=with_overrides(
-            load_config(CONFIGS / "re2.py", dataset="embedded_inference"), {"model.blocks": 1, "training.epochs": 9}
+            load_config("re2", dataset="embedded_inference"), {"model.blocks": 1, "training.epochs": 9}
         ),
         grid=grid,
         seeds=(0, 1, 2),

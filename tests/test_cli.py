@@ -151,7 +151,7 @@ def test_table_prints_the_records(launch, capsys, layout):
     ("words", "message"),
     [
         ("", "the following arguments are required: COMMAND"),
-        ("swep a.py", "invalid choice: 'swep'"),
+        ("swep a.py", "there is no command 'swep'; did you mean"),
         ("sweep a.py --seeds 0", "'0' is not a whole number from 1 on"),
         ("sweep a.py --seeds many", "'many' is not a whole number from 1 on"),
         ("table out --format html", "invalid choice: 'html'"),

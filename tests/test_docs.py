@@ -23,6 +23,7 @@ from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.launcher_files import load_module
+from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, find
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -147,12 +148,15 @@ def test_commands_parse(page, monkeypatch, nothing_added):
         assert not more or getattr(parsed.module, "TAKES_OPTIONS", False), words
         assert not any(dotted.values()) or getattr(parsed.module, "TAKES_OVERRIDES", False), words
         options = launching.options_of_the_file(more)
+        kinds = {"timing": (SWEEPS,), "train": (CONFIGS,)}.get(parsed.subcommand, (SWEEPS, CONFIGS))
+        file = find(parsed.file, kinds) if hasattr(parsed, "file") and "my" not in str(parsed.file) else None
         if parsed.subcommand == "timing":
-            known = inspect.signature(load_module(parsed.file).get_timing).parameters
+            known = inspect.signature(load_module(file).get_timing).parameters
             assert set(options) <= set(known), words
-        elif parsed.subcommand in ("sweep", "train", "tune") and parsed.file.is_file():
-            overrides = {"overrides": dotted["config"], "grid_overrides": dotted["grid"]}
-            launch.resolve(parsed.file, **overrides, options=options, smoke=parsed.smoke)
+        elif file is not None and parsed.subcommand in ("sweep", "train", "tune"):
+            parsed.dotted = dotted
+            overrides = {"overrides": launching.settings_of(parsed), "grid_overrides": dotted["grid"]}
+            launch.resolve(file, **overrides, options=options, smoke=parsed.smoke)
         elif parsed.subcommand in ("sweep", "train", "tune"):
             assert "my" in str(parsed.file), words
 

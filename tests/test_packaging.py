@@ -32,7 +32,7 @@ def test_jax_for_a_device_is_the_jax_of_the_requirements(extra):
 
 def test_extras_that_tests_need_too_have_the_same_bounds():
     extras = PROJECT["optional-dependencies"]
-    assert {*extras["tables"], *extras["floors"], *extras["figures"], *extras["search"]} <= set(extras["test"])
+    assert {*extras["tables"], *extras["completion"], *extras["floors"], *extras["figures"], *extras["search"]} <= set(extras["test"])
 
 
 def test_the_command_is_declared():

@@ -82,7 +82,7 @@ MISTAKES = {
     'analyses={"occlusion": {"spilt": "dev"}}': "the options of the analysis 'occlusion' are {'spilt': 'dev'}: make them a dictionary, of split",
     'analyses={"ensemble": None}': "the options of the analysis 'ensemble' are None: make them a dictionary",
     'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
-    "table=None": "the table of the sweep is a NoneType: give a TableLayout",
+    "table=7": "the table of the sweep is a int: give a TableLayout",
     "config=ConfigDict()": "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()",
     "table=TableLayout(title=3, rows=())": "title of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), columns=3)': "columns of a TableLayout is 3: make it a text",

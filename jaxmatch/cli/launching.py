@@ -7,6 +7,8 @@ from pathlib import Path
 from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
 
+# Option of the command -> the setting that it is short for.
+SHORT = {"epochs": "training.epochs", "learning_rate": "optimizer.learning_rate", "batch_size": "training.batch_size"}
 INTERRUPTED = "interrupted; the same command goes on where it stopped"
 
 
@@ -27,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)"
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, beginning with the file's first")
+    for name, setting in SHORT.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")
     parser.add_argument(
         "--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data"
@@ -57,6 +61,26 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
+def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings that the command line changes, under their dotted names.
+
+    Raises:
+      InputError: one is given in two ways.
+    """
+    settings = dict(arguments.dotted["config"])
+    for name, setting in SHORT.items():
+        value = getattr(arguments, name)
+        if value is None:
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if setting in settings:
+            raise InputError(f"{option} and --config.{setting} are the same setting", remedy="give one of them")
+        if setting in arguments.dotted["grid"]:
+            raise InputError(f"{option} and --grid.{setting} are the same setting", remedy="give one of them")
+        settings[setting] = value
+    return settings
+
+
 def workdir_of(arguments: argparse.Namespace) -> Path:
     """The folder that was asked for, or that of the file's name; of a config, with what it is asked for."""
     name = arguments.file.stem
@@ -65,13 +89,20 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
     return arguments.workdir or Path("runs") / (name + "-smoke" * arguments.smoke)
 
 
-def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
+def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: Sequence[str]) -> None:
     """Calls `function` (of jaxmatch.sweep.launch) and prints the table it returns, or what there is of it.
 
+    Arguments:
+      function: takes the file first.
+      arguments: of the command.
+      kinds: where a name is looked up (sweep/named_files.py).
+
     Raises:
+      InputError: there is no file of this name, or the run is refused.
       FailedCohorts: some runs failed.
     """
     from jaxmatch.sweep.failures import FailedCohorts
+    from jaxmatch.sweep.named_files import find
 
     options = options_of_the_file(arguments.rest)
     for name in ("data_directory", "vectors"):
@@ -79,11 +110,11 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace) -> None:
             options[name] = getattr(arguments, name)
     try:
         text = function(
-            arguments.file,
+            find(arguments.file, kinds),
             workdir=workdir_of(arguments),
             seeds=arguments.seeds,
             dry_run=arguments.dry_run,
-            overrides=arguments.dotted["config"],
+            overrides=settings_of(arguments),
             grid_overrides=arguments.dotted["grid"],
             options=options,
             smoke=arguments.smoke,

@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -13,15 +14,16 @@ from types import ModuleType
 from typing import IO, Any
 
 from jaxmatch import __version__
+from jaxmatch.cli import completion
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import naming
 from jaxmatch.huge_pages import start_again_with_huge_pages
-from jaxmatch.printable import printable
+from jaxmatch.printable import printable, shown
 
 # What a shell reports for a program that an interrupt or a closed pipe ended.
 INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
@@ -31,6 +33,7 @@ SUBCOMMANDS = {
     "sweep": "train a grid of runs and print its table",
     "train": "train one config",
     "tune": "choose a setting on dev, then train it with many seeds",
+    "configs": "list the configs and sweeps that there are, or copy one",
     "table": "print the table of finished runs",
     "report": "write an HTML page about a sweep",
     "evaluate": "score a run on dev, test or a file",
@@ -48,7 +51,7 @@ SUBCOMMANDS = {
 }
 
 # These compute nothing that huge pages would make faster.
-WITHOUT_JAX = {"table", "report", "figure"}
+WITHOUT_JAX = {"table", "report", "figure", "configs"}
 
 # What a write found no room in -> what to do.
 _NO_ROOM = {
@@ -95,7 +98,7 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
     parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
-        epilog=HELP_OF_IMPORT,
+        epilog=f"{HELP_OF_IMPORT}. {completion.HELP}.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
@@ -111,7 +114,7 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
         )
         if module:
             module.add_arguments(subparser)
-            subparser.set_defaults(module=module)
+            subparser.set_defaults(module=module, parser=subparser)
     return parser
 
 
@@ -166,11 +169,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if arguments is None else arguments
         rest, imports = take_imports(words)
         rest, dotted = take_dotted(rest)
-        parser = build_parser(_chosen(rest))
+        if rest[:1] == [completion.OPTION]:
+            completion.show_script(build_parser(), rest[1:])
+            return 0
+        chosen = _chosen(rest)
+        parser = build_parser(chosen)
+        if chosen and chosen[0] not in SUBCOMMANDS:
+            parser.error(f"there is no command {shown(chosen[0])}; {nearest(chosen[0], SUBCOMMANDS)}")
         parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
         if parsed.rest and not getattr(module, "TAKES_OPTIONS", False):
-            parser.error(f"unrecognized arguments: {' '.join(parsed.rest)}")
+            options = re.findall(r"(?<!\S)--[\w-]+", parsed.parser.format_help())
+            remedy = nearest(parsed.rest[0].partition("=")[0], options) if parsed.rest[0].startswith("--") else ""
+            parser.error(f"unrecognized arguments: {' '.join(parsed.rest)}{remedy and '; '}{remedy}")
         if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
             kind, names = next((kind, names) for kind, names in dotted.items() if names)
             parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")

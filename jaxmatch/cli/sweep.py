@@ -19,13 +19,16 @@ WHEN_INTERRUPTED = launching.INTERRUPTED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/, or one of your own")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a sweep file or its name (jaxmatch configs lists them)"
+    )
     launching.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import launch
+    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS
 
-    launching.launch(launch.sweep, arguments)
+    launching.launch(launch.sweep, arguments, (SWEEPS, CONFIGS))
     if not arguments.dry_run:
         analyses.run(launching.workdir_of(arguments), arguments.data_directory)

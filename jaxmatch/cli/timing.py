@@ -22,7 +22,7 @@ NO_SPLIT = "none"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/ whose name ends in _timing.py")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a timing file or its name: re2_timing, esan_timing")
     parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of the record (default: runs/NAME OF FILE)")
     parser.add_argument(
         "--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME"
@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.tables.times import times
     from jaxmatch.sweep import inference_times
+    from jaxmatch.sweep.named_files import SWEEPS, find
 
     options = launching.options_of_the_file(arguments.rest)
     if arguments.data_directory is not None:
@@ -66,7 +67,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
     asked = inference_times.resolve(
-        arguments.file, options=options, overrides=arguments.dotted["config"], **counts, smoke=arguments.smoke
+        find(arguments.file, (SWEEPS,)),
+        options=options,
+        overrides=arguments.dotted["config"],
+        **counts,
+        smoke=arguments.smoke,
     )
     if arguments.dry_run:
         show(inference_times.plan_text(asked, arguments.split))

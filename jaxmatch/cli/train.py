@@ -15,11 +15,14 @@ WHEN_INTERRUPTED = launching.INTERRUPTED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="CONFIG", help="a file of configs/, or one of your own")
+    parser.add_argument(
+        "file", type=Path, metavar="CONFIG", help="a config file or its name (jaxmatch configs lists them)"
+    )
     launching.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import launch
+    from jaxmatch.sweep.named_files import CONFIGS
 
-    launching.launch(launch.train, arguments)
+    launching.launch(launch.train, arguments, (CONFIGS,))

@@ -25,7 +25,9 @@ WHEN_INTERRUPTED = launching.INTERRUPTED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file of sweeps/, or one of your own")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a sweep file or its name (jaxmatch configs lists them)"
+    )
     parser.add_argument(
         "--final-seeds",
         type=launching.positive,
@@ -66,6 +68,7 @@ def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import tuning
+    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS
 
     tune = functools.partial(tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments))
-    launching.launch(tune, arguments)
+    launching.launch(tune, arguments, (SWEEPS, CONFIGS))

@@ -11,9 +11,10 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.settings import flatten
+from jaxmatch.sweep.named_files import CONFIGS, find
 
 MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles as a whole
 
@@ -75,16 +76,17 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
         known = inspect.signature(function).parameters
     for option in options:
         if option not in known:
-            raise InputError(f"this file has no option --{option}", path=path, remedy="leave it out")
+            remedy = nearest(f"--{option}", [f"--{name}" for name in known]) if known else "leave it out"
+            raise InputError(f"this file has no option --{option}", path=path, remedy=remedy)
     with mistakes_of(path, options):
         return function(**options)
 
 
-def config_file(path: Path) -> tuple[Path, dict[str, str]]:
-    """The file and the options that a path stands for: where there is no configs/re2_snli.py, configs/re2.py with
-    dataset=snli.
+def config_file(path: str | Path) -> tuple[Path, dict[str, str]]:
+    """The file and the options that a path or a name stands for (named_files.py). Where there is no configs/re2_snli.py,
+    it is configs/re2.py with dataset=snli.
     """
-    path = Path(path)
+    path = find(path, (CONFIGS,))
     if not path.exists():
         for end in (place for place, letter in enumerate(path.stem) if letter == "_"):
             file = path.with_name(path.stem[:end] + path.suffix)
@@ -93,11 +95,11 @@ def config_file(path: Path) -> tuple[Path, dict[str, str]]:
     return path, {}
 
 
-def load_config(path: Path, **options: str) -> ConfigDict:
+def load_config(path: str | Path, **options: str) -> ConfigDict:
     """The config that a file's `get_config()` returns.
 
     Arguments:
-      path: the file, or a name such as configs/re2_snli.py (`config_file`).
+      path: the file, or a name such as "re2", "re2_snli" or "configs/re2_snli.py" (`config_file`).
       options: what `get_config()` is called with.
 
     Raises:
@@ -113,15 +115,18 @@ def load_config(path: Path, **options: str) -> ConfigDict:
     return config
 
 
-def model_settings(model: str, configs: Path, dataset: str, *more: str) -> dict[str, Any]:
+def known_data_sets(config: str) -> list[str]:
+    """The data sets that a config of the package has settings for."""
+    return sorted(load_module(find(config, (CONFIGS,))).DATA_SETS)
+
+
+def model_settings(model: str, dataset: str, *more: str) -> dict[str, Any]:
     """What makes a config that of a model: its name, and what its file in configs/ says of it for a data set.
 
     Arguments:
       model: its name, which is also that of its file.
-      configs: the folder.
       dataset: a name among the file's `DATA_SETS`; for another one the model has its defaults.
       *more: what settings begin with that are taken besides the structure of the model.
     """
-    file = configs / f"{model}.py"
-    known = flatten(load_config(file, dataset=dataset)) if dataset in load_module(file).DATA_SETS else {}
+    known = flatten(load_config(model, dataset=dataset)) if dataset in known_data_sets(model) else {}
     return {"model.name": model, **{key: value for key, value in known.items() if key.startswith(("model.", *more))}}

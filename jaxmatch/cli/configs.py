@@ -1,0 +1,47 @@
+"""List the configs and sweeps that come with the package, or copy one to edit.
+
+    jaxmatch configs
+    jaxmatch configs quickstart --copy
+
+A name takes the place of a file: `jaxmatch sweep quickstart`, `jaxmatch train re2 --dataset sick`. A file in configs/ or
+sweeps/ of the current folder goes before the package's.
+"""
+
+import argparse
+from pathlib import Path
+
+from jaxmatch.cli.output import show
+from jaxmatch.errors import InputError
+from jaxmatch.files import write_atomically
+from jaxmatch.printable import printable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show where this file is (default: list all)")
+    parser.add_argument("--copy", action="store_true", help="write the file to the current folder, as NAME.py")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, files, find, title
+
+    if arguments.name is None:
+        if arguments.copy:
+            raise InputError("--copy needs the name of a file", remedy="jaxmatch configs lists them")
+        for kind, use in ((CONFIGS, "jaxmatch train NAME"), (SWEEPS, "jaxmatch sweep NAME")):
+            show(f"{kind} ({use})")
+            there = files(kind)
+            width = max(map(len, there), default=0)
+            for name, file in there.items():
+                show(f"  {name:<{width}}  {printable(title(file))}")
+        return
+    file = find(arguments.name, (SWEEPS, CONFIGS))
+    if not file.is_file():
+        raise InputError("there is no such file", path=file, remedy="jaxmatch configs lists them")
+    if not arguments.copy:
+        show(printable(str(file)))
+        return
+    target = Path(file.name)
+    if target.exists():
+        raise InputError("is there already", path=target, remedy="remove it, or copy in another folder")
+    write_atomically(target, file.read_bytes())
+    show(printable(f"{target}: a copy of {file}"))

@@ -1,0 +1,169 @@
+"""Configs and sweeps are found by name: in the current folder, in the installed package, in the source tree."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import setuptools
+
+from jaxmatch.cli import completion
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import inference_times, launch
+from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, configs, files, find, title
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """An empty folder, the current one."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_each_file_of_the_tree_has_a_name_of_its_own_and_a_title(empty):
+    for kind in (CONFIGS, SWEEPS):
+        there = files(kind)
+        assert sorted(there) == sorted(file.stem for file in (ROOT / kind).glob("*.py")) and len(there) >= 10
+        for file in there.values():
+            assert len(title(file)) > 10, file
+    assert not set(files(CONFIGS)) & set(files(SWEEPS))
+    assert configs()["re2"] == title(ROOT / "configs" / "re2.py")
+
+
+def test_a_name_is_a_file_and_a_path_stays_one(empty):
+    assert find("quickstart", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "quickstart.py"
+    assert find("re2", (SWEEPS, CONFIGS)) == ROOT / "configs" / "re2.py"
+    # The sweep of this name goes first where both are meant, and is no config.
+    assert find("re2_sick", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "re2_sick.py"
+    assert load_config("re2_sick") == load_config("re2", dataset="sick")
+    for path in ("missing.py", "sweeps/quickstart", "./quickstart.py"):
+        assert find(path, (SWEEPS,)) == Path(path)
+    with pytest.raises(InputError, match="no file and no config 'quickstart'"):
+        find("quickstart", (CONFIGS,))
+    with pytest.raises(InputError, match="no file and no sweep or config 'quikstart'; did you mean \"quickstart\""):
+        find("quikstart", (SWEEPS, CONFIGS))
+
+
+def test_a_file_of_the_current_folder_goes_first(empty):
+    (empty / "configs").mkdir()
+    (empty / "configs" / "re2.py").write_text('"""Mine."""\n')
+    (empty / "configs" / "mine.py").write_text('"""New."""\n')
+    assert find("re2", (CONFIGS,)) == Path("configs/re2.py")
+    assert find("re2_sick", (CONFIGS,)) == Path("configs/re2_sick.py")
+    assert configs()["mine"] == "New." and configs()["re2"] == "Mine." and "esan" in configs()
+    (empty / "quickstart").write_text("def get_sweep(): pass\n")
+    assert find("quickstart", (SWEEPS,)) == Path("quickstart")
+    (empty / "grid").mkdir()  # a folder is no sweep
+    assert find("grid", (SWEEPS,)) == ROOT / "sweeps" / "grid.py"
+
+
+def test_the_list_shows_all_and_a_copy_never_overwrites(empty, capsys):
+    assert main(["configs"]) == 0
+    told = capsys.readouterr().out
+    assert "  quickstart " in told and "  re2 " in told and title(ROOT / "configs" / "re2.py") in told
+    assert main(["configs", "quickstart"]) == 0
+    assert capsys.readouterr().out.strip() == str(ROOT / "sweeps" / "quickstart.py")
+    assert main(["configs", "quickstart", "--copy"]) == 0
+    assert (empty / "quickstart.py").read_text() == (ROOT / "sweeps" / "quickstart.py").read_text()
+    (empty / "quickstart.py").write_text("mine")
+    assert main(["configs", "quickstart", "--copy"]) == 2
+    assert "quickstart.py: is there already" in capsys.readouterr().err
+    assert (empty / "quickstart.py").read_text() == "mine"
+    assert main(["configs", "--copy"]) == 2
+    assert main(["configs", "re2_sick_x", "--copy"]) == 2
+    assert not (empty / "re2_sick_x.py").exists()
+
+
+@pytest.mark.parametrize("name", sorted(files(SWEEPS)))
+def test_a_copy_of_a_sweep_works_in_an_empty_folder(name, empty):
+    copy = Path(shutil.copy(ROOT / "sweeps" / f"{name}.py", empty))
+    if name.endswith("_timing"):
+        assert inference_times.resolve(copy, smoke=True).models
+    else:
+        assert launch.resolve(copy, smoke=True).runs()
+
+
+def test_an_installed_package_needs_no_source_tree(tmp_path, empty):
+    """What setup.py puts where: the package, and the launchers below it."""
+    given = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setuptools, "setup", given.update)
+        patch.setattr(setuptools, "find_packages", lambda include: [])
+        specification = importlib.util.spec_from_file_location("setup_file", ROOT / "setup.py")
+        specification.loader.exec_module(importlib.util.module_from_spec(specification))
+    assert sorted(given["packages"]) == sorted(given["package_dir"])
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "jaxmatch", site / "jaxmatch", ignore=shutil.ignore_patterns("__pycache__"))
+    for package, folder in given["package_dir"].items():
+        shutil.copytree(ROOT / folder, site.joinpath(*package.split(".")))
+    program = (
+        "import sys; from jaxmatch.cli.main import main; "
+        "assert main(['configs']) == 0 and main(['table', 'x']) == 2; assert 'jax' not in sys.modules; "
+        "assert main(['sweep', 'quickstart', '--dry-run', '--epochs', '1', '--seeds', '1']) == 0; "
+        "import jaxmatch; print(jaxmatch.__file__)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(site / "jaxmatch" / "__init__.py") in done.stdout and "4 runs" in done.stderr
+
+
+def test_the_source_archive_has_what_the_repository_has():
+    """MANIFEST.in names every folder and file at the top; setuptools adds the package itself."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no repository")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    top = {Path(name).parts[0] for name in listed if name}
+    words = {word for line in (ROOT / "MANIFEST.in").read_text().splitlines() for word in line.split()}
+    assert top - words == {"jaxmatch", "pyproject.toml", "setup.py", "MANIFEST.in"}
+
+
+def test_short_options_are_settings(empty, capsys):
+    words = ["sweep", "quickstart", "--dry-run", "--seeds", "1"]
+    assert main([*words, "--epochs", "3", "--batch-size=64"]) == 0
+    assert "x 3 epochs" in capsys.readouterr().err
+    for other in ("--config.training.epochs=2", "--grid.training.epochs=1,2"):
+        assert main([*words, "--epochs", "3", other]) == 2
+        assert f"--epochs and {other.partition('=')[0]} are the same setting" in capsys.readouterr().err
+    assert main([*words, "--learning-rate", "0.1"]) == 2
+    assert "is an axis of this sweep's grid" in capsys.readouterr().err
+    assert main([*words, "--epochs", "many"]) == 2
+    assert "training.epochs is 'many'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["swep", "quickstart"], 'there is no command \'swep\'; did you mean "sweep"?'),
+        (["table", "x", "--fromat", "csv"], 'unrecognized arguments: --fromat csv; did you mean "--format"?'),
+        (["sweep", "grid", "--datset", "sick"], 'this file has no option --datset; did you mean "--dataset"?'),
+        (["sweep", "grid", "--config.model.block=2"], 'did you mean "model.blocks"?'),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_the_nearest(words, told, empty, capsys):
+    try:
+        status = main(words)
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_shell_completes_commands_and_options(capsys):
+    shtab = pytest.importorskip("shtab")
+    assert main([completion.OPTION, "bash"]) == 0
+    script = capsys.readouterr().out
+    assert "sweep" in script and "--workdir" in script
+    assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0
+    for wrong in ([], ["csh"], ["bash", "zsh"]):
+        assert main([completion.OPTION, *wrong]) == 2
+        assert f"it is one of {', '.join(shtab.SUPPORTED_SHELLS)}" in capsys.readouterr().err
