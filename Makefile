@@ -16,6 +16,8 @@
 
 SHELL := /bin/sh
 PYTHON ?= python3
+# Installed without its requirements, which include an orbax-checkpoint older than ours.
+JAX2ONNX := 'jax2onnx>=0.17.1,<0.18'
 PIP := -m pip --disable-pip-version-check --quiet --quiet
 INSTALLED := .venv/.jaxmatch-installed
 # What JAX calls its compilers.
@@ -88,6 +90,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@.ci/environment "$(PYTHON)" .venv
 	@echo "installing the requirements into .venv (once)"
 	@.venv/bin/python $(PIP) install -r requirements.txt -e .
+	@.venv/bin/python $(PIP) install --no-deps $(JAX2ONNX)
 	@touch $@
 
 .cache/lowest/.jaxmatch-installed: requirements.txt pyproject.toml
@@ -95,6 +98,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@echo "installing the lowest allowed versions into .cache/lowest (once)"
 	@sed -n 's/^\([A-Za-z0-9_-]*\)>=\([^,]*\),.*/\1==\2/p' requirements.txt > .cache/lowest/requirements.txt
 	@.cache/lowest/bin/python $(PIP) install -r .cache/lowest/requirements.txt -e .
+	@.cache/lowest/bin/python $(PIP) install --no-deps $(JAX2ONNX)
 	@touch $@
 
 .cache/docs/.jaxmatch-installed: pyproject.toml

@@ -43,6 +43,7 @@ SUBCOMMANDS = {
     "predict": "predict labels and probabilities of new pairs",
     "rank": "order texts by how well they match a query",
     "search": "find the texts that match a query, among many",
+    "export": "write a run as StableHLO, ONNX or safetensors, for other programs",
     "inspect": "show the attention weights of a pair",
     "occlusion": "measure the accuracy of a trained RE2 without a feature",
     "figure": "draw curves of a sweep, or a figure again from its values",

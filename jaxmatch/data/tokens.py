@@ -27,7 +27,7 @@ _CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
 
 # An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
 # The full stop is looked for first, which text has few of.
-_SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
+SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
 
 # SciTail's preparation in RE2's released code: marks that become spaces, apostrophes that are no clitic's, clitics.
 _MARKS = re.compile(r"[-.#\"/]")
@@ -41,7 +41,7 @@ def _whitespace(text: str) -> list[str]:
 
 def _word(text: str) -> list[str]:
     # The tokeniser takes a full stop for the end of a sentence only at the end of the text.
-    text = _SENTENCE_END.sub(" . ", text).strip(" ")
+    text = SENTENCE_END.sub(" . ", text).strip(" ")
     tokens = _plain_words(text)
     return tokenizer("NLTKWordTokenizer").tokenize(text) if tokens is None else tokens
 

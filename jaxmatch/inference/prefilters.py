@@ -98,7 +98,7 @@ class Bm25:
         return cls(matcher, _bm25s().BM25.load(str(folder), allow_pickle=False))
 
     def save(self, folder: Path) -> None:
-        self._index.save(str(folder), show_progress=False, allow_pickle=False)
+        self._index.save(str(folder), allow_pickle=False)
 
     def scores(self, query: str) -> np.ndarray:
         known = [token for token in self._matcher.tokens(query) if token in self._index.vocab_dict]

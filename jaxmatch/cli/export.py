@@ -1,0 +1,34 @@
+"""Export a run for programs without this package.
+
+    jaxmatch export runs/quickstart/runs/RUN --format stablehlo --output exported
+    jaxmatch export runs/quickstart --best --format onnx --output exported
+
+`stablehlo` writes a program that `jax.export` runs on CPUs, GPUs and TPUs. `onnx` writes one for ONNX Runtime; it needs
+`pip install 'jaxmatch[onnx]'` and `pip install --no-deps jax2onnx`. Both take any number of pairs of any length.
+`safetensors` writes the weights alone. Tokenizer, vocabulary and word vectors are written beside it, in plain files.
+docs/how_to/export.md shows how to run an export.
+"""
+
+import argparse
+from pathlib import Path
+
+from jaxmatch.cli.output import note
+from jaxmatch.cli.runs import add_run_arguments, chosen_run
+
+FORMATS = ("stablehlo", "onnx", "safetensors")
+WHEN_INTERRUPTED = "interrupted; nothing was written"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_arguments(parser)
+    parser.add_argument("--format", choices=FORMATS, required=True, help="what to write")
+    parser.add_argument("--output", type=Path, metavar="DIR", required=True, help="folder of the export")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    folder = chosen_run(arguments)
+    from jaxmatch.inference.export import export
+    from jaxmatch.inference.matcher import load
+
+    export(load(folder), arguments.output, arguments.format)
+    note(f"note: wrote {arguments.output}")

@@ -1,0 +1,146 @@
+"""A model as a program for any number of pairs of any length, in StableHLO or ONNX.
+
+The program takes `INPUTS` in this order: vectors <float32>[words, dimensions], ids <int32>[batch, length] and sentences
+<int8>[batch, length], of which batch and length may be any. It returns the logits, <float32>[batch, outputs]. The
+weights are constants in it, with weight normalization folded.
+"""
+
+import contextlib
+import importlib.util
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmatch.errors import InputError
+from jaxmatch.inference.inference_model import InferenceModel
+
+INPUTS = ("vectors", "ids", "sentences")
+OUTPUT = "logits"
+# A program in StableHLO can run on any of these.
+PLATFORMS = ("cpu", "cuda", "tpu")
+# (pairs, tokens of a row) that a new program is tried with.
+_TRIED = ((1, 5), (3, 12))
+_TOLERANCE = 1e-4
+
+Function = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+def function_of(model: InferenceModel) -> Function:
+    """The model as a function (vectors, ids, sentences) -> logits."""
+    module, params = model.folded
+
+    def match(vectors: jax.Array, ids: jax.Array, sentences: jax.Array) -> jax.Array:
+        return module.apply({"params": params}, {"ids": ids}, sentences, vectors, method="match")
+
+    return match
+
+
+def stablehlo(function: Function, table: tuple[int, int]) -> bytes:
+    """The program as `jax.export` serialises it.
+
+    Arguments:
+      function: as `function_of` returns it.
+      table: the shape of the word vectors.
+
+    Raises:
+      InputError: JAX cannot export it for any batch and length.
+    """
+    if importlib.util.find_spec("flatbuffers") is None:  # which `jax.export` writes with
+        raise InputError("StableHLO needs the library flatbuffers", remedy="pip install 'jaxmatch[stablehlo]'")
+    with _refusing("StableHLO", "the weights alone: --format safetensors"):
+        exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(table))
+        content = bytes(exported.serialize())
+        again = jax.export.deserialize(bytearray(content))
+    _try("StableHLO", function, lambda *arguments: again.call(*arguments), table)
+    return content
+
+
+def onnx(function: Function, table: tuple[int, int]) -> bytes:
+    """The program in ONNX, written by jax2onnx and tried in ONNX Runtime; arguments as `stablehlo`.
+
+    Raises:
+      InputError: a library is missing, or jax2onnx cannot write it.
+    """
+    try:
+        with quiet():
+            import jax2onnx
+            import onnxruntime
+    except ImportError as error:
+        raise InputError(
+            f"ONNX needs the library {error.name}",
+            remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps jax2onnx",
+        ) from None
+    with _refusing("ONNX", "--format stablehlo may"), quiet():
+        written = jax2onnx.to_onnx(function, inputs=list(_arguments(table)), model_name="jaxmatch")
+        _rename(written.graph)
+        content = written.SerializeToString()
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    _try("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], table)
+    return content
+
+
+def _arguments(table: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ...]:
+    rows = jax.export.symbolic_shape("batch, length")
+    return (
+        jax.ShapeDtypeStruct(table, np.float32),
+        jax.ShapeDtypeStruct(rows, np.int32),
+        jax.ShapeDtypeStruct(rows, np.int8),
+    )
+
+
+def _try(kind: str, function: Function, program: Callable[..., Any], table: tuple[int, int]) -> None:
+    """Compares a program with what it was made of, on random word vectors and ids.
+
+    Raises:
+      InputError: it answers differently.
+    """
+    generator, jitted = np.random.default_rng(0), jax.jit(function)
+    for batch, length in _TRIED:
+        vectors = generator.normal(size=table).astype(np.float32)
+        ids = generator.integers(min(2, table[0] - 1), table[0], (batch, length)).astype(np.int32)
+        sentences = np.where(np.arange(length) < length // 2, 1, 2).astype(np.int8) * np.ones((batch, 1), np.int8)
+        ids[-1, -1] = sentences[-1, -1] = 0
+        expected = np.asarray(jitted(vectors, ids, sentences))
+        with _refusing(kind, "the weights alone: --format safetensors"):
+            found = np.asarray(program(vectors, ids, sentences))
+        if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
+            raise InputError(f"the program in {kind} does not answer as the model does; it was not written")
+
+
+def _rename(graph: Any) -> None:
+    """Gives the inputs and the output of an ONNX graph their names."""
+    names = dict(zip([value.name for value in (*graph.input, *graph.output)], (*INPUTS, OUTPUT), strict=True))
+    for value in (*graph.input, *graph.output):
+        value.name = names[value.name]
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+
+
+@contextlib.contextmanager
+def _refusing(kind: str, remedy: str) -> Iterator[None]:
+    """Has whatever a converter raises be one line: which operations it lacks, it says by any kind of exception."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"the model cannot be exported to {kind} ({reason:.200})", remedy=remedy) from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leaves out what converters log about parts of them that are not installed or not needed."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,225 @@
+"""An exported model answers as `predict` does, where this package cannot be imported."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+import saved_model
+from flax import traverse_util
+from saved_model import TEXTS
+
+import jaxmatch
+from jaxmatch import config, models
+from jaxmatch.cli import export as command
+from jaxmatch.cli.main import main
+from jaxmatch.inference import model_folder
+from jaxmatch.inference.calibration import Calibration
+from jaxmatch.inference.export import FORMATS, export, programs
+from jaxmatch.inference.inference_model import InferenceModel
+
+PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "export.md"
+SCRIPT = re.search(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
+ALONE = "import runpy, sys; sys.modules['jaxmatch'] = None; runpy.run_path('run_export.py', run_name='__main__')"
+PAIRS = [
+    *((a, b) for a, b in TEXTS if "\u2028" not in a + b),
+    ("(a) B, c... d!", "e"),
+    ("?", "no, no"),
+    ("a" * 9, "<padding>"),
+]
+# Tokens of each model's rows: (pairs, tokens).
+SHAPES = ((1, 2), (2, 9), (5, 16), (3, 33))
+
+
+def needs_jax2onnx():
+    with programs.quiet():
+        pytest.importorskip("jax2onnx", reason="pip install --no-deps jax2onnx")
+
+
+def run_script(folder, exported, pairs):
+    """What the script of the page prints for pairs, in a process without this package."""
+    (folder / "run_export.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, str(exported)],
+        input="".join(f"{a}\t{b}\n" for a, b in pairs),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_example_has_forty_lines():
+    assert len([line for line in SCRIPT.splitlines() if line.strip()]) <= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["stablehlo", "onnx"])
+def test_an_export_runs_without_this_package(tmp_path, format):
+    if format == "onnx":
+        needs_jax2onnx()
+    run = saved_model.save(tmp_path / "run", preprocessing=saved_model.PREPROCESSING | {"tokenizer": "word"})
+    model_folder.save_calibration(run, Calibration(temperature=1.7))
+    exported = tmp_path / "exported"
+    assert main(["export", str(run), "--format", format, "--output", str(exported)]) == 0
+    expected = jaxmatch.load(run).predict(PAIRS)
+    for pairs in (PAIRS, PAIRS[:1]):
+        for found, prediction in zip(run_script(tmp_path, exported, pairs), expected, strict=False):
+            assert found == pytest.approx(prediction.probabilities, abs=1e-5)
+    about = json.loads((exported / "export.json").read_text())
+    assert about["labels"] == list(saved_model.LABELS) and about["temperature"] == 1.7
+
+
+@pytest.mark.slow
+def test_the_export_of_a_regression_prints_scores_and_cuts_texts_as_training_did(tmp_path):
+    settings = {"tokenizer": "whitespace", "lowercase": False, "remove_punctuation": False}
+    cut = settings | {"maximum_length": 2, "truncation_side": "left"}
+    run = saved_model.save(tmp_path / "run", task="regression", labels=(), preprocessing=cut)
+    export(jaxmatch.load(run), tmp_path / "exported", "stablehlo")
+    found = run_script(tmp_path, tmp_path / "exported", PAIRS)
+    expected = [one.score for one in jaxmatch.load(run).predict(PAIRS)]
+    assert [list(one) for one in found] == [["score"]] * len(PAIRS)
+    assert [one["score"] for one in found] == pytest.approx(expected, abs=1e-5)
+
+
+def small(name):
+    """A small model of this name, its parameters drawn anew, and random word vectors."""
+    sizes = {"hidden_size": 8, "head_size": 8, "blocks": 2, "encoder_layers": 1, "characters": "none"}
+    known = {field.name for field in dataclasses.fields(config.MODELS[name])}
+    settings = {"name": name} | {key: value for key, value in sizes.items() if key in known}
+    vectors = np.random.default_rng(0).normal(size=(30, 12)).astype(np.float32)
+    module, side = models.build(settings, outputs=3), {"ids": np.ones((1, 2), np.int32)}
+    parameters = module.init(jax.random.key(0), side, side, vectors)["params"]
+    return InferenceModel(module, parameters, vectors, optimize_for_cpu=False)
+
+
+def rows(batch, length):
+    generator = np.random.default_rng(length)
+    ids = generator.integers(1, 30, (batch, length)).astype(np.int32)
+    sentences = np.where(np.arange(length) < length // 2, 1, 2).astype(np.int8) * np.ones((batch, 1), np.int8)
+    if length > 2:
+        ids[-1, -1] = sentences[-1, -1] = 0
+    return ids, sentences
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(config.MODELS.keys() - {"diin"}))
+def test_every_model_but_diin_is_a_program_for_any_batch_and_length(name):
+    model = small(name)
+    content = programs.stablehlo(programs.function_of(model), model.vectors.shape)
+    program = jax.export.deserialize(bytearray(content))
+    assert program.platforms == programs.PLATFORMS
+    for shape in SHAPES:
+        ids, sentences = rows(*shape)
+        split = shape[1] // 2
+        expected = model.logits(ids[:, :split], ids[:, split:])
+        np.testing.assert_allclose(program.call(model.vectors, ids, sentences), expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["re2", "decatt"])
+def test_models_without_an_lstm_are_programs_in_onnx(name):
+    needs_jax2onnx()
+    import onnxruntime
+
+    model = small(name)
+    session = onnxruntime.InferenceSession(programs.onnx(programs.function_of(model), model.vectors.shape))
+    assert [value.name for value in session.get_inputs()] == list(programs.INPUTS)
+    for shape in SHAPES:
+        ids, sentences = rows(*shape)
+        split = shape[1] // 2
+        (found,) = session.run(["logits"], dict(zip(programs.INPUTS, (np.asarray(model.vectors), ids, sentences))))
+        np.testing.assert_allclose(found, model.logits(ids[:, :split], ids[:, split:]), atol=1e-5)
+
+
+def test_the_weights_are_those_of_the_model(run, tmp_path):
+    export(jaxmatch.load(run), tmp_path / "exported", "safetensors")
+    found = safetensors.numpy.load_file(tmp_path / "exported" / "parameters.safetensors")
+    expected = traverse_util.flatten_dict(saved_model.parameters(3), sep="/")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+    np.testing.assert_array_equal(np.load(tmp_path / "exported" / "vectors.npy"), saved_model.vectors())
+    assert tuple(json.loads((tmp_path / "exported" / "vocabulary.json").read_text())) == saved_model.WORDS
+    about = json.loads((tmp_path / "exported" / "export.json").read_text())
+    assert about["model"].items() >= saved_model.SETTINGS.items() and about["task"] == "classification"
+
+
+def test_formats_are_those_of_the_command():
+    assert set(FORMATS) == set(command.FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"characters": "cnn"}, "the model takes characters of each word, not words alone; --format safetensors"),
+        ({"exact_match": True}, "the model takes exact_match of each word, not words alone; --format safetensors"),
+        ("tweet", "the tokenizer 'tweet' cannot be written as plain rules; --format safetensors writes its weights"),
+    ],
+)
+def test_a_model_that_cannot_be_exported_is_one_line_and_nothing_written(tmp_path, capsys, changed, problem):
+    if isinstance(changed, str):
+        run = saved_model.save(tmp_path / "run", preprocessing=saved_model.PREPROCESSING | {"tokenizer": changed})
+    else:
+        settings = saved_model.SETTINGS | changed
+        parameters = saved_model.parameters(3, settings=settings)
+        run = saved_model.save(tmp_path / "run", model_settings=settings, params=parameters)
+    assert main(["export", str(run), "--format", "stablehlo", "--output", str(tmp_path / "exported")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"jaxmatch: {problem}") and told.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert main(["export", str(run), "--format", "safetensors", "--output", str(tmp_path / "exported")]) == 0
+
+
+@pytest.mark.slow
+def test_what_jax_cannot_export_is_one_line():
+    diin = small("diin")
+    with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to StableHLO \(TypeError: .*safetensors$"):
+        programs.stablehlo(programs.function_of(diin), diin.vectors.shape)
+
+
+@pytest.mark.slow
+def test_what_jax2onnx_cannot_translate_is_one_line():
+    needs_jax2onnx()
+    siamese = small("siamese")
+    with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to ONNX \(.*; --format stablehlo may$"):
+        programs.onnx(programs.function_of(siamese), siamese.vectors.shape)
+
+
+def test_a_program_that_answers_otherwise_is_not_written():
+    """As one in which a random number or the state of a library became a constant."""
+    calls = []
+
+    def function(vectors, ids, sentences):
+        calls.append(1)
+        return vectors[ids].sum(axis=1) + len(calls)
+
+    with pytest.raises(jaxmatch.InputError, match="does not answer as the model does; it was not written"):
+        programs.stablehlo(function, (30, 12))
+
+
+def test_a_missing_library_is_named(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "jax2onnx", None)
+    assert main(["export", str(run), "--format", "onnx", "--output", str(tmp_path / "exported")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("jaxmatch: ONNX needs the library jax2onnx; pip install 'jaxmatch[onnx]', then: pip install")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_a_folder_of_something_else_is_not_replaced(run, tmp_path, capsys):
+    (tmp_path / "letters").write_text("dear")
+    for format in FORMATS:
+        assert main(["export", str(run), "--format", format, "--output", str(tmp_path)]) == 2
+        assert "there is something else than an export; name a new folder" in capsys.readouterr().err
+    assert (tmp_path / "letters").read_text() == "dear"
+    for _ in range(2):
+        assert main(["export", str(run), "--format", "safetensors", "--output", str(tmp_path / "exported")]) == 0
+    with pytest.raises(jaxmatch.InputError, match="no format 'pickle'; use one of stablehlo, onnx, safetensors"):
+        export(jaxmatch.load(run), tmp_path / "exported", "pickle")
