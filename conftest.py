@@ -15,6 +15,8 @@ def pytest_configure() -> None:
     """
     # A shape that is extended without being asked is a mistake here.
     os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
+    # What is compiled here does not belong into the user's cache.
+    os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "0")
     if "XLA_FLAGS" in os.environ:
         return
     environment = {**os.environ, "XLA_FLAGS": QUICK_COMPILATION}

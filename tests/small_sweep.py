@@ -152,6 +152,7 @@ def refuse(constant: str):
 def compiled_programs_kept(folder: Path) -> Iterator[None]:
     """Keeps compiled programs in a folder, for this process and those it starts."""
     settings = {
+        "jax_enable_compilation_cache": True,
         "jax_compilation_cache_dir": str(folder),
         "jax_persistent_cache_min_compile_time_secs": 0,
         "jax_persistent_cache_min_entry_size_bytes": -1,

@@ -27,8 +27,9 @@ MAY_IMPORT = {
     "devices": set(),
     "huge_pages": set(),
     "memory_mappings": set(),
+    "caches": set(),
     "unseen_devices": set(),
-    "inference": {"config", "data", "layers", "models", "devices", "memory_mappings", "__init__"},
+    "inference": {"config", "data", "layers", "models", "caches", "devices", "memory_mappings", "__init__"},
     "analysis": {"config", "memory_mappings", "data", "layers", "models", "training", "reporting", "inference"},
     "sweep": {
         "config",
@@ -39,6 +40,7 @@ MAY_IMPORT = {
         "training",
         "reporting",
         "workdir",
+        "caches",
         "products",
         "devices",
         "inference",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.data.vocabulary import WordTable
-from jaxmatch.inference.padding import pad_batch, padded_size, token_rows
+from jaxmatch.inference.padding import MANY_LENGTHS, pad_batch, padded_size, token_rows
 from jaxmatch.layers import weights
 
 # Threads that share a model share one predictor, too.
@@ -41,7 +41,7 @@ class InferenceModel:
 
     def __post_init__(self):
         # Moved to the device once, not with every batch.
-        object.__setattr__(self, "params", jax.tree.map(jnp.asarray, self.params))
+        object.__setattr__(self, "params", jax.device_put(self.params))
         object.__setattr__(self, "vectors", jnp.asarray(self.vectors, jnp.float32))
         if self.characters is not None:
             object.__setattr__(self, "characters", jnp.asarray(self.characters))
@@ -78,7 +78,7 @@ class InferenceModel:
         if self.module.config.weight_normalization == "none":
             return self.module, self.params
         config = dataclasses.replace(self.module.config, weight_normalization="none")
-        return self.module.clone(config=config), weights.folded(self.params)
+        return self.module.clone(config=config), jax.jit(weights.folded)(self.params)
 
     def logits(
         self,
@@ -86,6 +86,7 @@ class InferenceModel:
         ids_b: np.ndarray,
         features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
         words: jax.Array | WordTable | None = None,
+        lengths: int = MANY_LENGTHS,
     ) -> np.ndarray:
         """Matches pairs of padded sentences.
 
@@ -97,6 +98,7 @@ class InferenceModel:
           features: name -> <integer>[batch, length_a] and [batch, length_b], the other features of the tokens that the
             module takes (`module.token_features`).
           words: a table that begins with the model's own words and has more (`words_with`); None: the model's own.
+          lengths: how many there are between two powers of two; of few pairs `FEW_LENGTHS`.
 
         Returns:
           <float32>[batch, outputs].
@@ -105,7 +107,7 @@ class InferenceModel:
           InputError: if the shapes do not fit, an id is outside the table, or a feature is missing.
         """
         words = self.words if words is None else words
-        tokens, sentences = self.inputs(ids_a, ids_b, features, words)
+        tokens, sentences = self.inputs(ids_a, ids_b, features, words, lengths)
         batch = len(sentences)
         if tokens["ids"].max(initial=0) < self.vectors.shape[0]:
             words = self.words  # no new word is in this batch
@@ -117,10 +119,12 @@ class InferenceModel:
         ids_b: np.ndarray,
         features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
         words: jax.Array | WordTable | None = None,
+        lengths: int = MANY_LENGTHS,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Tokens and sentences for the module's `match`, as `padding.token_rows` returns them."""
         table = self.words if words is None else words
-        return token_rows(ids_a, ids_b, features, (table.vectors if isinstance(table, WordTable) else table).shape[0])
+        vectors = table.vectors if isinstance(table, WordTable) else table
+        return token_rows(ids_a, ids_b, features, vectors.shape[0], lengths)
 
     @property
     def predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.matches import exact_matches_of
@@ -21,8 +23,12 @@ from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.candidates import Candidate, ranked
 from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.padding import FEW_LENGTHS, MANY_LENGTHS, padded_batch_size, padded_size
 from jaxmatch.inference.search_index import SearchIndex
 from jaxmatch.inference.similar_lengths import batches
+
+# Pairs in a call for which compiling a program costs more than the padding that it would save.
+FEW = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +123,9 @@ class Matcher:
         pairs = list(pairs)
         encoded = self.encoded(pairs)
         result = np.zeros((len(pairs), self.outputs), np.float32)
+        lengths = FEW_LENGTHS if len(pairs) <= FEW else MANY_LENGTHS
         for rows in batches(*encoded.sides, batch_size):
-            result[rows] = self.model.logits(*encoded.batch(rows), encoded.words)
+            result[rows] = self.model.logits(*encoded.batch(rows), encoded.words, lengths)
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
         if wrong.size:
             raise InputError(
@@ -164,6 +171,31 @@ class Matcher:
     def ids(self, text: str) -> list[int]:
         """The word ids of a text."""
         return self.vocabulary.ids(self.preprocessing.tokens(text))
+
+    def warmup(self, lengths: Iterable[int] = range(2, 65), batch_sizes: Iterable[int] = (1,)) -> None:
+        """Compiles what predictions of these sizes need, so that the first of them is as fast as all others.
+
+        Arguments:
+          lengths: of the pairs that will come, in tokens of both texts together.
+          batch_sizes: how many pairs will be asked at once. A batch is padded to 8, 16, 32, ... pairs.
+            A model that reads characters is prepared for up to 8 words in a call that are not in its vocabulary.
+
+        Raises:
+          ValueError: a length is below 2, or a batch size below 1.
+        """
+        lengths, batch_sizes = list(lengths), list(batch_sizes)
+        if min(lengths, default=2) < 2 or min(batch_sizes, default=1) < 1:
+            raise ValueError("a pair has 2 tokens or more, and a batch 1 pair or more")
+        tables = [(self.model.words, UNKNOWN)]
+        if self._takes_new_words:
+            characters = character_table([PADDING_WORD, UNKNOWN_WORD], self.model.module.config.known_characters)
+            tables.append((self.model.words_with(characters[:1]), len(self.vocabulary)))
+        # Equal shapes are one program, which is looked for once.
+        shapes = {(padded_batch_size(b, n), padded_size(n, FEW_LENGTHS)) for b in batch_sizes for n in lengths}
+        for (table, word), (batch, length) in itertools.product(tables, sorted(shapes)):
+            ids_a, ids_b = np.full((batch, length - 1), word), np.full((batch, 1), word)
+            features = {name: (0 * ids_a, 0 * ids_b) for name in self.model.module.token_features}
+            self.model.logits(ids_a, ids_b, features, table, FEW_LENGTHS)
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The tokens of a text, as the model sees it."""
@@ -276,6 +308,7 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
         NLTK's tagger is not installed; or JAX finds no device.
     """
     devices_there_are()
+    keep_compiled_programs()
     stored = model_folder.read(path)
     module = stored.module
     if "tags" in module.token_features:

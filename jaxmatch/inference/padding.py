@@ -9,6 +9,9 @@ from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
 
 _SMALLEST = 8
+# How many lengths there are between two powers of two. Many need less padding. Few need fewer programs: one takes
+# seconds to compile, and a third of a second to find again in the next process.
+MANY_LENGTHS, FEW_LENGTHS = 4, 2
 # Batches of rows this long are not padded: to compute eight rows instead of one would take eight times the memory.
 _LONG = 1024
 
@@ -34,7 +37,11 @@ def pad_batch(tokens: dict[str, np.ndarray], sentences: np.ndarray) -> tuple[dic
 
 
 def token_rows(
-    ids_a: np.ndarray, ids_b: np.ndarray, features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None, words: int
+    ids_a: np.ndarray,
+    ids_b: np.ndarray,
+    features: Mapping[str, tuple[np.ndarray, np.ndarray]] | None,
+    words: int,
+    lengths: int = MANY_LENGTHS,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Puts the tokens of both sentences of a pair in one row, and pads the rows to one of a few lengths.
 
@@ -43,6 +50,7 @@ def token_rows(
       ids_b: <integer>[batch, length_b], of the second sentences.
       features: name -> <integer>[batch, length_a] and [batch, length_b], other features of the tokens.
       words: the size of the vocabulary; ids are below it.
+      lengths: how many there are between two powers of two.
 
     Returns:
       tokens: 'ids' <int32>[batch, length], and the features alike.
@@ -57,7 +65,7 @@ def token_rows(
             f"ids_a has {ids_a.shape[0]} rows and ids_b has {ids_b.shape[0]}", remedy="give one row a pair in each"
         )
     (kept_a, lengths_a), (kept_b, lengths_b) = _without_end_padding(ids_a), _without_end_padding(ids_b)
-    length = padded_size(int((lengths_a + lengths_b).max(initial=1)), steps=4)
+    length = padded_size(int((lengths_a + lengths_b).max(initial=1)), steps=lengths)
     ids, sentences = side_by_side(ids_a[kept_a], lengths_a, ids_b[kept_b], lengths_b, length)
     sentences[ids == 0] = 0  # there may be padding inside a sentence, too
     tokens = {"ids": ids}

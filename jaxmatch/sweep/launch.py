@@ -3,14 +3,12 @@
 import ast
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from jaxmatch.baselines.measuring import check_installed
+from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.config import TrainingConfig
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, nearest
@@ -30,7 +28,7 @@ from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
 from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.preparation import cache_folder, guessed_task
+from jaxmatch.sweep.preparation import guessed_task
 from jaxmatch.sweep.smoke import smoked
 from jaxmatch.training.scores import score_names
 from jaxmatch.workdir import TIMING_FILE, Workdir
@@ -120,7 +118,7 @@ def show_plan(
     Arguments: as of `run`.
     """
     display = display or Display()
-    _keep_compiled_programs(planned)
+    keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
     check_installed(planned.floors)
@@ -152,7 +150,7 @@ def run(
     """
     display = display or Display()
     planned = changed(planned)  # of Python, its table may lack scores
-    _keep_compiled_programs(planned)
+    keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
     check_installed(planned.floors)
@@ -354,13 +352,3 @@ def _values(text: str) -> Sequence[Any]:
         except (ValueError, SyntaxError):
             values.append(part.strip())
     return tuple(values)
-
-
-def _keep_compiled_programs(planned: Sweep) -> None:
-    """Keeps compiled programs on disk, so that the next launcher compiles nothing it has met before."""
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return
-    folder = cache_folder(planned.config.execution.cache_directory) / "programs"
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    # The small helpers too: there are dozens, and together they take a second.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

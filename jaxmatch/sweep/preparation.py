@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.caches import cache_folder
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.readers import own
@@ -31,23 +32,6 @@ def vectors_file(name: str, directory: str) -> str:
     if name and directory and not Path(name).exists() and (Path(directory) / name).exists():
         return str(Path(directory) / name)
     return name
-
-
-def cache_folder(named: str = "") -> Path:
-    """Where encoded data is kept: as named, or below the user's cache folder.
-
-    Raises:
-      InputError: none is named, and the user, as often in a container, has no home.
-    """
-    if named:
-        return Path(named)
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmatch"
-    except RuntimeError:
-        raise InputError(
-            "this user has no home folder to keep encoded data in",
-            remedy="name a folder: --config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME",
-        ) from None
 
 
 def guessed_task(config: Mapping[str, Any]) -> str:

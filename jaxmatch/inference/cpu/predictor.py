@@ -95,7 +95,7 @@ class Predictor:
     ) -> PreparedProgram:
         """The program for a batch of this shape; prepares it if it is new."""
         own = (words.vectors if isinstance(words, WordTable) else words) is self._vectors
-        key = tuple(tokens), sentences.shape, None if own else _Signature.of(words)
+        key = tuple(sorted(tokens)), sentences.shape, None if own else _Signature.of(words)
         program = self.programs.get(key)
         if program is None:
             with _preparing:

@@ -1,0 +1,90 @@
+"""Where encoded data and compiled programs are kept."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import saved_model
+
+from jaxmatch.caches import cache_folder
+from jaxmatch.errors import InputError
+
+
+def test_as_named_or_as_the_system_has_it_or_in_the_home(monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "/scratch")
+    assert cache_folder("/fast") == Path("/fast")
+    assert cache_folder() == Path("/scratch/jaxmatch")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert cache_folder() == Path("/home/ada/.cache/jaxmatch")
+
+
+def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch):
+    """As `docker run --user 12345` without HOME."""
+
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.raises(
+        InputError, match="no home folder.*config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME"
+    ):
+        cache_folder()
+    assert cache_folder("/fast") == Path("/fast")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/scratch")
+    assert cache_folder() == Path("/scratch/jaxmatch")
+
+
+COUNTED = """
+import collections, sys
+import jax
+from jaxmatch.cli.main import main
+events = collections.Counter()
+jax.monitoring.register_event_listener(lambda event, **_: events.update([event.rpartition("/")[2]]))
+status = main(sys.argv[1:])
+print(events["cache_hits"], events["cache_misses"], events["compile_requests_use_cache"], file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def counted(*words, **variables: str) -> tuple[str, list[int]]:
+    """What a command prints in a process of its own, and the programs that it found, compiled, and asked for."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[1]), **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, *map(str, words)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (counts,) = done.stderr.splitlines()  # and no warning
+    return done.stdout, [int(count) for count in counts.split()]
+
+
+def test_what_one_process_compiled_the_next_one_finds(run, tmp_path):
+    labelled = [(*pair, saved_model.LABELS[0]) for pair in saved_model.TEXTS]
+    source = saved_model.write_tsv(tmp_path / "in.tsv", labelled, "text_a\ttext_b\tlabel")
+    words = ("evaluate", run, "--input", source)
+    said, (found, compiled, _) = counted(*words, XDG_CACHE_HOME=str(tmp_path))
+    assert compiled > 0 and found == 0
+    assert counted(*words, XDG_CACHE_HOME=str(tmp_path)) == (said, [compiled, 0, compiled])
+    assert any((tmp_path / "jaxmatch" / "programs").iterdir())
+
+
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"])
+def test_a_folder_that_cannot_be_written_is_no_complaint(run, tmp_path, variable):
+    (tmp_path / "file").touch()
+    source = saved_model.write_tsv(tmp_path / "in.tsv", saved_model.TEXTS)
+    said, (found, *_) = counted("predict", run, "--input", source, **{variable: str(tmp_path / "file" / "cache")})
+    assert found == 0 and len(said.splitlines()) == len(saved_model.TEXTS)
+
+
+def test_the_cache_can_be_turned_off_and_named(run, tmp_path):
+    source = saved_model.write_tsv(tmp_path / "in.tsv", saved_model.TEXTS)
+    words, home = ("predict", run, "--input", source), {"XDG_CACHE_HOME": str(tmp_path / "home")}
+    said, counts = counted(*words, JAX_ENABLE_COMPILATION_CACHE="0", **home)
+    assert counts == [0, 0, 0] and not (tmp_path / "home").exists()
+    named = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "named")}
+    assert counted(*words, **named, **home)[0] == said
+    assert any((tmp_path / "named").iterdir()) and not (tmp_path / "home").exists()

@@ -1,0 +1,104 @@
+"""After `warmup`, requests of the sizes that it was told compile nothing."""
+
+import contextlib
+from collections.abc import Iterator
+
+import jax
+import pytest
+import saved_model
+
+import jaxmatch
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+KINDS = {
+    "plain": {},
+    "characters": {"characters": "cnn", "character_features": 4},
+    "exact_match": {"exact_match": True},
+    "tags": {"tags": True},
+}
+
+
+@contextlib.contextmanager
+def compilations() -> Iterator[list[str]]:
+    """A list that grows with every program that is compiled."""
+    compiled: list[str] = []
+
+    def listen(event: str, *_: float, **named: str) -> None:
+        if event == COMPILED:
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield compiled
+    finally:
+        jax.monitoring.clear_event_listeners()
+
+
+def matcher_of(folder, kind: str, **options) -> jaxmatch.Matcher:
+    settings = {**saved_model.SETTINGS, **KINDS[kind]}
+    params = saved_model.parameters(3, settings=settings)
+    config = {"data": {"name": "own", "minimum_count": 1}, "model": settings}
+    return jaxmatch.load(saved_model.save(folder, model_settings=settings, params=params, config=config), **options)
+
+
+def pair_of(length: int, word: str = "a") -> tuple[str, str]:
+    """A pair of so many tokens."""
+    return " ".join([word] * (length - length // 2)), " ".join(["b"] * (length // 2))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tags"])
+@pytest.mark.parametrize("optimize_for_cpu", [True, False])
+def test_single_requests_compile_nothing(tmp_path, kind, optimize_for_cpu):
+    matcher = matcher_of(tmp_path / "run", kind, optimize_for_cpu=optimize_for_cpu)
+    with compilations() as compiled:
+        matcher.warmup(range(2, 21))
+        assert compiled
+        compiled.clear()
+        for length in range(2, 21):
+            matcher.predict([pair_of(length)])
+            matcher.predict([pair_of(length, word="zebra")] * 8)
+        assert not compiled
+        matcher.predict([pair_of(40)])  # so what compiles is seen
+        assert compiled
+
+
+def test_a_model_with_tags_is_prepared_too(tmp_path, tagger):
+    matcher = matcher_of(tmp_path / "run", "tags")
+    matcher.warmup([4])
+    with compilations() as compiled:
+        matcher.predict([pair_of(4)])
+    assert not compiled
+
+
+def test_batches_are_prepared_as_asked(tmp_path):
+    matcher = matcher_of(tmp_path / "run", "plain")
+    matcher.warmup([100], batch_sizes=(20,))
+    with compilations() as compiled:
+        matcher.predict([pair_of(100)] * 32)
+        assert not compiled
+        matcher.predict([pair_of(100)])
+    assert compiled
+
+
+def test_equal_shapes_are_prepared_once(tmp_path):
+    matcher = matcher_of(tmp_path / "run", "plain")
+    matcher.warmup(range(2, 65))
+    # Rows of 8, 12, 16, 24, 32, 48 and 64 tokens.
+    assert len(matcher.model.predictor.programs) == 7
+
+
+@pytest.mark.parametrize(("lengths", "batch_sizes"), [([1], [1]), ([4], [0])])
+def test_sizes_that_no_request_has_are_refused(tmp_path, lengths, batch_sizes):
+    with pytest.raises(ValueError, match="2 tokens or more, and a batch 1 pair or more"):
+        matcher_of(tmp_path / "run", "plain").warmup(lengths, batch_sizes)
+
+
+def test_few_pairs_need_fewer_programs_than_many(tmp_path, monkeypatch):
+    from jaxmatch.inference import matcher as module
+
+    pairs = [pair_of(length) for length in range(2, 65)]
+    few, many = matcher_of(tmp_path / "run", "plain"), matcher_of(tmp_path / "run", "plain")
+    answers = few.logits(pairs, batch_size=1)
+    monkeypatch.setattr(module, "FEW", 0)
+    assert many.logits(pairs, batch_size=1) == pytest.approx(answers, abs=1e-5)
+    assert len(few.model.predictor.programs) == 7 and len(many.model.predictor.programs) == 11
