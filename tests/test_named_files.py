@@ -121,7 +121,9 @@ def test_the_source_archive_has_what_the_repository_has():
     """MANIFEST.in names every folder and file at the top; setuptools adds the package itself."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no repository")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
     top = {Path(name).parts[0] for name in listed if name}
     words = {word for line in (ROOT / "MANIFEST.in").read_text().splitlines() for word in line.split()}
     assert top - words == {"jaxmatch", "pyproject.toml", "setup.py", "MANIFEST.in"}
@@ -143,7 +145,7 @@ def test_short_options_are_settings(empty, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["swep", "quickstart"], 'there is no command \'swep\'; did you mean "sweep"?'),
+        (["swep", "quickstart"], "there is no command 'swep'; did you mean \"sweep\"?"),
         (["table", "x", "--fromat", "csv"], 'unrecognized arguments: --fromat csv; did you mean "--format"?'),
         (["sweep", "grid", "--datset", "sick"], 'this file has no option --datset; did you mean "--dataset"?'),
         (["sweep", "grid", "--config.model.block=2"], 'did you mean "model.blocks"?'),
