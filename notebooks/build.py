@@ -4,18 +4,21 @@
     python -m notebooks.build first_sweep
     python -m notebooks.build first_sweep --small   # tries it in seconds, and keeps nothing
 
-A notebook runs in an empty folder beside the configs and sweeps, in a new process. Nothing is kept that differs from
-one run to the next for no reason: times, and metadata of the program that ran it. So a diff shows what has changed.
+A notebook runs in an empty folder, in a new process. Nothing is kept that differs from one run to the next for no
+reason: times, and metadata of the program that ran it. So a diff shows what has changed.
+
+Where pyproject.toml has [project.urls] with Repository = "https://github.com/OWNER/NAME", each notebook and the README
+get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address.
 """
 
 import argparse
-import contextlib
 import hashlib
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -24,8 +27,8 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
 NAMES = ("first_sweep", "ablation_on_your_data", "look_inside")
-# What the notebooks use of the tree, besides the package.
-USED = ("configs", "sweeps")
+COLAB = "https://colab.research.google.com"
+IN_README = "first_sweep"  # the notebook that the README's badge opens
 # Of a cell's metadata; "small" is what takes the cell's place in a small run.
 KEPT = ("tags", "small")
 # Lines of the progress that tell a time.
@@ -40,6 +43,40 @@ def read(name: str) -> NotebookNode:
 def code_of(notebook: NotebookNode) -> list[str]:
     """The sources of its code cells."""
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def repository(project: Path = ROOT / "pyproject.toml") -> str:
+    """The address of the repository, where it is declared and on GitHub, from which Colab opens notebooks; else ""."""
+    urls = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("urls", {})
+    address = urls.get("Repository", "").removesuffix("/").removesuffix(".git")
+    return address if re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", address) else ""
+
+
+def badge(name: str, address: str) -> str:
+    """Markdown that opens a notebook of the repository's main branch on Colab."""
+    place = address.removeprefix("https://github.com/")
+    return (
+        f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({COLAB}/github/{place}/blob/main/notebooks/{name}.ipynb)"
+    )
+
+
+def badged(text: str, name: str, address: str) -> str:
+    """A page with the badge below its heading, in place of one that is there; without an address it has none."""
+    lines = [line for line in text.split("\n") if not line.startswith("[![Open in Colab]")]
+    if lines[1:3] == ["", ""]:  # what stood around it
+        del lines[1]
+    return "\n".join([lines[0], *(["", badge(name, address)] if address else []), *lines[1:]])
+
+
+def addressed(notebook: NotebookNode, name: str, address: str) -> NotebookNode:
+    """A copy with the badge, whose first cell installs from the address."""
+    notebook = nbformat.from_dict(notebook)
+    for cell in notebook.cells:
+        if cell.id == "title":
+            cell.source = badged(cell.source, name, address)
+        elif cell.id == "install":
+            cell.source = re.sub(r'(?m)^SOURCE = ".*?"', f'SOURCE = "{address}"', cell.source)
+    return notebook
 
 
 def digest(notebook: NotebookNode) -> str:
@@ -64,28 +101,19 @@ def executed(notebook: NotebookNode) -> NotebookNode:
     from nbclient import NotebookClient
 
     notebook = nbformat.from_dict(notebook)
-    with _empty_folder() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
             notebook,
             timeout=900,
             kernel_name="python3",
-            resources={"metadata": {"path": str(folder)}},
+            resources={"metadata": {"path": folder}},
             record_timing=False,
             coalesce_streams=True,
         )
         # The tree's own package, and none of the user's settings of IPython.
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        client.execute(env={**os.environ, "PYTHONPATH": path, "IPYTHONDIR": str(folder / ".ipython")})
+        client.execute(env={**os.environ, "PYTHONPATH": path, "IPYTHONDIR": os.path.join(folder, ".ipython")})
     return notebook
-
-
-@contextlib.contextmanager
-def _empty_folder() -> Iterator[Path]:
-    """A folder that holds what the notebooks use and no earlier results."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name in USED:
-            (Path(folder) / name).symlink_to(ROOT / name)
-        yield Path(folder)
 
 
 def cleaned(notebook: NotebookNode) -> NotebookNode:
@@ -111,7 +139,7 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
 
 
 def build(name: str, small: bool = False) -> None:
-    """Runs a notebook, and writes it with its outputs unless the run is small.
+    """Runs a notebook, and writes it with its outputs, and the README's badge, unless the run is small.
 
     Raises:
       nbclient.exceptions.CellExecutionError: a cell failed; the notebook stays as it was.
@@ -122,9 +150,11 @@ def build(name: str, small: bool = False) -> None:
         return
     from jaxmatch.files import write_atomically
 
-    notebook = cleaned(executed(notebook))
+    notebook = cleaned(executed(addressed(notebook, name, repository())))
     nbformat.validate(notebook)
     write_atomically(FOLDER / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
+    readme = ROOT / "README.md"
+    write_atomically(readme, badged(readme.read_text(encoding="utf-8"), IN_README, repository()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

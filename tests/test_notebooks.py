@@ -1,5 +1,6 @@
 """The notebooks run from top to bottom, and what stands in the tree is what their code printed."""
 
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -46,11 +47,13 @@ class TestCommitted:
                 assert any(output.output_type == "stream" and output.text for output in cell.outputs), cell.id
             if "Image(" in cell.source:
                 assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.id
+        tables = [output.data["text/markdown"] for output in cells[-1].outputs if "data" in output]
+        assert tables and "| ---" in tables[0]  # "Run all" ends with a table
 
     def test_it_is_as_the_build_leaves_it(self, name):
         """Nothing of an editor, a clock or a machine."""
         notebook = build.read(name)
-        assert build.cleaned(notebook) == notebook
+        assert build.cleaned(build.addressed(notebook, name, build.repository())) == notebook
         assert (build.FOLDER / f"{name}.ipynb").read_text() == nbformat.writes(notebook) + "\n"
         for cell in notebook.cells:
             for text in (cell.source, *map(text_of, cell.get("outputs", []))):
@@ -63,7 +66,7 @@ class TestCommitted:
         for path in re.findall(r"\b(?:sweeps|configs)/\w+\.py", text):
             assert (build.ROOT / path).is_file(), path
         for link in re.findall(r"\]\(([^)#]+)\)", text):
-            assert (build.FOLDER / link).is_file(), link
+            assert "://" in link or (build.FOLDER / link).is_file(), link
         commands = re.findall(r"^%jaxmatch (\w+)|`%?jaxmatch (\w+)", text, re.MULTILINE)
         assert commands and {word for words in commands for word in words if word} <= set(SUBCOMMANDS)
 
@@ -83,6 +86,62 @@ def test_all_notebooks_are_built_and_named_in_the_readme():
     assert sorted(path.stem for path in build.FOLDER.glob("*.ipynb")) == sorted(build.NAMES)
     readme = (build.ROOT / "README.md").read_text()
     assert all(f"notebooks/{name}.ipynb" in readme for name in build.NAMES)
+
+
+@pytest.mark.parametrize(
+    ("urls", "address"),
+    [
+        ("", ""),
+        ('[project.urls]\nRepository = "https://example.org/a/b"', ""),
+        ('[project.urls]\nRepository = "https://github.com/a/b-c.git"', "https://github.com/a/b-c"),
+    ],
+)
+def test_the_address_of_the_repository_makes_the_badge_and_what_is_installed(tmp_path, urls, address):
+    project = tmp_path / "pyproject.toml"
+    project.write_text(f'[project]\nname = "x"\n{urls}\n')
+    assert build.repository(project) == address
+    readme = (build.ROOT / "README.md").read_text()
+    assert build.badged(readme, build.IN_README, build.repository()) == readme
+    for name in build.NAMES:
+        plain = build.addressed(build.read(name), name, "")
+        made = build.addressed(plain, name, address)
+        title, install = (next(cell.source for cell in made.cells if cell.id == id) for id in ("title", "install"))
+        assert f'\nSOURCE = "{address}"  #' in install
+        opens = f"{build.COLAB}/github/a/b-c/blob/main/notebooks/{name}.ipynb"
+        assert (f"]({opens})\n\n" in title) == bool(address)
+        assert build.addressed(made, name, address) == made and build.addressed(made, name, "") == plain
+
+
+# Runs the first cell where jaxmatch seems not to be installed, with a pip that only says what it was asked for.
+BARE = """
+import importlib.util, sys
+from IPython.core.interactiveshell import InteractiveShell
+there = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "jaxmatch" else there(name)
+shell = InteractiveShell()
+shell.history_manager.enabled = False
+shell.register_magic_function(lambda line: print("pip", line), magic_name="pip")
+sys.exit(not shell.run_cell(sys.stdin.read()).success)
+"""
+
+
+@pytest.mark.parametrize("address", ["", "https://github.com/a/b"])
+def test_the_first_cell_installs_the_package_beside_the_jax_that_is_there(tmp_path, address):
+    cells = [build.addressed(build.read(name), name, address).cells for name in build.NAMES]
+    (source,) = {cell.source for each in cells for cell in each if cell.id == "install"}  # the same in all
+    environment = {**os.environ, "PYTHONPATH": str(build.ROOT), "IPYTHONDIR": str(tmp_path / "ipython")}
+    done = subprocess.run(
+        [sys.executable, "-c", BARE], input=source, cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    if not address:
+        assert done.returncode == 1 and "write the address of the repository into SOURCE" in done.stdout
+        return
+    assert done.returncode == 0, done.stdout + done.stderr
+    asked, device = done.stdout.splitlines()
+    assert asked == f'pip install --quiet --constraint jax.txt "jaxmatch[figures] @ git+{address}"'
+    kept = (tmp_path / "jax.txt").read_text().split()
+    assert {f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")} <= set(kept)
+    assert re.fullmatch(r"JAX \S+ on \d+ x \S.*", device)
 
 
 def test_what_differs_from_run_to_run_is_left_out():

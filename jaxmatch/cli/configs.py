@@ -44,4 +44,5 @@ def run(arguments: argparse.Namespace) -> None:
     if target.exists():
         raise InputError("is there already", path=target, remedy="remove it, or copy in another folder")
     write_atomically(target, file.read_bytes())
-    show(printable(f"{target}: a copy of {file}"))
+    command = "train" if file.stem in files(CONFIGS) else "timing" if file.stem.endswith("_timing") else "sweep"
+    show(f"{target} is written; run it with: jaxmatch {command} {target}")
