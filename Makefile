@@ -11,7 +11,7 @@
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make docs    the documentation as a site, in build/docs
-# make lint    what ruff says of the code, and of its format
+# make lint    what ruff says of the code and of its format, and pyright of the types of what scripts import
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/sh
@@ -76,9 +76,10 @@ mutants: $(INSTALLED)
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
 
-lint: .cache/lint/.jaxmatch-installed
+lint: .cache/lint/.jaxmatch-installed $(INSTALLED)
 	.cache/lint/bin/ruff check
 	.cache/lint/bin/ruff format --check
+	.cache/lint/bin/pyright --pythonpath .venv/bin/python
 
 docs: .cache/docs/.jaxmatch-installed
 	.cache/docs/bin/python docs/generate.py
@@ -109,8 +110,8 @@ $(INSTALLED): requirements.txt pyproject.toml
 
 .cache/lint/.jaxmatch-installed: pyproject.toml
 	@.ci/environment "$(PYTHON)" .cache/lint
-	@echo "installing ruff into .cache/lint (once)"
-	@.cache/lint/bin/python $(PIP) install 'ruff>=0.14,<0.18'
+	@echo "installing ruff and pyright into .cache/lint (once)"
+	@.cache/lint/bin/python $(PIP) install 'ruff>=0.14,<0.18' 'pyright[nodejs]>=1.1.400,<2'
 	@touch $@
 
 # JAX with the compiler for a device, and what the models need; the package itself is not installed there.

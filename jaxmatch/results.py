@@ -41,7 +41,10 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
     except ImportError:
         raise InputError("pandas is not installed", remedy="pip install pandas, or 'jaxmatch[tables]'") from None
     folder = Path(results) if isinstance(results, str | Path) else None
-    found = results if folder is None else read_sweep_folder(folder).records.values()
+    if isinstance(results, str | Path):
+        found: Iterable[Mapping[str, Any]] = read_sweep_folder(Path(results)).records.values()
+    else:
+        found = results
     rows = []
     for record in found:
         row: dict[str, Any] = {name: record.get(name) for name in _PLAIN}
@@ -107,13 +110,12 @@ def evaluate(
     from jaxmatch.cli import splits
     from jaxmatch.inference.matcher import load
 
-    folder = Path(model) if isinstance(model, str | Path) else None
-    matcher = load(folder) if folder is not None else model
+    matcher = load(Path(model)) if isinstance(model, str | Path) else model
     if data is None:
-        if folder is None:
+        if not isinstance(model, str | Path):
             raise InputError("a Matcher does not say what data to use", remedy="give a run's folder, or data")
         where = None if directory is None else str(directory)
-        data = splits.official_split(folder, matcher, split, where)
+        data = splits.official_split(Path(model), matcher, split, where)
     elif isinstance(data, str | Path):
         data = splits.own_file(matcher, Path(data))
     return score_split(matcher, data)

@@ -55,7 +55,7 @@ def model_config(settings: Mapping[str, Any]) -> ModelConfig:
     return check(MODELS[name], fields, "model")
 
 
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(config: Mapping[str, Any] | ConfigDict, prefix: str = "") -> dict[str, Any]:
     """{"model": {"blocks": 2}} as {"model.blocks": 2}."""
     flat = {}
     for name, value in config.items():

@@ -74,7 +74,7 @@ class RE2Config(ModelConfig):
     dropout_placement: Literal["released", "every_layer"] = setting(
         "released", "places of dropout; every_layer: before every dense or convolution layer, as in the paper"
     )
-    weight_normalization: Literal["he", "unit", "none"] = setting(
+    weight_normalization: Literal["he", "unit", "none"] = setting(  # pyright: ignore[reportIncompatibleVariableOverride]
         "he", "initial gain; he: the norm of its direction; unit: 1; none: no weight normalization"
     )
 

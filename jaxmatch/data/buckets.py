@@ -68,12 +68,6 @@ def assign(lengths: np.ndarray, buckets: tuple[int, ...]) -> np.ndarray:
     return np.searchsorted(np.asarray(buckets), lengths).astype(np.int32)
 
 
-def padding_share(lengths: np.ndarray, buckets: tuple[int, ...]) -> float:
-    """The share of padding among all tokens, between 0 and 1, when every pair is padded to its bucket."""
-    padded = np.asarray(buckets)[assign(lengths, buckets)].sum(dtype=np.int64)
-    return 1.0 - int(np.sum(lengths, dtype=np.int64)) / int(padded)
-
-
 def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those (rows, length) that no other exceeds or equals in both: tracing a program for each shape takes a second or
     more.

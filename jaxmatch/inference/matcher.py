@@ -60,11 +60,14 @@ class Encoded:
     features: Mapping[str, tuple[list[list[int]], list[list[int]]]]
     words: jax.Array | WordTable
 
-    def batch(self, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
+    def batch(
+        self, rows: Sequence[int] | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
         """The padded ids and features of some of the pairs, as `InferenceModel.logits` takes them."""
         ids_a, ids_b = (padded([side[row] for row in rows]) for side in self.sides)
         features = {
-            name: tuple(padded([side[row] for row in rows]) for side in sides) for name, sides in self.features.items()
+            name: (padded([a[row] for row in rows]), padded([b[row] for row in rows]))
+            for name, (a, b) in self.features.items()
         }
         return ids_a, ids_b, features
 

@@ -3,7 +3,7 @@
 MUTANTS = [
     ("jaxmatch/extend.py", "if name in registry and (kind, name) not in ADDED:", "if name in registry:", ["tests/test_extend.py"]),
     ("jaxmatch/sweep/grid.py", "not in (_SILENT | ADDED_DEFAULTS).items()", "not in _SILENT.items()", ["tests/test_extend.py"]),
-    ("jaxmatch/results.py", "return score_split(matcher, data)", "return score_split(matcher, splits.official_split(folder or Path(model), matcher, 'dev', None))", ["tests/test_results.py"]),
+    ("jaxmatch/results.py", "return score_split(matcher, data)", "return score_split(matcher, splits.official_split(Path(model), matcher, 'dev', None))", ["tests/test_results.py"]),
     ("jaxmatch/cli/stream.py", "poll.poll(1000 * SILENCE)", "poll.poll(None)", ["tests/test_cli_streams.py::test_an_answer_does_not_wait_for_the_next_pair"]),
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_line_that_is_too_long_is_named_wherever_it_stands"]),
     ("jaxmatch/cli/answers.py", "        waiting, self._waiting = self._waiting, []\n", "        waiting = self._waiting\n", ["tests/test_cli_streams.py::test_pairs_that_come_fast_are_answered_together"]),
