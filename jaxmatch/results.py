@@ -39,7 +39,7 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
     try:
         import pandas
     except ImportError:
-        raise InputError("pandas is not installed", remedy="pip install pandas, or 'jaxmatch[tables]'") from None
+        raise InputError("pandas is not installed", remedy="pip install 'jaxmatch[tables]'") from None
     folder = Path(results) if isinstance(results, str | Path) else None
     if isinstance(results, str | Path):
         found: Iterable[Mapping[str, Any]] = read_sweep_folder(Path(results)).records.values()

@@ -123,7 +123,9 @@ def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):
     assert "no train file: looked for scitail_1.0_train.tsv in" in text
     for folder in (tmp_path / "SciTailV1.1" / "tsv_format", tmp_path / "tsv_format", tmp_path):
         assert str(folder) in text
-    assert "looked for train.tsv or train.jsonl;" in str(refused("own", tmp_path))
+    assert "looked for train.tsv, train.csv, train.jsonl or train.parquet, also with .gz;" in str(
+        refused("own", tmp_path)
+    )
     assert "looked for snli_1.0_train.jsonl or snli_1.0_train.txt in" in str(refused("snli", tmp_path))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reader_formats import FORMATS, UBUNTU_CONTEXT, every_format, placed, quick, refused, write
 
 from jaxmatch.data.readers import lines, own
+from jaxmatch.data.readers.own_layout import Layout
 from jaxmatch.errors import InputError
 
 
@@ -137,7 +138,6 @@ DAMAGE = [
     ("stsb", "\t0\t", "\tsame\t", 2, "score 'same' is not a number"),
     ("own jsonl", "2.5", "NaN", 1, "label nan is not a number"),
     ("own jsonl", "2.5", "true", 1, "label True is not a number"),
-    ("own jsonl", "2.5", "null", 1, "label None is not a number"),
     ("own jsonl", "2.5", "1" + "0" * 400, 1, "is not a number"),
     ("own jsonl", "2.5", "1e39", 1, "is not between"),
     ("own jsonl", '"-1e1"', '"-1e999"', 2, "is not a number"),
@@ -230,7 +230,7 @@ def test_wikiqa_without_its_ids(tmp_path):
 
 @pytest.mark.parametrize(
     "label, words",
-    [("0.5", "label 0.5 is neither a text nor a whole number"), ("true", "label True is"), ("null", "label None is")],
+    [("0.5", "label 0.5 is neither a text nor a whole number"), ("[1]", "label [1] is")],
 )
 def test_own_json_label_that_names_no_class(tmp_path, label, words):
     path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
@@ -238,17 +238,34 @@ def test_own_json_label_that_names_no_class(tmp_path, label, words):
     assert error.line == 1 and words in str(error) and "'regression'" in str(error)
 
 
-@pytest.mark.parametrize("label", ["-1", "-1.0", " -1 "])
-def test_pairs_marked_as_unlabelled_are_no_class(tmp_path, label):
-    content = f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\n"
-    path = write(tmp_path, "train.tsv", content)
-    error = refused(own.read, path, "classification")
-    assert error.line == 3 and "marks pairs without a label" in str(error) and "remove these pairs" in str(error)
-    assert own.read(path, "regression").labels == [1.0, -1.0]
-    rows = '{"text_a": "a", "text_b": "b", "label": 1}\n{"text_a": "a", "text_b": "b", "label": -1}\n'
-    assert refused(own.read, write(tmp_path, "train.jsonl", rows), "classification").line == 2
-    # A model may know such a class from before.
-    assert own.read(path, "classification", ["1", label.strip()]).labels == ["1", label.strip()]
+@pytest.mark.parametrize("label", ["-1", "-1.0", " -1 ", "", " "])
+def test_unlabelled_pairs_are_dropped_and_counted(tmp_path, label):
+    path = write(tmp_path, "train.tsv", f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\ne\tf\t0\n")
+    split = own.read(path, "classification")
+    assert split.labels == ["1", "0"] and split.text_a == ["a", "e"] and split.dropped == {"no label": 1}
+    if label.strip():
+        assert own.read(path, "regression").labels == [1.0, -1.0, 0.0]
+        # A model may know such a class from before.
+        assert own.read(path, "classification", ["0", "1", label.strip()]).labels == ["1", label.strip(), "0"]
+        named = Layout(labels={label.strip(): "neither"})
+        assert own.read(path, "classification", layout=named).labels == ["1", "neither", "0"]
+    else:
+        assert own.read(path, "regression").dropped == {"no label": 1}
+
+
+@pytest.mark.parametrize("label", ["-1", "-1.0", "null", '""'])
+def test_unlabelled_objects_are_dropped_and_counted(tmp_path, label):
+    rows = f'{{"text_a": "a", "text_b": "b", "label": 1}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
+    path = write(tmp_path, "train.jsonl", rows)
+    assert own.read(path, "classification").dropped == {"no label": 1}
+    path = write(tmp_path, "train.jsonl", rows.splitlines()[1])
+    assert "holds no pairs (1 dropped: no label)" in str(refused(own.read, path, "classification"))
+
+
+@pytest.mark.parametrize(("label", "name"), [("true", "True"), ("2.0", "2"), ('" a "', "a")])
+def test_labels_of_other_types_have_names(tmp_path, label, name):
+    path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
+    assert own.read(path, "classification").labels == [name]
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028"])
@@ -291,11 +308,6 @@ def test_a_line_without_end_is_refused_and_not_held(tmp_path, name, monkeypatch)
 def test_what_is_printed_moves_no_cursor():
     assert lines.escaped("caf\u00e9 \u732b") == "caf\u00e9 \u732b"
     assert lines.escaped("a\x1b[2J\r\u202e") == "a\\x1b[2J\\r\\u202e"
-
-
-def test_own_empty_label(tmp_path):
-    error = refused(own.read, write(tmp_path, "train.tsv", "text_a\ttext_b\tlabel\na\tb\t \n"), "classification")
-    assert error.line == 2 and "the label is empty" in str(error)
 
 
 @pytest.mark.parametrize("group", [None, 1.5, True, [1]])

@@ -84,5 +84,5 @@ def test_without_pandas_it_is_one_line(finished_sweep, monkeypatch):
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(InputError, match="pandas is not installed; pip install pandas"):
+    with pytest.raises(InputError, match="pandas is not installed; pip install"):
         jaxmatch.records(finished_sweep[0])

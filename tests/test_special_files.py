@@ -38,7 +38,12 @@ def test_a_file_that_is_launched(tmp_path, capsys, command, kind):
 
 def test_a_file_to_be_scored(run, tmp_path, capsys):
     path = _pipe(tmp_path / "in.tsv")
-    _refused(capsys, ["evaluate", run, "--input", path], path, "this is a pipe, not a file; give a .tsv or .jsonl file")
+    _refused(
+        capsys,
+        ["evaluate", run, "--input", path],
+        path,
+        "this is a pipe, not a file; give a .tsv, .csv, .jsonl or .parquet file",
+    )
 
 
 def test_records_notes_and_the_values_of_figures(tmp_path, capsys):

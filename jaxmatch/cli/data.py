@@ -8,6 +8,7 @@ splits.
 
 import argparse
 
+from jaxmatch.cli import own_data
 from jaxmatch.cli.output import show
 
 
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("name", metavar="NAME", help='such as "snli", "wikiqa", "embedded_inference", or "own"')
     check.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     check.add_argument("--task", default="", help='task of "own" data: classification, regression or ranking')
+    own_data.add_arguments(check)
     check.add_argument("--vectors", default="", metavar="FILE", help="word vectors, whose coverage is reported")
     check.add_argument("--tokenizer", default="word", help="word (default), whitespace, tweet or tweet_split")
     check.add_argument("--keep-case", action="store_true", help="do not lower-case")
@@ -46,6 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
         name=arguments.name,
         directory=directory,
         task=arguments.task,
+        **own_data.given(arguments),
         vectors=vectors_file(arguments.vectors, directory),
         tokenizer=arguments.tokenizer,
         lowercase=not arguments.keep_case,

@@ -5,8 +5,7 @@
 
 If the run is calibrated (`jaxmatch calibrate`), there are two columns, without and with its temperature and threshold.
 
-A file has the format of training data: TSV with the header `text_a text_b label` (and `group` for a ranking), or JSON
-lines with these keys.
+A file has a format of training data: CSV, TSV, JSON lines or Parquet, with the columns that the model was trained from.
 """
 
 import argparse
@@ -25,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--split", choices=splits.SPLITS, default="test", help="split of the data set it was trained on (default: test)"
     )
-    what.add_argument("--input", type=Path, metavar="FILE", help="score this file instead: .tsv or .jsonl, with labels")
+    what.add_argument(
+        "--input", type=Path, metavar="FILE", help="score this file instead: as training data, with labels"
+    )
     splits.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 

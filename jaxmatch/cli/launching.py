@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jaxmatch.cli import own_data
 from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
+    own_data.add_arguments(parser)
 
 
 def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
@@ -105,7 +107,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
     from jaxmatch.sweep.named_files import find
 
     options = options_of_the_file(arguments.rest)
-    for name in ("data_directory", "vectors"):
+    for name in ("data_directory", "vectors", *own_data.NAMES):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     try:

@@ -21,18 +21,21 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def own_file(matcher: Matcher, path: Path) -> Split:
-    """A file of one's own, in the layout of training data.
+    """A file of one's own, in the layout of the training data.
 
     Raises:
       InputError: the file cannot be used.
     """
     from jaxmatch.data.readers import own
+    from jaxmatch.data.readers.own_layout import layout_of
     from jaxmatch.plain_file import check_plain_file
 
-    check_plain_file(path, "give a .tsv or .jsonl file")
-    if path.suffix not in own.SUFFIXES:
-        raise InputError("is neither .tsv nor .jsonl", path=path, remedy="give it the name ending of its layout")
-    return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None)
+    formats = f"{', '.join(own.FORMATS[:-1])} nor {own.FORMATS[-1]}"
+    check_plain_file(path, f"give a {formats.replace('nor', 'or')} file")
+    if not own.format_of(path):
+        raise InputError(f"is neither {formats}", path=path, remedy="give it the name ending of its layout")
+    layout = layout_of(matcher.config.get("data", {}))
+    return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None, layout=layout)
 
 
 def official_split(run: Path, matcher: Matcher, name: str, said_directory: str | None) -> Split:
@@ -48,6 +51,7 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
       InputError: there is no such split, or its file cannot be used.
     """
     from jaxmatch.data import catalog
+    from jaxmatch.data.readers.own_layout import PLAIN, layout_of
     from jaxmatch.sweep.preparation import data_directory
 
     settings = matcher.config.get("data")
@@ -56,14 +60,16 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
             "the model does not say what data it was trained on", remedy="give a file of your own with --input"
         )
     directory = data_directory(settings["name"], said_directory, settings.get("directory"))
-    task = matcher.task if settings["name"] == catalog.OWN else ""
-    found = catalog.find_files(settings["name"], directory, task=task)
+    task, layout = (matcher.task, layout_of(settings)) if settings["name"] == catalog.OWN else ("", PLAIN)
+    found = catalog.find_files(settings["name"], directory, task=task, layout=layout)
     if name in found:
         _note_change(run, name, found[name])
     if settings["name"] != catalog.OWN:
         return catalog.load_split(settings["name"], directory, name)
     if name not in found:
         raise catalog.missing_split(catalog.OWN, directory, name)
+    if layout.shares:
+        return catalog.load(catalog.OWN, directory, task=task, layout=layout).splits[name]
     return own_file(matcher, found[name])
 
 

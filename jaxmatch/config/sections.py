@@ -12,10 +12,21 @@ class DataConfig:
     """The data set, and how text becomes ids."""
 
     name: str = setting("embedded_inference", "name of the data set; own: a folder of your own")
-    directory: str = setting("", "folder with the data files; empty: the environment variable JAXMATCH_DATA")
+    directory: str = setting(
+        "", "folder with the data files, or one file of your own; empty: the environment variable JAXMATCH_DATA"
+    )
     task: Literal["", "classification", "regression", "ranking"] = setting(
         "", "task of your own data; empty: from its columns"
     )
+    columns: str = setting(
+        "", "columns of your own data that have other names, like text_a=question1,text_b=question2,label=is_duplicate"
+    )
+    labels: str = setting("", "names of the labels in your own data, like 0=different,1=same; empty: as they are")
+    quoted: bool = setting(False, "whether your own TSV encloses texts in quotation marks, as CSV does")
+    split: str = setting(
+        "", "shares of train, dev and test in one file of your own, like 0.8/0.1/0.1; empty: each has a file"
+    )
+    split_seed: int = setting(0, "with split: another seed chooses other pairs", least=0)
     vectors: str = setting("", "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory")
     tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
         "word", "tokenizer; data/tokens.py describes them"

@@ -7,6 +7,8 @@ from pathlib import Path
 from jaxmatch import plain_file
 from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
+from jaxmatch.data.readers.own_layout import PLAIN, Layout
+from jaxmatch.data.readers.parting import part
 from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
@@ -26,7 +28,9 @@ def names() -> tuple[str, ...]:
     return (*CATALOG, OWN, *EMBEDDED_TASKS)
 
 
-def find_files(name: str, directory: str | Path | None = None, *, task: str = "") -> dict[str, Path]:
+def find_files(
+    name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN
+) -> dict[str, Path]:
     """The files that `load` would read, without reading them; "train" need not be among them.
 
     Returns:
@@ -35,11 +39,17 @@ def find_files(name: str, directory: str | Path | None = None, *, task: str = ""
 
     Raises:
       InputError: an unknown name or task, no such directory, no file at all, something else than a regular file in the
-        place of one, or a companion file is missing.
+        place of one, or a companion file is missing; a layout for data that is not one's own.
     """
     _check_name_and_task(name, task)
+    if name != OWN and layout != PLAIN:
+        raise InputError(
+            f"data set {name!r} has a layout of its own", remedy=f"columns, labels and splits are said of {OWN!r} data"
+        )
     if name in EMBEDDED_TASKS:
         return {}
+    if name == OWN and (file := _single_file(directory, layout)):
+        return dict.fromkeys(SPLITS[: len(layout.shares)], file)
     candidates, folder, companion_suffix = _layout(name)
     roots = _roots(name, directory, folder)
     # All splits come from one folder: pieces of two releases must not be mixed.
@@ -77,12 +87,16 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
     candidates, folder, _ = _layout(name)
     if split not in candidates:
         return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
+    if name == OWN and directory and plain_file.kind(directory) == plain_file.FILE:
+        return InputError(
+            f"the file was not parted into a {split} split", path=directory, remedy="--split says the parts"
+        )
     if not candidates[split]:
         return InputError(f"data set {name!r} has no {split} split: {about(name)[split]}")
     roots = _roots(name, directory, folder)
     places = f" in {' or '.join(map(str, roots))}" if folder else ""
     return InputError(
-        f"data set {name!r} has no {split} file: looked for {' or '.join(candidates[split])}{places}",
+        f"data set {name!r} has no {split} file: looked for {_any_of(name, candidates[split])}{places}",
         path=directory,
         remedy="put it there, or give the directory that holds it",
     )
@@ -100,26 +114,27 @@ def filtered(name: str) -> bool:
     return CATALOG[name].filtered if name in CATALOG else True
 
 
-def load(name: str, directory: str | Path | None = None, *, task: str = "") -> DataSet:
+def load(name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN) -> DataSet:
     """Reads a data set whole.
 
     Arguments:
-      name: a name of `CATALOG`; "own" for the user's own train/dev/test `.tsv` or `.jsonl`; "embedded_inference",
+      name: a name of `CATALOG`; "own" for the user's own train, dev and test files; "embedded_inference",
         "embedded_paraphrase" or "embedded_ranking" for generated data, which needs no files.
       directory: the folder that holds the official folders, or one that holds the files themselves; for "own" the
-        folder with the files.
+        folder with the files, or one file that is parted.
       task: what "own" data is for. Left empty, a training file with a `group` is a ranking and any other a
         classification: scores to be regressed need "regression" said. Other data sets have one task, and take no other.
+      layout: of "own" data: its columns, the names of its labels, and how one file is parted.
 
     Returns:
       The data set with the splits there are; "train" is always among them. The labels of an own classification are
-      the sorted labels of its training file.
+      the sorted labels of its training file, or of the one file that is parted.
 
     Raises:
       InputError: as in `find_files`, or there is no training file, or a file or a line of it is damaged; a label of an
         own dev or test file that the training file lacks counts as damage.
     """
-    files = find_files(name, directory, task=task)
+    files = find_files(name, directory, task=task, layout=layout)
     if name in EMBEDDED_TASKS:
         from jaxmatch.data.synthetic import generate
 
@@ -128,7 +143,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "") -> D
         raise missing_split(name, directory, "train")
     splits_there = [split for split in SPLITS if split in files]
     if name == OWN:
-        return _load_own(files, splits_there, task)
+        return _load_own(files, splits_there, task, layout)
     source = CATALOG[name]
     splits = {split: source.read_split.get(split, source.read)(files[split]) for split in splits_there}
     # A training file that also holds the dev pairs is one file.
@@ -152,10 +167,10 @@ def load_split(name: str, directory: str | Path | None, split: str) -> Split:
     raise missing_split(name, directory, split)
 
 
-def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> DataSet:
+def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, layout: Layout) -> DataSet:
     guessed = not task
-    task = task or own.guess_task(files["train"])
-    train = own.read(files["train"], task, guessed=guessed)
+    task = task or own.guess_task(files["train"], layout)
+    train = own.read(files["train"], task, guessed=guessed, layout=layout)
     labels: tuple[str, ...] = ()
     if task == "ranking":
         labels = own.RANKING_LABELS
@@ -167,10 +182,49 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str) -> 
                 path=files["train"],
                 remedy="a classification needs two labels or more",
             )
+    if layout.shares:
+        parts = part(train, layout.shares, layout.seed)
+        return DataSet(OWN, task, labels, dict(zip(splits_there, parts, strict=True)), (files["train"],))
     splits = {"train": train}
     for split in splits_there[1:]:
-        splits[split] = own.read(files[split], task, labels if task == "classification" else None, guessed)
+        known = labels if task == "classification" else None
+        splits[split] = own.read(files[split], task, known, guessed, layout)
     return DataSet(OWN, task, labels, splits, tuple(files.values()))
+
+
+def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
+    """The one file of own data that is parted; None where each split has a file of its own.
+
+    Raises:
+      InputError: one file is given and not said how to part it, or several are and one is to be parted.
+    """
+    if not directory:
+        return None
+    path = Path(directory)
+    if plain_file.kind(path) == plain_file.FILE:
+        if not layout.shares:
+            raise InputError(
+                "this is one file",
+                path=path,
+                remedy="say how it is parted, as with --split 0.8/0.1/0.1, or give a folder with train, dev and test",
+            )
+        if not own.format_of(path):
+            raise InputError(
+                f"its name ends in none of {', '.join(own.FORMATS)}",
+                path=path,
+                remedy="give it the ending of its format",
+            )
+        return path
+    if not layout.shares:
+        return None
+    files = find_files(OWN, path)
+    if list(files) != ["train"]:
+        raise InputError(
+            f"{' and '.join(file.name for file in files.values())} are there, and one file is to be parted",
+            path=path,
+            remedy="leave the split out, or name the file",
+        )
+    return files["train"]
 
 
 def _check_name_and_task(name: str, task: str) -> None:
@@ -194,6 +248,16 @@ def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
         return {split: tuple(f"{split}{suffix}" for suffix in own.SUFFIXES) for split in SPLITS}, "", ""
     source = CATALOG[name]
     return source.files, source.folder, source.companion_suffix
+
+
+def _any_of(name: str, candidates: tuple[str, ...]) -> str:
+    """File names of which one is looked for; of own data, those with gzip are not listed one by one."""
+    *others, last = candidates[: len(own.FORMATS)] if name == OWN else candidates
+    return (
+        ((", " if name == OWN else " or ").join(others) + " or " if others else "")
+        + last
+        + (", also with .gz" if name == OWN else "")
+    )
 
 
 def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:

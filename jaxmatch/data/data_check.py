@@ -32,7 +32,7 @@ def check(settings: DataSettings) -> str:
     Raises:
       InputError: the data cannot be read at all.
     """
-    data = catalog.load(settings.name, settings.directory or None, task=settings.task)
+    data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus, settings)
     problems = [_absence(data.name, name) for name in catalog.SPLITS if name not in data.splits]

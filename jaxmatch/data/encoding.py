@@ -14,6 +14,7 @@ from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.readers import own_layout
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
 from jaxmatch.data.vocabulary import Vocabulary
@@ -43,6 +44,7 @@ class DataSettings:
       characters: how many numbers there are for the characters of words (see `character_table`); 0 leaves them out.
       tags: whether the part of speech of each token is told.
       exact_match: whether it is told which words the other sentence has, too.
+      columns, labels, quoted, split, split_seed: of own data, as in the config (`own_layout.layout_of`).
     """
 
     name: str
@@ -58,6 +60,16 @@ class DataSettings:
     characters: int = 0
     tags: bool = False
     exact_match: bool = False
+    columns: str = ""
+    labels: str = ""
+    quoted: bool = False
+    split: str = ""
+    split_seed: int = 0
+
+    @property
+    def layout(self) -> own_layout.Layout:
+        """How the files of own data are read."""
+        return own_layout.layout_of(dataclasses.asdict(self))
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -138,7 +150,7 @@ def _check_vectors_named(settings: DataSettings) -> None:
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
     """The hash of all that the arrays are made from, and those of the data files."""
     _check_vectors_named(settings)
-    files = catalog.find_files(settings.name, settings.directory or None, task=settings.task)
+    files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     digests = {key: cache.file_digest(path, cache_directory) for key, path in files.items()}
     description: dict[str, Any] = {
         "format": _FORMAT,
@@ -151,6 +163,8 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     }
     if settings.truncation_side == "right":  # what data was before there was a choice keeps its fingerprint
         del description["preprocessing"]["truncation_side"]
+    if said := own_layout.said(dataclasses.asdict(settings)):
+        description["layout"] = said
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
     if settings.exact_match:
@@ -165,7 +179,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
 
 def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and values of a cache entry."""
-    data = catalog.load(settings.name, settings.directory or None, task=settings.task)
+    data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus, settings)
     found, vector_report = read_word_vectors(settings, corpus.words)

@@ -94,7 +94,15 @@ def _is_encodable(text: str) -> bool:
 
 def _check_data(data: Any, path: Path) -> None:
     """Checks the types of the values that are used of a run's config; others are only shown."""
-    kinds = {"name": str, "directory": str, "minimum_count": int}
+    kinds = {
+        "name": str,
+        "directory": str,
+        "minimum_count": int,
+        "columns": str,
+        "labels": str,
+        "split": str,
+        "split_seed": int,
+    }
     if not isinstance(data, dict) or any(not isinstance(data[key], kind) for key, kind in kinds.items() if key in data):
         raise InputError("'config' does not say what data the model was trained on", path=path, remedy=COPY_AGAIN)
 

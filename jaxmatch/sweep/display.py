@@ -19,7 +19,7 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.printable import printable
 from jaxmatch.reporting.wording import duration_text, shared_text
 from jaxmatch.sweep.grid import Run
-from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.plan import Plan, PlannedCohort
 from jaxmatch.sweep.side_by_side import Job, lasting
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder
@@ -77,6 +77,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
             f"{_count(cohort.buckets, 'shape')}, {_count(cohort.steps_per_epoch, 'step')} x "
             f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
+    lines += _left_out(cohorts)
     if jax.default_backend() != "cpu":
         lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
     work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
@@ -85,6 +86,21 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before"
     )
     return "\n".join(lines)
+
+
+def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
+    """A line for each data set of which pairs were dropped when it was read."""
+    lines = {}
+    for data in (cohort.data for cohort in cohorts):
+        of_splits = [
+            f"{count:,} of {split} ({reason})"
+            for split, reasons in data.report.get("dropped", {}).items()
+            for reason, count in reasons.items()
+            if count
+        ]
+        if of_splits:
+            lines[data.fingerprint] = f"  pairs of {data.name} left out: {', '.join(of_splits)}"
+    return list(lines.values())
 
 
 class Display:

@@ -11,6 +11,7 @@ from jaxmatch.baselines.measuring import check_installed
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.config import TrainingConfig
 from jaxmatch.data import catalog
+from jaxmatch.data.readers.own_layout import SETTINGS
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting.floors_file import floor_rows
 from jaxmatch.reporting.records import best_record
@@ -34,6 +35,13 @@ from jaxmatch.training.scores import score_names
 from jaxmatch.workdir import TIMING_FILE, Workdir
 
 MOST_SEEDS = 100_000
+
+# Options of the command line that change a setting of the data.
+OF_THE_DATA = {
+    "data_directory": "data.directory",
+    "vectors": "data.vectors",
+    **{name: f"data.{name}" for name in SETTINGS},
+}
 
 # What a table shows for the score that chose the checkpoint, where its layout names no scores.
 SHOWN_SCORES = {
@@ -66,7 +74,7 @@ def sweep(
       dry_run: show the plan and train nothing.
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis.
-      options: "data_directory", "vectors", and whatever the file's `get_sweep` takes.
+      options: those of `OF_THE_DATA`, and whatever the file's `get_sweep` takes.
       smoke: shrink everything to seconds, on generated data (see `smoke.smoked`).
       display: shows progress.
 
@@ -209,9 +217,9 @@ def resolve(
 ) -> Sweep:
     """The sweep that a file and a command line describe together; see `sweep` for the arguments."""
     options, overrides = dict(options or {}), dict(overrides or {})
-    for option, setting in (("data_directory", "data.directory"), ("vectors", "data.vectors")):
+    for option, setting in OF_THE_DATA.items():
         value = options.pop(option, None)
-        if value is not None and not smoke:  # generated data needs neither
+        if value is not None and not smoke:  # generated data needs none of them
             overrides[setting] = value
     planned = _load_sweep(Path(file), options)
     if not smoke:

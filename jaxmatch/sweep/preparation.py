@@ -9,6 +9,7 @@ from jaxmatch.caches import cache_folder
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.readers import own
+from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.errors import InputError
 
 # Names the folder that holds the official folders of the data sets.
@@ -42,8 +43,9 @@ def guessed_task(config: Mapping[str, Any]) -> str:
     if data["name"] != catalog.OWN or data["task"]:
         return ""
     try:
-        files = catalog.find_files(catalog.OWN, data_directory(catalog.OWN, data["directory"]) or None)
-        return own.guess_task(files["train"])
+        layout = layout_of(data)
+        files = catalog.find_files(catalog.OWN, data_directory(catalog.OWN, data["directory"]) or None, layout=layout)
+        return own.guess_task(files["train"], layout)
     except (InputError, KeyError):
         return ""
 

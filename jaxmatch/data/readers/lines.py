@@ -5,8 +5,11 @@ or a file opened as text would cut a sentence in two and shift every following l
 """
 
 import codecs
+import csv
 import functools
+import gzip
 import json
+import zlib
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,7 +36,7 @@ def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, str]]:
-    """Yields (line number counted from 1, line without its end) of a UTF-8 file.
+    """Yields (line number counted from 1, line without its end) of a UTF-8 file; one named .gz is unpacked on the way.
 
     Arguments:
       keep_blank: as in `decode_lines`.
@@ -43,8 +46,10 @@ def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, s
     """
     plain_file.require_plain_file(path)
     try:
-        with open(path, "rb") as file:
+        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb") as file:
             yield from decode_lines(bounded_lines(file), path, keep_blank=keep_blank)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"the archive is damaged ({error})", path=path, remedy="copy it again") from None
     except OSError as error:
         raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
 
@@ -123,44 +128,46 @@ def read_columns(path: Path, count: int, layout: str, *, most: float | None = No
 
 
 def read_table(
-    path: Path, required: Sequence[str], may_be_cut: Container[str] = ()
+    path: Path, required: Sequence[str], may_be_cut: Container[str] = (), *, quoted_by: str | None = None
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Reads a tab-separated file whose first line names the columns.
+    """Reads a table whose first line names the columns.
 
     Arguments:
       required: names that the header must hold, in any order, among others.
       may_be_cut: names of columns that a row may lack when they are the last ones.
+      quoted_by: what separates the columns of a file in which quotation marks enclose a column that holds it or a line
+        end (RFC 4180); None: columns are separated by tabs, and quotation marks are ordinary characters.
 
     Returns:
-      The column names, and an iterator over (line number, columns) of the rows.
+      The column names, and an iterator over (line number, columns) of the rows; a row is named by its first line.
 
     Raises:
       InputError: a damaged header (at once) or row (while iterating).
     """
-    lines = read_lines(path)
-    first = next(lines, None)
+    rows_there = _tab_separated(path) if quoted_by is None else _quoted(path, quoted_by)
+    separator = "commas" if quoted_by == "," else "tabs"
+    first = next(rows_there, None)
     if first is None:
         raise InputError("the file is empty", path=path, remedy=f"its first line must name {listed(required)}")
-    names = [name.strip() for name in first[1].split("\t")]
+    names = [name.strip() for name in first[1]]
     for position, name in enumerate(names):
         if name in names[:position]:
             raise InputError(f"the header names column {shown(name)} twice", path=path, line=1)
     missing = [name for name in required if name not in names]
     if missing:
-        refuse_carriage_returns(first[1], path)
+        refuse_carriage_returns("".join(first[1]), path)
         raise InputError(
             f"the header has no column {listed(missing)}; it has {listed(names)}",
             path=path,
             line=1,
-            remedy=f"the first line must name {listed(required)}, separated by tabs",
+            remedy=f"the first line must name {listed(required)}, separated by {separator}",
         )
     fewest = len(names)
     while fewest and names[fewest - 1] in may_be_cut:
         fewest -= 1
 
     def rows() -> Iterator[tuple[int, list[str]]]:
-        for number, line in lines:
-            columns = line.split("\t")
+        for number, columns in rows_there:
             if not fewest <= len(columns) <= len(names):
                 raise InputError(
                     f"{_columns(len(columns))} where the header names {len(names)}", path=path, line=number
@@ -168,6 +175,32 @@ def read_table(
             yield number, columns
 
     return names, rows()
+
+
+def _tab_separated(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in read_lines(path):
+        yield number, line.split("\t")
+
+
+def _quoted(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of RFC 4180, by their first line; blank lines between rows are left out, as everywhere in such files."""
+    number = 1
+    lines = csv.reader((f"{line}\n" for _, line in read_lines(path, keep_blank=True)), delimiter=separator, strict=True)
+    while True:
+        try:
+            columns = next(lines, None)
+        except csv.Error as error:
+            raise InputError(
+                f"the row that begins here cannot be read ({error})",
+                path=path,
+                line=number,
+                remedy="is a quotation mark not closed?",
+            ) from None
+        if columns is None:
+            return
+        if columns:
+            yield number, columns
+        number = lines.line_num + 1
 
 
 def refuse_carriage_returns(header: str, path: Path | str) -> None:

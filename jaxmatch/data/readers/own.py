@@ -1,55 +1,110 @@
-"""The user's own data: TSV with the header `text_a text_b label` and optional `group`, or JSON lines with these keys.
+"""The user's own data: CSV, TSV, JSON lines or Parquet, each also with gzip, with columns `text_a`, `text_b`, `label`
+and optional `group`.
 
-TSV is taken as it stands, without quoting: a text cannot hold a tab or a line end. JSON lines can hold any text.
+TSV is taken as it stands, unless it is said to be quoted: a text cannot hold a tab or a line end. The other formats can
+hold any text. Rows of Parquet are counted from 0, as pandas counts them.
 """
 
+import contextlib
 import difflib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import Split
 from jaxmatch.data.readers.lines import read_objects, read_table, text_of
+from jaxmatch.data.readers.own_layout import KNOWN, PLAIN, REQUIRED, Layout
 from jaxmatch.data.readers.pairs import PairCollector, number_of
+from jaxmatch.data.readers.parquet import class_names, open_parquet, read_parquet
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-SUFFIXES = (".tsv", ".jsonl")
+FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
+SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
 RANKING_LABELS = ("0", "1")
-_REQUIRED = ("text_a", "text_b", "label")
-_KNOWN = (*_REQUIRED, "group")
+NO_LABEL = "no label"
 # What Hugging Face's data sets write where there is no label, and what pandas makes of it.
 _UNLABELLED = ("-1", "-1.0")
+Row = tuple[int, str, str, Any, str | None]
+Record = tuple[int, Mapping[str, Any]]
 
 
-def guess_task(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """The name ending of a file's format, such as ".csv" of "train.csv.gz"; "" of an unknown one."""
+    name = path.name.removesuffix(".gz")
+    return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
+
+
+def guess_task(path: Path, layout: Layout = PLAIN) -> str:
     """'ranking' if the file's first pair has a `group`, else 'classification'; only the first lines are read.
 
     Raises:
       InputError: those lines are damaged.
     """
-    if path.suffix == ".jsonl":
-        names: Iterable[str] = next(((record.keys()) for _, record in read_objects(path)), ())
+    if format_of(path) == ".parquet":
+        names: Iterable[str] = open_parquet(path).schema_arrow.names
+    elif format_of(path) == ".jsonl":
+        names = next(((record.keys()) for _, record in read_objects(path)), ())
     else:
-        names, _ = read_table(path, _REQUIRED)
-    return "ranking" if "group" in names else "classification"
+        names, _ = read_table(path, [layout.column(name) for name in REQUIRED], quoted_by=_quoted_by(path, layout))
+    return "ranking" if layout.column("group") in names else "classification"
 
 
-def read(path: Path, task: str, labels: Sequence[str] | None = None, guessed: bool = False) -> Split:
+def read(
+    path: Path, task: str, labels: Sequence[str] | None = None, guessed: bool = False, layout: Layout = PLAIN
+) -> Split:
     """Reads one file of the user's own data.
 
     Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelt
-    `group`. A group is read for a ranking only, which must have one in every pair.
+    `group`. A group is read for a ranking only, which must have one in every pair. A pair whose label is empty, or -1
+    where that is no score and no name, is dropped and counted.
 
     Arguments:
-      path: a `.tsv` or `.jsonl` file.
+      path: a file with a name ending of `SUFFIXES`.
       task: 'classification', 'regression' or 'ranking'.
       labels: the label names that may occur in a classification; None allows all (the training file).
       guessed: nobody said what the task is (`guess_task`): a classification is then refused groups.
+      layout: which columns are read, and what labels are called.
 
     Raises:
       InputError: the file or a line of it is damaged.
+    """
+    kind = format_of(path)
+    if kind == ".parquet":
+        wanted = [layout.column(name) for name in KNOWN]
+        refuse_misspelt(open_parquet(path).schema_arrow.names, path, None, wanted)
+        names = class_names(path, layout.column("label")) if task == "classification" else []
+        rows = of_records(read_parquet(path, _required(task, layout), wanted), path, task, guessed, layout, names)
+        with rows_not_lines(path):
+            return gather(rows, path, task, labels, layout)
+    if kind == ".jsonl":
+        rows = of_records(read_objects(path), path, task, guessed, layout)
+    else:
+        rows = _read_table(path, task, layout)
+    return gather(rows, path, task, labels, layout)
+
+
+def _required(task: str, layout: Layout) -> list[str]:
+    return [layout.column(name) for name in (KNOWN if task == "ranking" else REQUIRED)]
+
+
+@contextlib.contextmanager
+def rows_not_lines(path: Path | str) -> Iterator[None]:
+    """Has an InputError about a line say that it is a row."""
+    try:
+        yield
+    except InputError as error:
+        if error.line is None:
+            raise
+        raise InputError(error.problem, path=f"{path}, row {error.line}", remedy=error.remedy) from None
+
+
+def gather(rows: Iterable[Row], path: Path, task: str, labels: Sequence[str] | None, layout: Layout) -> Split:
+    """The pairs of rows (line, text_a, text_b, label, group); the other arguments are those of `read`.
+
+    Raises:
+      InputError: a row cannot be used, or there is none with a label.
     """
     remedy = None
     if task == "ranking":
@@ -57,73 +112,97 @@ def read(path: Path, task: str, labels: Sequence[str] | None = None, guessed: bo
         remedy = "a ranking's label is 1 (relevant) or 0; set the task to 'classification' to ignore the groups"
     elif labels is not None:
         remedy = "the labels are those of the training file"
+    known = {*(labels or ()), *layout.labels}
     pairs = PairCollector(path, None if task == "regression" else labels, remedy)
-    rows = _read_json_lines(path, task, guessed) if path.suffix == ".jsonl" else _read_table(path, task)
     for line, text_a, text_b, label, group in rows:
+        name = _label_name(label, layout)
+        if name == "" or (task != "regression" and name in _UNLABELLED and name not in known):
+            pairs.drop(NO_LABEL)
+            continue
         if task == "regression":
             label = number_of(label, path, line, what="label")
-        elif labels is None and str(label).strip() in _UNLABELLED:
-            raise InputError(
-                f"label {shown(label)} marks pairs without a label in many data sets",
-                path=path,
-                line=line,
-                remedy="remove these pairs; give a class another name",
-            )
-        elif isinstance(label, int) and not isinstance(label, bool):
-            label = str(label)
-        elif isinstance(label, str):
-            label = label.strip()
-        else:
+        elif name is None:
             raise InputError(
                 f"label {shown(label)} is neither a text nor a whole number",
                 path=path,
                 line=line,
                 remedy="write class names as texts, or set the task to 'regression' for scores",
             )
+        else:
+            label = str(int(label)) if task == "ranking" and isinstance(label, bool) else layout.labels.get(name, name)
         pairs.add(line, text_a, text_b, label, group)
     return pairs.split()
 
 
-def _read_table(path: Path, task: str) -> Iterator[tuple[int, str, str, Any, str | None]]:
-    names, rows = read_table(path, _KNOWN if task == "ranking" else _REQUIRED)
-    _refuse_misspelt(names, path, 1)
-    a_at, b_at, label_at = (names.index(name) for name in _REQUIRED)
-    group_at = names.index("group") if task == "ranking" else None
+def _label_name(label: Any, layout: Layout) -> str | None:
+    """A label as text: of a whole number that became a float beside missing ones, too; "" for a missing one, None for
+    what names no class.
+    """
+    if label is None:
+        return ""
+    if isinstance(label, str):
+        return label.strip()
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    return str(label) if isinstance(label, int) else None
+
+
+def _quoted_by(path: Path, layout: Layout) -> str | None:
+    if format_of(path) == ".csv":
+        return ","
+    return "\t" if layout.quoted else None
+
+
+def _read_table(path: Path, task: str, layout: Layout) -> Iterator[Row]:
+    names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout))
+    refuse_misspelt(names, path, 1, [layout.column(name) for name in KNOWN])
+    a_at, b_at, label_at = (names.index(layout.column(name)) for name in REQUIRED)
+    group_at = names.index(layout.column("group")) if task == "ranking" else None
     for line, row in rows:
         group = None if group_at is None else row[group_at].strip()
         yield line, row[a_at], row[b_at], row[label_at], group
 
 
-def _read_json_lines(path: Path, task: str, guessed: bool) -> Iterator[tuple[int, str, str, Any, str | None]]:
-    for line, record in read_objects(path):
-        _refuse_misspelt(record, path, line)
-        if guessed and task == "classification" and "group" in record:
+def of_records(
+    records: Iterable[Record], path: Path, task: str, guessed: bool, layout: Layout, classes: Sequence[str] = ()
+) -> Iterator[Row]:
+    """Pairs of objects or rows with typed values.
+
+    Arguments:
+      classes: the names of the labels 0, 1, ...
+    """
+    a_in, b_in, label_in, group_in = known = [layout.column(name) for name in KNOWN]
+    for line, record in records:
+        refuse_misspelt(record, path, line, known)
+        if guessed and task == "classification" and group_in in record:
             # A ranking whose first line lost its group would silently become a classification.
             raise InputError(
-                "the pair has a 'group', the first pair of the training file has none",
+                f"the pair has a {shown(group_in)}, the first pair of the training file has none",
                 path=path,
                 line=line,
                 remedy="give all pairs a group, or set the task to 'classification' to ignore them",
             )
-        text_a, text_b = text_of(record, "text_a", path, line), text_of(record, "text_b", path, line)
+        text_a, text_b = text_of(record, a_in, path, line), text_of(record, b_in, path, line)
         # A missing label gets the message of a missing text; any type may follow.
-        label = record["label"] if "label" in record else text_of(record, "label", path, line)
+        label = record[label_in] if label_in in record else text_of(record, label_in, path, line)
+        if isinstance(label, int) and 0 <= label < len(classes):
+            label = classes[label]
         group = None
         if task == "ranking":
-            group = record.get("group")
+            group = record.get(group_in)
             if isinstance(group, int) and not isinstance(group, bool):
                 group = str(group)
             else:
-                group = text_of(record, "group", path, line).strip()
+                group = text_of(record, group_in, path, line).strip()
         yield line, text_a, text_b, label, group
 
 
-def _refuse_misspelt(names: Iterable[str], path: Path, line: int) -> None:
-    """A misspelt `group` would silently turn a ranking into a classification."""
-    if "group" in names:
+def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: Sequence[str]) -> None:
+    """A misspelt `group`, the last of the known names, would silently turn a ranking into a classification."""
+    if known[-1] in names:
         return
     for name in names:
-        if name not in _KNOWN and _looks_like_group(name):
+        if name not in known and _looks_like_group(name):
             raise InputError(f"{shown(name)} is not a known name", path=path, line=line, remedy="did you mean 'group'?")
 
 

@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,15 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 3.4e38  # of a float32, which the numbers become
 # Control characters and separators of lines: a label is printed in tables, and is a line of its own in some.
 _NOT_IN_LABELS = ("Cc", "Zl", "Zp")
+
+
+class NoPairs(InputError):
+    """No pair of a file is left; `dropped` says why: reason -> how many."""
+
+    def __init__(self, path: Path, dropped: Mapping[str, int]):
+        reasons = ", ".join(f"{count} dropped: {reason}" for reason, count in dropped.items())
+        super().__init__("the file holds no pairs" + (f" ({reasons})" if reasons else ""), path=path)
+        self.dropped = dropped
 
 
 class PairCollector:
@@ -95,11 +104,10 @@ class PairCollector:
         """The pairs added so far.
 
         Raises:
-          InputError: there are none.
+          NoPairs: there are none.
         """
         if not self.labels:
-            dropped = ", ".join(f"{count} dropped: {reason}" for reason, count in self.dropped.items())
-            raise InputError("the file holds no pairs" + (f" ({dropped})" if dropped else ""), path=self.path)
+            raise NoPairs(self.path, self.dropped)
         return Split(
             text_a=self.text_a,
             text_b=self.text_b,

@@ -1,0 +1,158 @@
+"""Data that is in memory: a pandas DataFrame, a `Dataset` or a `DatasetDict` of Hugging Face's datasets.
+
+It is written into a folder in the layout of own data, once. A run is then named by what is in the files, goes on after
+an interruption and is evaluated like any other. Neither library is imported here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch import files
+from jaxmatch.data.dataset import TASKS, Split
+from jaxmatch.data.readers import own
+from jaxmatch.data.readers.lines import listed
+from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, shares_of
+from jaxmatch.data.readers.pairs import NoPairs
+from jaxmatch.data.readers.parting import part
+from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
+
+SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
+
+
+def save(
+    data: Any,
+    folder: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    labels: Mapping[Any, str] | None = None,
+    task: str = "",
+    split: str = "",
+    split_seed: int = 0,
+) -> dict[str, dict[str, Any]]:
+    """Writes pairs from memory as a folder of own data: train.jsonl, dev.jsonl and, if there is one, test.jsonl.
+
+    A label that is missing, or -1 where that is no score, marks a pair without a label; it is left out and counted. A
+    test part without any label is not written. The names of a `ClassLabel` are kept.
+
+    Arguments:
+      data: a DataFrame or a Dataset, which `split` parts; or a mapping of 'train', 'dev' (or 'validation') and 'test'
+        to such, as a DatasetDict is.
+      folder: a new folder, an empty one, or one that this function wrote, which is replaced.
+      columns: 'text_a', 'text_b', 'label', 'group' -> the column's name, where it is another.
+      labels: label in the data -> its name.
+      task: 'classification', 'regression' or 'ranking'; empty: a ranking if there is a column 'group'.
+      split: the shares of train, dev and test, like "0.8/0.1/0.1"; groups stay together.
+      split_seed: another seed parts it in another way.
+
+    Returns:
+      Split -> {'pairs': how many were written, 'dropped': reason -> how many were not}.
+
+    Raises:
+      InputError: a column is missing or a row cannot be used, the parts are not known, or the folder holds other files.
+    """
+    if task not in ("", *TASKS):
+        raise InputError(f"there is no task {shown(task)}", remedy=f"the tasks are {', '.join(TASKS)}")
+    names = {str(label): name for label, name in (labels or {}).items()}
+    layout = Layout(dict(columns or {}), names, False, shares_of(split), split_seed)
+    if unknown := set(layout.columns) - set(KNOWN):
+        raise InputError(f"columns: {listed(unknown)} is not a part of a pair", remedy=f"known: {', '.join(KNOWN)}")
+    parts = _parts(data, layout)
+    if not task:
+        task = "ranking" if layout.column("group") in _columns(next(iter(parts.values()))) else "classification"
+    read: dict[str, Split] = {}
+    for name, frame in parts.items():
+        try:
+            read[name] = _read(frame, name, task, layout)
+        except NoPairs as nothing:
+            if name != "test":
+                raise
+            read[name] = Split([], [], [], dropped=nothing.dropped)
+    if layout.shares:
+        read = dict(zip(("train", "dev", "test"), part(read["train"], layout.shares, split_seed)))
+    _check_labels(read, task)
+    _write(read, Path(folder))
+    return {name: {"pairs": len(split), "dropped": dict(split.dropped)} for name, split in read.items()}
+
+
+def _parts(data: Any, layout: Layout) -> dict[str, Any]:
+    """Split -> what holds its pairs, "train" first."""
+    if not isinstance(data, Mapping):
+        if not layout.shares:
+            raise InputError("one table is given", remedy='say how it is parted: split="0.8/0.1/0.1"')
+        return {"train": data}
+    if layout.shares:
+        raise InputError(f"{listed(data)} are given, and split says to part one table", remedy="leave split out")
+    parts: dict[str, Any] = {}
+    for name, frame in data.items():
+        if name not in SPLITS or SPLITS[name] in parts:
+            raise InputError(
+                f"split {shown(name)} is none of {', '.join(SPLITS)}, or stands there twice",
+                remedy='choose the parts: {"train": data["train"], "dev": ..., "test": ...}',
+            )
+        parts[SPLITS[name]] = frame
+    if "train" not in parts:
+        raise InputError("there is no split 'train'", remedy=f"there are {listed(data)}")
+    return {name: parts[name] for name in ("train", "dev", "test") if name in parts}
+
+
+def _columns(frame: Any) -> list[str]:
+    names = getattr(frame, "column_names", None)  # of a Dataset
+    if names is None:
+        names = getattr(frame, "columns", None)  # of a DataFrame
+    if names is None:
+        raise InputError(f"{type(frame).__name__} is neither a DataFrame nor a Dataset", remedy="give one of them")
+    return list(names)
+
+
+def _records(frame: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows counted from 0, as column -> Python's own value; None for a missing one."""
+    if hasattr(frame, "column_names"):
+        yield from enumerate(frame.select_columns(list(names)).with_format(None))
+        return
+    values = []
+    for name in names:
+        column = frame[name].astype(object)
+        values.append(column.where(column.notna(), None).tolist())
+    for number, row in enumerate(zip(*values, strict=True)):
+        yield number, dict(zip(names, row, strict=True))
+
+
+def _read(frame: Any, name: str, task: str, layout: Layout) -> Split:
+    there = _columns(frame)
+    required = [layout.column(each) for each in (KNOWN if task == "ranking" else REQUIRED)]
+    if missing := [column for column in required if column not in there]:
+        raise InputError(f"there is no column {listed(missing)}; there are {listed(there)}", path=name)
+    if twice := [column for column in required if there.count(column) > 1]:
+        raise InputError(f"there are two columns {shown(twice[0])}", path=name)
+    own.refuse_misspelt([str(each) for each in there], Path(name), None, [layout.column(each) for each in KNOWN])
+    features = getattr(frame, "features", {})
+    classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
+    rows = own.of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
+    with own.rows_not_lines(name):
+        return own.gather(rows, Path(name), task, None, layout)
+
+
+def _check_labels(read: Mapping[str, Split], task: str) -> None:
+    if task != "classification":
+        return
+    known = set(read["train"].labels)
+    for name, split in read.items():
+        if unknown := sorted(set(split.labels) - known):
+            raise InputError(f"label {shown(unknown[0])} is in no pair of train", path=name)
+
+
+def _write(read: Mapping[str, Split], folder: Path) -> None:
+    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    if other := sorted(set(there) - {f"{name}.jsonl" for name in ("train", "dev", "test")}):
+        raise InputError(f"the folder holds {listed(other)}", path=folder, remedy="give a new folder")
+    with files.directory_atomically(folder) as scratch:
+        for name, split in read.items():
+            if not len(split):
+                continue
+            with open(scratch / f"{name}.jsonl", "w", encoding="utf-8") as file:
+                columns = [split.text_a, split.text_b, split.labels, *([split.groups] if split.groups else [])]
+                for values in zip(*columns, strict=True):
+                    file.write(json.dumps(dict(zip(KNOWN, values)), ensure_ascii=False) + "\n")

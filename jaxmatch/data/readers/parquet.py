@@ -1,0 +1,84 @@
+"""Parquet files, row by row, through pyarrow."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch import plain_file
+from jaxmatch.data.readers.lines import listed
+from jaxmatch.errors import InputError
+
+_ROWS_AT_ONCE = 4096
+
+
+def open_parquet(path: Path) -> Any:
+    """A `pyarrow.parquet.ParquetFile`; a file named .gz is unpacked into memory.
+
+    Raises:
+      InputError: pyarrow is not installed, or the file is none or cannot be read.
+    """
+    plain_file.require_plain_file(path)
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            "reading Parquet needs pyarrow", path=path, remedy="pip install 'jaxmatch[tables]', or save it as CSV"
+        ) from None
+    try:
+        source = path
+        if path.name.lower().endswith(".gz"):
+            with gzip.open(path, "rb") as file:
+                source = pyarrow.BufferReader(file.read())
+        return parquet.ParquetFile(source)
+    except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
+        raise InputError(f"it is no Parquet file that can be read ({_first_line(error)})", path=path) from None
+
+
+def read_parquet(path: Path, required: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (row counted from 0, column -> value) of a Parquet file.
+
+    Arguments:
+      required: names of columns that must be there.
+      wanted: names of columns that are read as far as they are there.
+
+    Raises:
+      InputError: as in `open_parquet`, or a required column is missing, or the file is damaged.
+    """
+    file = open_parquet(path)
+    names = file.schema_arrow.names
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise InputError(f"there is no column {listed(missing)}; there are {listed(names)}", path=path)
+    row = 0
+    batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name for name in wanted if name in names])
+    while True:
+        try:
+            batch = next(batches, None)
+            records = [] if batch is None else batch.to_pylist()
+        except (ValueError, OSError) as error:  # pyarrow's errors are such
+            raise InputError(f"the file is damaged ({_first_line(error)})", path=path, remedy="copy it again") from None
+        if batch is None:
+            return
+        for record in records:
+            yield row, record
+            row += 1
+
+
+def class_names(path: Path, column: str) -> list[str]:
+    """The names of a `ClassLabel` of Hugging Face's datasets, which it writes into the file; [] if there are none."""
+    try:
+        described = json.loads((open_parquet(path).schema_arrow.metadata or {})[b"huggingface"])
+        names = described["info"]["features"][column]["names"]
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        return []
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,47 @@
+"""One file parted into train, dev and test, the same in every run and on every machine."""
+
+import hashlib
+import json
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+
+from jaxmatch.data.dataset import Split
+from jaxmatch.errors import InputError
+
+
+def part(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
+    """Parts the pairs of a file by shares.
+
+    Groups, or pairs of the same two texts, stay together. They are taken in the order of the SHA-256 of the seed and
+    their text, so that the parts do not depend on the order in the file. Pairs keep the file's order; dropped ones are
+    counted with the first part.
+
+    Returns:
+      one part for each share.
+
+    Raises:
+      InputError: a part has no pair.
+    """
+    units: Sequence[Hashable] = whole.groups or list(zip(whole.text_a, whole.text_b, strict=True))
+    sizes: dict[Hashable, int] = {}
+    for unit in units:
+        sizes[unit] = sizes.get(unit, 0) + 1
+    order = sorted(sizes, key=lambda unit: hashlib.sha256(json.dumps([seed, unit]).encode()).digest())
+    place: dict[Hashable, int] = {}
+    number, before, ends = 0, 0, shares[0] * len(whole)
+    for unit in order:
+        while before >= ends and number + 1 < len(shares):
+            number += 1
+            ends += shares[number] * len(whole)
+        place[unit] = number
+        before += sizes[unit]
+    rows: list[list[int]] = [[] for _ in shares]
+    for row, unit in enumerate(units):
+        rows[place[unit]].append(row)
+    if not all(rows):
+        raise InputError(
+            f"the split leaves a part without pairs: {len(whole)} pairs, {len(order)} that can be parted",
+            path=whole.source,
+            remedy="give other shares, or a file of its own for each split",
+        )
+    return [whole.part(found, {} if number else whole.dropped) for number, found in enumerate(rows)]

@@ -1,0 +1,119 @@
+"""Pairs from a DataFrame, a Dataset or a DatasetDict as a folder of own data."""
+
+import datasets
+import pandas
+import pytest
+
+from jaxmatch.data import catalog
+from jaxmatch.data.frames import save
+from jaxmatch.data.readers.own_layout import layout_of
+from jaxmatch.errors import InputError
+
+COLUMNS = {"text_a": "question1", "text_b": "question2", "label": "same"}
+
+
+def frame(count=20, **more):
+    rows = range(count)
+    return pandas.DataFrame(
+        {
+            "question1": [f"a {row}" for row in rows],
+            "question2": [f"b {row}\n" for row in rows],
+            "same": [row % 2 for row in rows],
+            **more,
+        }
+    )
+
+
+def test_a_data_frame_is_parted_as_its_file_would_be(tmp_path):
+    counts = save(frame(100), tmp_path / "own", columns=COLUMNS, labels={0: "no"}, split="0.8/0.1/0.1")
+    assert counts == {name: {"pairs": n, "dropped": {}} for name, n in (("train", 80), ("dev", 10), ("test", 10))}
+    data = catalog.load("own", tmp_path / "own")
+    assert data.labels == ("1", "no") and data.splits["dev"].text_b[0].endswith("\n")
+    frame(100).to_json(tmp_path / "all.jsonl", orient="records", lines=True)
+    columns = ",".join(f"{name}={column}" for name, column in COLUMNS.items())
+    layout = layout_of({"columns": columns, "split": "0.8/0.1/0.1"})
+    of_the_file = catalog.load("own", tmp_path / "all.jsonl", layout=layout).splits
+    assert {name: split.text_a for name, split in data.splits.items()} == {
+        name: split.text_a for name, split in of_the_file.items()
+    }
+    save(frame(100), tmp_path / "own", columns=COLUMNS, split="0.8/0.1/0.1", split_seed=1)  # in its place
+    assert set(catalog.load("own", tmp_path / "own").splits["dev"].text_a) != set(data.splits["dev"].text_a)
+
+
+def test_types_of_pandas_become_labels(tmp_path):
+    for values, labels, dropped in (
+        ([True, False, True], ["True", "False", "True"], {}),
+        ([1.0, None, 0.0], ["1", "0"], {"no label": 1}),
+        (pandas.array([1, pandas.NA, 0], "Int64"), ["1", "0"], {"no label": 1}),
+        (pandas.Categorical(["x", None, "y"]), ["x", "y"], {"no label": 1}),
+    ):
+        table = pandas.DataFrame({"text_a": list("abc"), "text_b": list("def"), "label": values})
+        counts = save({"train": table, "dev": table}, tmp_path / "own")
+        assert counts["train"] == {"pairs": len(labels), "dropped": dropped}
+        assert catalog.load("own", tmp_path / "own").splits["dev"].labels == labels
+
+
+def test_a_ranking_and_a_regression(tmp_path):
+    groups = [f"q{row // 4}" for row in range(20)]
+    save(
+        frame(same=[row % 4 == 0 for row in range(20)], group=groups), tmp_path / "a", columns=COLUMNS, split="0.6/0.4"
+    )
+    data = catalog.load("own", tmp_path / "a")
+    assert data.task == "ranking" and not set(data.splits["train"].groups) & set(data.splits["dev"].groups)
+    scores = [row / 2 - 1 for row in range(20)]
+    save(frame(same=scores), tmp_path / "b", columns=COLUMNS, split="0.6/0.4", task="regression")
+    splits = catalog.load("own", tmp_path / "b", task="regression").splits
+    assert sorted(splits["train"].labels + splits["dev"].labels) == scores
+
+
+def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
+    features = datasets.Features(
+        {"idx": datasets.Value("int32"), "sentence1": datasets.Value("string"), "sentence2": datasets.Value("string"),
+         "label": datasets.ClassLabel(names=["not_entailment", "entailment"])}
+    )  # fmt: skip
+
+    def made(labels):
+        texts = [f"text {number}" for number in range(len(labels))]
+        columns = {"idx": list(range(len(labels))), "sentence1": texts, "sentence2": texts, "label": labels}
+        return datasets.Dataset.from_dict(columns, features=features)
+
+    whole = datasets.DatasetDict(train=made([0, 1, -1, 1]), validation=made([1, 0]), test=made([-1, -1]))
+    counts = save(whole, tmp_path / "own", columns={"text_a": "sentence1", "text_b": "sentence2"})
+    assert counts["train"] == {"pairs": 3, "dropped": {"no label": 1}}
+    assert counts["test"] == {"pairs": 0, "dropped": {"no label": 2}}
+    data = catalog.load("own", tmp_path / "own")
+    assert data.labels == ("entailment", "not_entailment") and list(data.splits) == ["train", "dev"]
+    assert data.splits["train"].labels == ["not_entailment", "entailment", "entailment"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"columns": {"text_a": "question"}}, "train: there is no column 'question', 'text_b', 'label'; there are"),
+        ({"columns": {"text_c": "question1"}}, "'text_c' is not a part of a pair"),
+        ({"split": ""}, "one table is given; say how it is parted"),
+        ({"split": "1"}, "split is '1'"),
+        ({"task": "rank"}, "there is no task 'rank'"),
+        ({"data": 7}, "int is neither a DataFrame nor a Dataset"),
+        ({"data": {"train": frame()}}, "split says to part one table"),
+        ({"data": {"validation": frame()}, "split": ""}, "there is no split 'train'"),
+        ({"data": {"train": frame(), "matched": frame()}, "split": ""}, "split 'matched' is none of"),
+        ({"data": {"train": frame(1), "dev": frame()}, "split": ""}, "dev: label '1' is in no pair of train"),
+        ({"data": frame(same=[0] * 19 + ["a\nb"])}, "train, row 19"),
+        ({"data": frame(question1=["a"] * 19 + [None])}, "train, row 19: 'question1' holds None"),
+        ({"data": frame(Group=[1] * 20)}, "did you mean 'group'?"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_written(tmp_path, change, words):
+    given = {"data": frame(), "columns": COLUMNS, "split": "0.8/0.2", **change}
+    with pytest.raises(InputError) as caught:
+        save(given.pop("data"), tmp_path / "own", **given)
+    assert words in str(caught.value)
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="the folder holds 'thesis.tex'; give a new folder"):
+        save(frame(), tmp_path, columns=COLUMNS, split="0.8/0.2")
+    assert (tmp_path / "thesis.tex").read_text() == "x"

@@ -1,0 +1,255 @@
+"""The user's own data in each format that it may have, with columns and labels of other names, and parted by shares."""
+
+import gzip
+import json
+from fractions import Fraction
+
+import pandas
+import pyarrow
+import pyarrow.parquet
+import pytest
+from reader_formats import columns, refused, write
+
+from jaxmatch.cli import main
+from jaxmatch.data import cache, catalog, encoding
+from jaxmatch.data.encoding import DataSettings
+from jaxmatch.data.readers import own, own_layout
+from jaxmatch.data.readers.own_layout import Layout, layout_of
+from jaxmatch.errors import InputError
+
+PAIRS = [("A dog, a cat.", 'He said "so".', "yes"), ("Two\nlines", "a\ttab", "no"), ("é 猫", "x", "yes")]
+NAMES = ["text_a", "text_b", "label"]
+
+
+def frame(pairs=PAIRS, names=NAMES):
+    return pandas.DataFrame(pairs, columns=names)
+
+
+def saved(folder, name, table):
+    """A table as pandas writes it."""
+    path = folder / name
+    kind = name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        table.to_parquet(folder / "plain.parquet")
+        content = (folder / "plain.parquet").read_bytes()
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    elif kind == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        table.to_csv(path, index=False, sep="," if kind == "csv" else "\t")
+    return path
+
+
+@pytest.mark.parametrize("ending", own.SUFFIXES)
+def test_every_format_as_pandas_writes_it(tmp_path, ending):
+    path = saved(tmp_path, f"train{ending}", frame())
+    layout = Layout(quoted=True)
+    assert columns(own.read(path, "classification", layout=layout)) == PAIRS
+    assert own.guess_task(path, layout) == "classification"
+    other = saved(tmp_path, f"dev{ending}", frame().rename(columns={"text_a": "premise", "label": "says"}))
+    named = Layout({"text_a": "premise", "label": "says"}, {"no": "never"}, quoted=True)
+    assert [pair[2] for pair in columns(own.read(other, "classification", layout=named))] == ["yes", "never", "yes"]
+    ranked = saved(tmp_path, f"test{ending}", frame([("a", "b", 1, 7), ("a", "c", 0, 7)], [*NAMES, "question"]))
+    groups = Layout({"group": "question"}, quoted=True)
+    assert own.guess_task(ranked, groups) == "ranking" and own.guess_task(ranked, layout) == "classification"
+    split = own.read(ranked, "ranking", layout=groups)
+    assert split.groups == ["7", "7"] and split.labels == ["1", "0"]
+
+
+@pytest.mark.parametrize("ending", own.SUFFIXES)
+def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
+    path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1), ("c", "d", None), ("e", "f", 0), ("g", "h", -1)]))
+    split = own.read(path, "classification")
+    # pandas makes fractions of whole numbers beside missing ones, and writes them so into text.
+    assert [label.removesuffix(".0") for label in split.labels] == ["1", "0"]
+    assert split.dropped == {"no label": 2}
+    assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_a_missing_column_says_what_is_there(tmp_path, ending):
+    path = saved(tmp_path, f"a{ending}", frame(names=["a", "text_b", "label"]))
+    error = refused(own.read, path, "classification")
+    assert "column 'text_a'" in str(error) and "'a', 'text_b', 'label'" in str(error) and error.path == path
+    error = refused(own.read, path, "classification", None, False, Layout({"text_a": "b"}))
+    assert "column 'b'" in str(error)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])
+def test_a_misspelt_group_is_named(tmp_path, ending):
+    path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
+    assert "'Group' is not a known name; did you mean 'group'?" in str(refused(own.read, path, "classification"))
+
+
+def test_rows_of_csv_are_named_by_their_first_line(tmp_path):
+    path = write(tmp_path, "a.csv", 'text_a,text_b,label\n"two\nlines",b,x\n\nc,d,y\n"e\n",,x\n')
+    error = refused(own.read, path, "classification")
+    assert (error.line, str(error)) == (6, f"{path}:6: the second text is empty")
+    path = write(tmp_path, "b.csv", "text_a,text_b,label\r\na,b\r\n")
+    assert "b.csv:2: 2 columns where the header names 3" in str(refused(own.read, path, "classification"))
+    path = write(tmp_path, "c.csv", 'text_a,text_b,label\na,b,x\nc,"d,x\n')
+    error = refused(own.read, path, "classification")
+    assert error.line == 3 and "is a quotation mark not closed?" in str(error)
+    path = write(tmp_path, "d.csv", 'text_a,text_b,label\na,b,x\nc,"d" e,x\n')
+    assert refused(own.read, path, "classification").line == 3
+
+
+def test_quotation_marks_in_tsv_are_letters_unless_it_is_said(tmp_path):
+    path = write(tmp_path, "a.tsv", 'text_a\ttext_b\tlabel\n"so ""it"" is"\tb\tx\n')
+    assert own.read(path, "classification").text_a == ['"so ""it"" is"']
+    assert own.read(path, "classification", layout=Layout(quoted=True)).text_a == ['so "it" is']
+
+
+def test_rows_of_parquet_are_counted_from_0(tmp_path):
+    path = saved(tmp_path, "a.parquet", frame([("a", "b", "x"), ("", "b", "x")]))
+    assert str(refused(own.read, path, "classification")) == f"{path}, row 1: the first text is empty"
+    path = saved(tmp_path, "b.parquet", frame([(1, "b", "x")]))
+    assert "row 0: 'text_a' holds 1 where a text is expected" in str(refused(own.read, path, "classification"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 nothing PAR1", b"text_a\ttext_b\n"])
+@pytest.mark.parametrize("ending", [".parquet", ".parquet.gz", ".csv.gz"])
+def test_a_damaged_file_is_named(tmp_path, content, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(content)
+    error = refused(own.read, path, "classification")
+    assert error.path == path
+    good = saved(tmp_path, f"good{ending}", frame(PAIRS * 50)).read_bytes()
+    path.write_bytes(good[: len(good) // 2])
+    assert refused(own.read, path, "classification").path == path
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    path = saved(tmp_path, "a.parquet", frame())
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    assert "pip install 'jaxmatch[tables]'" in str(refused(own.read, path, "classification"))
+
+
+def test_class_names_in_parquet_are_kept(tmp_path):
+    about = {"info": {"features": {"label": {"names": ["no", "yes"], "_type": "ClassLabel"}}}}
+    table = pyarrow.table({"text_a": ["a", "c", "e"], "text_b": ["b", "d", "f"], "label": [1, 0, -1]})
+    pyarrow.parquet.write_table(
+        table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "a.parquet"
+    )
+    split = own.read(tmp_path / "a.parquet", "classification")
+    assert split.labels == ["yes", "no"] and split.dropped == {"no label": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"columns": "text_c=x"}, "'text_c' is not a part of a pair; did you mean text_b?"),
+        ({"columns": "text_a"}, "columns: 'text_a' is not NAME=VALUE"),
+        ({"columns": "text_a=x,text_b=x"}, "column 'x' is named twice"),
+        ({"columns": "text_a=text_b"}, "column 'text_b' is named twice"),
+        ({"labels": "0=a,0=b"}, "labels: '0' stands there twice"),
+        ({"split": "0.8/0.1"}, "split is '0.8/0.1'; give the shares"),
+        ({"split": "1/0/0"}, "give the shares"),
+        ({"split": "most"}, "give the shares"),
+    ],
+)
+def test_a_layout_that_cannot_be_understood_is_refused(settings, words):
+    with pytest.raises(InputError, match=".*") as caught:
+        layout_of(settings)
+    assert words in str(caught.value)
+
+
+# --- one file, parted ---------------------------------------------------------------------------------------------
+
+
+def numbered(count, groups=0):
+    rows = [(f"a{number}", f"b{number}", str(number % 2)) for number in range(count)]
+    return (
+        frame([(*row, f"g{number % groups}") for number, row in enumerate(rows)], [*NAMES, "group"])
+        if groups
+        else frame(rows)
+    )
+
+
+def parted(path, split="0.8/0.1/0.1", seed=0):
+    return catalog.load("own", path, layout=layout_of({"split": split, "split_seed": seed})).splits
+
+
+def test_one_file_is_parted_the_same_whatever_its_order(tmp_path):
+    path = saved(tmp_path, "all.csv", numbered(100))
+    splits = parted(path)
+    assert {name: len(split) for name, split in splits.items()} == {"train": 80, "dev": 10, "test": 10}
+    assert sorted(text for split in splits.values() for text in split.text_a) == sorted(numbered(100).text_a)
+    saved(tmp_path, "all.csv", numbered(100).iloc[::-1])
+    again = parted(path)
+    assert {name: set(split.text_a) for name, split in again.items()} == {
+        name: set(split.text_a) for name, split in splits.items()
+    }
+    assert set(parted(path, seed=1)["dev"].text_a) != set(splits["dev"].text_a)
+    # Of another machine, on another day.
+    assert sorted(splits["test"].text_a)[:4] == ["a0", "a1", "a37", "a41"]
+    assert list(parted(path, "0.5/0.5")) == ["train", "dev"]
+
+
+def test_groups_and_repeated_pairs_stay_together(tmp_path):
+    path = saved(tmp_path, "all.jsonl", numbered(100, groups=10))
+    splits = parted(path)
+    assert [len(split) for split in splits.values()] == [80, 10, 10]
+    groups = [set(split.groups) for split in splits.values()]
+    assert len(set.union(*groups)) == sum(map(len, groups)) == 10
+    path = saved(tmp_path, "twice.csv", pandas.concat([numbered(50)] * 2))
+    texts = [set(split.text_a) for split in parted(path).values()]
+    assert sum(map(len, texts)) == 50
+
+
+def test_a_part_without_pairs_is_refused(tmp_path):
+    path = saved(tmp_path, "all.jsonl", numbered(20, groups=2))
+    with pytest.raises(InputError, match="a part without pairs: 20 pairs, 2 that can be parted"):
+        parted(path)
+
+
+def test_one_file_must_be_said_to_be_parted_and_others_must_not(tmp_path):
+    path = saved(tmp_path, "train.csv", numbered(100))
+    with pytest.raises(InputError, match="this is one file; say how it is parted, as with --split 0.8/0.1/0.1"):
+        catalog.load("own", path)
+    assert len(parted(tmp_path)["train"]) == 80  # the only file of a folder
+    saved(tmp_path, "dev.csv", numbered(10))
+    with pytest.raises(InputError, match="train.csv and dev.csv are there, and one file is to be parted"):
+        parted(tmp_path)
+    with pytest.raises(InputError, match="its name ends in none of .tsv, .csv, .jsonl, .parquet"):
+        parted(write(tmp_path, "all.txt", "x"))
+    with pytest.raises(InputError, match="data set 'sick' has a layout of its own"):
+        catalog.load("sick", tmp_path, layout=layout_of({"split": "0.9/0.1"}))
+
+
+def test_the_layout_is_part_of_the_cache_key(tmp_path):
+    path = saved(tmp_path, "all.csv", numbered(100))
+    vectors = write(tmp_path, "v.txt", "a 1 2\n")
+    said = [
+        {},
+        {"split_seed": 1},
+        {"split": "0.9/0.1"},
+        {"labels": "0=no"},
+        {"quoted": True},
+        {"columns": "label=label"},
+    ]
+    keys = {
+        encoding.fingerprint_of(
+            DataSettings("own", str(path), vectors=str(vectors), **{"split": "0.8/0.1/0.1", **settings}), tmp_path / "c"
+        )[0]
+        for settings in said
+    }
+    assert len(keys) == len(said)
+    assert own_layout.said({"columns": "", "split_seed": 0, "quoted": False}) == {}
+    assert cache.content_hash({}) not in keys
+
+
+def test_the_command_takes_columns_labels_and_split(tmp_path, capsys):
+    table = frame([(f"a {n}", f"b {n}", n % 3 - 1) for n in range(90)], ["question1", "question2", "is_duplicate"])
+    path = saved(tmp_path, "all.csv", table)
+    words = ["data", "check", "own", "--data-directory", str(path), "--labels", "0=different,1=same"]
+    words += ["--columns", "text_a=question1,text_b=question2,label=is_duplicate"]
+    assert main.main([*words, "--split", "0.8/0.1/0.1", "--split-seed", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "labels different, same" in shown and "30 (no label)" in shown and "48" in shown
+    assert main.main([*words, "--split", "0.8/0.3"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_shares_are_exact():
+    assert layout_of({"split": "0.7/0.2/0.1"}).shares == (Fraction(7, 10), Fraction(1, 5), Fraction(1, 10))
