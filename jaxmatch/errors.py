@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from jaxmatch.printable import printable
 
@@ -31,6 +32,20 @@ class InputError(ValueError):
         place = "" if path is None else printable(os.fspath(path)) + (": " if line is None else f":{line}: ")
         text = f"{problem}" + (f"; {remedy}" if remedy else "")
         super().__init__(place + printable(" ".join(text.split())))
+
+
+class UnknownOption(InputError):
+    """A launched file has no such option.
+
+    Arguments:
+      option: with its dashes.
+      known: the names of those that it has.
+      **more: of `InputError`.
+    """
+
+    def __init__(self, problem: str, *, option: str, known: Iterable[str] = (), **more: Any):
+        super().__init__(problem, **more)
+        self.option, self.known = option, tuple(known)
 
 
 def nearest(name: object, known: Iterable[object]) -> str:

@@ -47,10 +47,24 @@ def test_a_name_is_a_file_and_a_path_stays_one(empty):
     assert load_config("re2_sick") == load_config("re2", dataset="sick")
     for path in ("missing.py", "sweeps/quickstart", "./quickstart.py"):
         assert find(path, (SWEEPS,)) == Path(path)
-    with pytest.raises(InputError, match="no file and no config 'quickstart'"):
+    with pytest.raises(
+        InputError, match="no file and no config 'quickstart'; it is a sweep: jaxmatch sweep quickstart"
+    ):
         find("quickstart", (CONFIGS,))
+    with pytest.raises(InputError, match="no file and no sweep or config 'zzz'; jaxmatch configs lists the names"):
+        find("zzz", (SWEEPS, CONFIGS))
     with pytest.raises(InputError, match="no file and no sweep or config 'quikstart'; did you mean \"quickstart\""):
         find("quikstart", (SWEEPS, CONFIGS))
+
+
+def test_the_paths_of_the_source_tree_are_names_where_there_is_no_such_file(empty):
+    assert find("sweeps/quickstart.py", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "quickstart.py"
+    assert (
+        load_config("configs/re2_snli.py") == load_config("configs/re2.py", dataset="snli") == load_config("re2_snli")
+    )
+    # Nothing of another kind, or that does not exist.
+    for path in ("configs/quickstart.py", "sweeps/re2.py", "configs/re2_none.py", "sweeps/none.py", "x/configs/re2.py"):
+        assert find(path, (SWEEPS, CONFIGS)) == Path(path)
 
 
 def test_a_file_of_the_current_folder_goes_first(empty):
@@ -76,8 +90,11 @@ def test_the_list_shows_all_and_a_copy_never_overwrites(empty, capsys):
     assert (empty / "quickstart.py").read_text() == (ROOT / "sweeps" / "quickstart.py").read_text()
     (empty / "quickstart.py").write_text("mine")
     assert main(["configs", "quickstart", "--copy"]) == 2
-    assert "quickstart.py: is there already" in capsys.readouterr().err
+    assert "quickstart.py: there is such a file already" in capsys.readouterr().err
     assert (empty / "quickstart.py").read_text() == "mine"
+    assert main(["configs", "re2_snli", "--copy"]) == 0
+    assert capsys.readouterr().out == "re2.py is written; run it with: jaxmatch train re2.py --dataset snli\n"
+    assert load_config("re2.py", dataset="snli") == load_config("re2_snli")
     assert main(["configs", "--copy"]) == 2
     assert main(["configs", "re2_sick_x", "--copy"]) == 2
     assert not (empty / "re2_sick_x.py").exists()
@@ -145,15 +162,38 @@ def test_short_options_are_settings(empty, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["swep", "quickstart"], "there is no command 'swep'; did you mean \"sweep\"?"),
-        (["table", "x", "--fromat", "csv"], 'unrecognized arguments: --fromat csv; did you mean "--format"?'),
-        (["sweep", "grid", "--datset", "sick"], 'this file has no option --datset; did you mean "--dataset"?'),
-        (["sweep", "grid", "--config.model.block=2"], 'did you mean "model.blocks"?'),
+        ("swep quickstart", "there is no command 'swep'; did you mean \"sweep\"?"),
+        ("data chek own", 'did you mean "check"?'),
+        ("table x --format latx", 'did you mean "latex"?'),
+        ("table x --fromat csv", 'unrecognized arguments: --fromat csv; did you mean "--format"?'),
+        ("data check own --vecors x", 'unrecognized arguments: --vecors x; did you mean "--vectors"?'),
+        ("table x --config.model.blocks", "--config.model.blocks has no value"),
+        ("table x --confg.model.blocks=2", "unrecognized arguments: --confg.model.blocks=2\n"),
+        ("sweep grid --datset sick", 'this file has no option --datset; did you mean "--dataset"?'),
+        ("sweep grid --sedes 3", 'this file has no option --sedes; did you mean "--seeds"?'),
+        ("sweep grid --zzz 3", "this file has no option --zzz; leave it out"),
+        (
+            "tune grid --halvign",
+            '--halvign is not an option of the command, or has no value; did you mean "--halving"?',
+        ),
+        ("train re2 --dry-rnu", 'did you mean "--dry-run"?'),
+        ("timing re2_timing --batchs 3", 'did you mean "--batches"?'),
+        ("timing re2_timing --smok", 'did you mean "--smoke"?'),
+        ("sweep grid --confg.model.blocks=2", 'is not an option; did you mean "--config.model.blocks"?'),
+        ("sweep grid --gird.model.blocks=2", 'is not an option; did you mean "--grid.model.blocks"?'),
+        ("sweep grid --config.model.block=2", 'did you mean "model.blocks"?'),
+        ("sweep grid --grid.model.block=2", 'did you mean "model.blocks"?'),
+        ("evaluate x --config.model.block=2", "evaluate takes no --config.model.block"),
+        ("sweep quikstart", "there is no file and no sweep or config 'quikstart'; did you mean \"quickstart\"?"),
+        ("sweep sweeps/quikstart.py", 'sweeps/quikstart.py: there is no such file; did you mean "quickstart"?'),
+        ("sweep re2_man", "there is no file and no sweep or config 're2_man'; did you mean \"re2_main\"?"),
+        ("train re2_snil", "there is no file and no config 're2_snil'; did you mean \"re2_snli\"?"),
+        ("configs quikstart", 'did you mean "quickstart"?'),
     ],
 )
 def test_a_mistyped_word_is_answered_with_the_nearest(words, told, empty, capsys):
     try:
-        status = main(words)
+        status = main(words.split())
     except SystemExit as end:
         status = end.code
     assert status == 2

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
-from jaxmatch.files import write_atomically
 from jaxmatch.printable import printable
 
 
@@ -27,22 +26,32 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.name is None:
         if arguments.copy:
             raise InputError("--copy needs the name of a file", remedy="jaxmatch configs lists them")
-        for kind, use in ((CONFIGS, "jaxmatch train NAME"), (SWEEPS, "jaxmatch sweep NAME")):
+        for kind, use in (
+            (CONFIGS, "jaxmatch train NAME"),
+            (SWEEPS, "jaxmatch sweep NAME; of a timing: jaxmatch timing NAME"),
+        ):
             show(f"{kind} ({use})")
             there = files(kind)
             width = max(map(len, there), default=0)
             for name, file in there.items():
                 show(f"  {name:<{width}}  {printable(title(file))}")
         return
-    file = find(arguments.name, (SWEEPS, CONFIGS))
+    from jaxmatch.sweep.launcher_files import config_file  # imports more than the list needs
+
+    file, options = config_file(find(arguments.name, (SWEEPS, CONFIGS)))
     if not file.is_file():
         raise InputError("there is no such file", path=file, remedy="jaxmatch configs lists them")
     if not arguments.copy:
         show(printable(str(file)))
         return
     target = Path(file.name)
-    if target.exists():
-        raise InputError("is there already", path=target, remedy="remove it, or copy in another folder")
-    write_atomically(target, file.read_bytes())
+    text = file.read_bytes()
+    try:
+        with target.open("xb") as copy:
+            copy.write(text)
+    except FileExistsError:
+        problem, remedy = "there is such a file already", "remove it, or copy in another folder"
+        raise InputError(problem, path=target, remedy=remedy) from None
     command = "train" if file.stem in files(CONFIGS) else "timing" if file.stem.endswith("_timing") else "sweep"
-    show(f"{target} is written; run it with: jaxmatch {command} {target}")
+    words = ["jaxmatch", command, str(target), *(f"--{name} {value}" for name, value in options.items())]
+    show(f"{target} is written; run it with: {' '.join(words)}")

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxmatch.cli import own_data
+from jaxmatch.cli import own_data, suggestions
 from jaxmatch.cli.output import show
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, UnknownOption
 
 # Option of the command -> the setting that it is short for.
 SHORT = {"epochs": "training.epochs", "learning_rate": "optimizer.learning_rate", "batch_size": "training.batch_size"}
@@ -52,12 +52,14 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
     for word in rest:
         option, equals, value = word.partition("=")
         if not option.startswith("--") or not option[2:].replace("-", "_").isidentifier():
-            raise InputError(f"{word!r} is not an option", remedy="see jaxmatch sweep --help")
+            raise UnknownOption(f"{word!r} is not an option", option=word, remedy="see jaxmatch sweep --help")
         if not equals:
             value = next(rest, None)
         if value is None:
-            raise InputError(
-                f"{option} is not an option of the command, or has no value", remedy="see jaxmatch sweep --help"
+            raise UnknownOption(
+                f"{option} is not an option of the command, or has no value",
+                option=option,
+                remedy="see jaxmatch sweep --help",
             )
         options[option[2:].replace("-", "_")] = value
     return options
@@ -106,21 +108,23 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
     from jaxmatch.sweep.failures import FailedCohorts
     from jaxmatch.sweep.named_files import find
 
-    options = options_of_the_file(arguments.rest)
+    with suggestions.of_options(arguments.parser):
+        options = options_of_the_file(arguments.rest)
     for name in ("data_directory", "vectors", *own_data.NAMES):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     try:
-        text = function(
-            find(arguments.file, kinds),
-            workdir=workdir_of(arguments),
-            seeds=arguments.seeds,
-            dry_run=arguments.dry_run,
-            overrides=settings_of(arguments),
-            grid_overrides=arguments.dotted["grid"],
-            options=options,
-            smoke=arguments.smoke,
-        )
+        with suggestions.of_options(arguments.parser):
+            text = function(
+                find(arguments.file, kinds),
+                workdir=workdir_of(arguments),
+                seeds=arguments.seeds,
+                dry_run=arguments.dry_run,
+                overrides=settings_of(arguments),
+                grid_overrides=arguments.dotted["grid"],
+                options=options,
+                smoke=arguments.smoke,
+            )
     except FailedCohorts as failed:
         if failed.table:
             print(failed.table)

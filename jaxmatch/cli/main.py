@@ -6,7 +6,6 @@ import errno
 import importlib
 import io
 import os
-import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -14,7 +13,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from jaxmatch import __version__
-from jaxmatch.cli import completion
+from jaxmatch.cli import completion, suggestions
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
@@ -74,6 +73,7 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def error(self, message: str) -> Any:
+        message = suggestions.with_choice(message)
         super().error(printable(" ".join(message.split())))
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:
@@ -180,8 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed, parsed.rest = parser.parse_known_args(rest)
         module = parsed.module
         if parsed.rest and not getattr(module, "TAKES_OPTIONS", False):
-            options = re.findall(r"(?<!\S)--[\w-]+", parsed.parser.format_help())
-            remedy = nearest(parsed.rest[0].partition("=")[0], options) if parsed.rest[0].startswith("--") else ""
+            known, dotted_too = suggestions.options_of(parsed.parser), getattr(module, "TAKES_OVERRIDES", False)
+            remedy = suggestions.near_option(parsed.rest[0], known, dotted_too)
             parser.error(f"unrecognized arguments: {' '.join(parsed.rest)}{remedy and '; '}{remedy}")
         if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
             kind, names = next((kind, names) for kind, names in dotted.items() if names)

@@ -12,7 +12,7 @@ prints them again, and `jaxmatch figure WORKDIR --output DIR` draws parameters a
 import argparse
 from pathlib import Path
 
-from jaxmatch.cli import launching, splits
+from jaxmatch.cli import launching, splits, suggestions
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 
@@ -60,19 +60,21 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import inference_times
     from jaxmatch.sweep.named_files import SWEEPS, find
 
-    options = launching.options_of_the_file(arguments.rest)
+    with suggestions.of_options(arguments.parser):
+        options = launching.options_of_the_file(arguments.rest)
     if arguments.data_directory is not None:
         options["data_directory"] = arguments.data_directory
     if arguments.dotted["grid"]:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
-    asked = inference_times.resolve(
-        find(arguments.file, (SWEEPS,)),
-        options=options,
-        overrides=arguments.dotted["config"],
-        **counts,
-        smoke=arguments.smoke,
-    )
+    with suggestions.of_options(arguments.parser):
+        asked = inference_times.resolve(
+            find(arguments.file, (SWEEPS,)),
+            options=options,
+            overrides=arguments.dotted["config"],
+            **counts,
+            smoke=arguments.smoke,
+        )
     if arguments.dry_run:
         show(inference_times.plan_text(asked, arguments.split))
         return

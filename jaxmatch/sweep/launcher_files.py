@@ -11,10 +11,10 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError, nearest
+from jaxmatch.errors import InputError, UnknownOption
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.settings import flatten
-from jaxmatch.sweep.named_files import CONFIGS, find
+from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, closest, find
 
 MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles as a whole
 
@@ -53,7 +53,7 @@ def load_module(path: Path) -> ModuleType:
     path, remedy = Path(path), "give a file of configs/ or sweeps/, or one of your own"
     check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
     if not path.exists():
-        raise InputError("there is no such file", path=path, remedy=remedy)
+        raise InputError("there is no such file", path=path, remedy=closest(path.stem, (SWEEPS, CONFIGS)) or remedy)
     specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)
     if specification is None or specification.loader is None:
         raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")
@@ -76,8 +76,13 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
         known = inspect.signature(function).parameters
     for option in options:
         if option not in known:
-            remedy = nearest(f"--{option}", [f"--{name}" for name in known]) if known else "leave it out"
-            raise InputError(f"this file has no option --{option}", path=path, remedy=remedy)
+            raise UnknownOption(
+                f"this file has no option --{option}",
+                option=f"--{option}",
+                known=known,
+                path=path,
+                remedy="leave it out",
+            )
     with mistakes_of(path, options):
         return function(**options)
 

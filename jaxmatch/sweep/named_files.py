@@ -34,42 +34,74 @@ def configs() -> dict[str, str]:
     return {name: title(file) for name, file in files(CONFIGS).items()}
 
 
+def data_sets(file: Path) -> list[str]:
+    """The data sets that stand in a config's `DATA_SETS`; nothing is executed."""
+    for node in _parsed(file).body:
+        if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["DATA_SETS"]:
+            return [key.value for key in getattr(node.value, "keys", ()) if isinstance(key, ast.Constant)]
+    return []
+
+
+def closest(name: str, kinds: Sequence[str]) -> str:
+    """`did you mean "…"?`, the closest name of a file, or "" where none is close."""
+    known = [each for kind in kinds for each in files(kind)]
+    if CONFIGS in kinds:
+        stems = [(stem, file) for stem, file in files(CONFIGS).items() if name.startswith(f"{stem}_")]
+        known += [f"{stem}_{each}" for stem, file in stems for each in data_sets(file)]
+    remedy = nearest(name, known)
+    return remedy if remedy.endswith("?") else ""
+
+
 def find(path: str | Path, kinds: Sequence[str]) -> Path:
     """The file that a path or a name stands for.
 
     Arguments:
-      path: a path, or the name of a file. A config's name may end in that of a data set: `re2_snli`.
+      path: a path, or the name of a file. A config's name may end in that of a data set: `re2_snli`. So may a path as in
+        the source tree, configs/re2_snli.py, which stands for the name where there is no such file.
       kinds: `CONFIGS`, `SWEEPS`, or both in the order in which they are looked in.
 
     Returns:
-      The file; a path is returned as it is, whether or not there is a file.
+      The file; another path is returned as it is, whether or not there is a file.
 
     Raises:
       InputError: there is no file of this name.
     """
     path = Path(path)
     name = str(path)
+    if path.suffix == ".py" and path.parts[:-1] in ((CONFIGS,), (SWEEPS,)) and not path.exists():
+        return _named(path.stem, path.parts[:1]) or path
     if path.suffix or path.name != name or path.is_file():
         return path
-    known: dict[str, Path] = {}
+    if file := _named(name, kinds):
+        return file
+    remedy = closest(name, kinds) or "jaxmatch configs lists the names"
+    for kind, command in ((CONFIGS, "train"), (SWEEPS, "sweep")):
+        if kind not in kinds and name in files(kind):
+            remedy = f"it is a {kind[:-1]}: jaxmatch {command} {name}"
+    raise InputError(f"there is no file and no {' or '.join(kind[:-1] for kind in kinds)} {name!r}", remedy=remedy)
+
+
+def _named(name: str, kinds: Sequence[str]) -> Path | None:
+    """The file of this name, which need not be there where the name ends in that of a data set."""
     for kind in kinds:
         there = files(kind)
         if name in there:
             return there[name]
-        if kind == CONFIGS:
-            for end in (place for place, letter in enumerate(name) if letter == "_"):
-                if name[:end] in there:
-                    return there[name[:end]].with_name(f"{name}.py")
-        known |= there
-    raise InputError(
-        f"there is no file and no {' or '.join(kind[:-1] for kind in kinds)} {name!r}", remedy=nearest(name, known)
-    )
+        for end in (place for place, letter in enumerate(name) if letter == "_" and kind == CONFIGS):
+            file = there.get(name[:end])
+            if file and name[end + 1 :] in (data_sets(file) or [name[end + 1 :]]):
+                return file.with_name(f"{name}.py")
+    return None
 
 
 def title(file: Path) -> str:
-    """The first line of a file's docstring; nothing is executed."""
+    """The first paragraph of a file's docstring, in one line; nothing is executed."""
+    return " ".join((ast.get_docstring(_parsed(file)) or "").partition("\n\n")[0].split())
+
+
+def _parsed(file: Path) -> ast.Module:
+    """A file's code; that of one which cannot be read is empty."""
     try:
-        text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        return ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):
-        return ""
-    return text.partition("\n")[0]
+        return ast.Module([], [])
