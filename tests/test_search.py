@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import bm25s
 import numpy as np
@@ -52,7 +53,7 @@ def test_a_match_may_be_another_label_and_must_be_said_where_there_are_three(mat
     least = [one.probabilities["0"] for one in matcher.predict([(QUERY, texts[index]) for index in falling])]
     np.testing.assert_allclose(least, sorted(least, reverse=True), atol=1e-6)
     several = jaxmatch.load(run)
-    with pytest.raises(InputError, match="3 labels .*; say which of them means a match"):
+    with pytest.raises(InputError, match="3 labels .*; name the one that means a match"):
         several.rank(QUERY, texts)
     best = several.rank(QUERY, texts, top_k=1, label="neutral")[0]
     likely = [one.probabilities["neutral"] for one in several.predict([(QUERY, text) for text in texts])]
@@ -242,6 +243,26 @@ def test_bad_use_of_search_is_one_line(binary, tmp_path, monkeypatch, capsys, wo
     out, err = capsys.readouterr()
     assert err.startswith(f"jaxmatch: {problem}") and err.count("\n") == 1 and not out
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_an_index_is_saved_without_saying_what_a_match_is(run, tmp_path, capsys):
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    words = ["search", str(run), "--texts", str(tmp_path / "in.txt")]
+    assert main([*words, "--save", str(tmp_path / "index")]) == 0
+    assert main([*words, "--query", "a"]) == 2
+    assert "name the one that means a match: --label" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_texts_are_searched_in_two_seconds(matcher):
+    generator = np.random.default_rng(1)
+    texts = [" ".join(words) for words in generator.choice(LETTERS, (100_000, 6))]
+    index = matcher.index(texts)
+    index.search("a b c d e d")  # compiles
+    start = time.perf_counter()
+    found = index.search("e d c b a b")
+    assert time.perf_counter() - start < 2
+    assert len(found) == 10
 
 
 def test_the_names_of_prefilters_are_those_of_the_command():

@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.inference.matcher import load
 
     matcher = load(folder)
-    matched_label(matcher, arguments.label)
+    if arguments.query is not None or arguments.input is not None:
+        matched_label(matcher, arguments.label)  # a wrong label is found before the work is done
     if arguments.index is None:
         index = matcher.index(texts, arguments.prefilter or PREFILTERS[0])
     else:

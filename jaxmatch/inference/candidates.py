@@ -81,7 +81,8 @@ def matched_label(matcher: Matcher, label: str | None = None) -> str | None:
         label = labels[1]
     if label is None:
         raise InputError(
-            f"the model has {len(labels)} labels ({', '.join(labels)})", remedy="say which of them means a match"
+            f"the model has {len(labels)} labels ({', '.join(labels)})",
+            remedy="name the one that means a match: --label, or label= in Python",
         )
     if label not in labels:
         raise InputError(f"{label!r} is not one of the model's labels ({', '.join(labels)})")

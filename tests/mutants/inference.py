@@ -1,0 +1,31 @@
+"""Faults of ranking, searching, calibrating and exporting with a trained model."""
+
+_INFERENCE = "jaxmatch/inference/"
+_CALIBRATING, _CALIBRATION = _INFERENCE + "calibrating.py", _INFERENCE + "calibration.py"
+_FOLDER, _PROGRAMS = _INFERENCE + "export/folder.py", _INFERENCE + "export/programs.py"
+_ON_CALIBRATION, _ON_SEARCH = ["tests/test_calibration.py"], ["tests/test_search.py"]
+
+MUTANTS = [
+    (_CALIBRATING, "logits / np.exp(log_temperature), numbers", "logits * np.exp(log_temperature), numbers", _ON_CALIBRATION),
+    (_CALIBRATING, "merits = hits + (~right).sum() - (taken - hits)", "merits = hits", _ON_CALIBRATION),
+    (_CALIBRATING, "merits = 2 * hits / (taken + right.sum())", "merits = hits / taken", _ON_CALIBRATION),
+    (_CALIBRATING, "enough = (hits >= precision * taken) & (hits > 0)", "enough = hits > 0", _ON_CALIBRATION),
+    (_CALIBRATING, "weights=confidence - right", "weights=right", _ON_CALIBRATION),
+    (_CALIBRATION, "return logits.astype(np.float64) / self.temperature", "return logits.astype(np.float64)", _ON_CALIBRATION),
+    (_CALIBRATION, "math.log(self.threshold) - math.log1p(-self.threshold)", "math.log(self.threshold)", _ON_CALIBRATION),
+    (_CALIBRATION, 'if stored.get("parameters") != parameters:', "if False:", _ON_CALIBRATION),
+    (_INFERENCE + "candidates.py", "best = np.argsort(-merits", "best = np.argsort(merits", _ON_SEARCH),
+    (_INFERENCE + "candidates.py", "label = labels[1]", "label = labels[0]", _ON_SEARCH),
+    (_INFERENCE + "search_index.py", "np.argpartition(-scores, count - 1)", "np.argpartition(scores, count - 1)", _ON_SEARCH),
+    (_INFERENCE + "search_index.py", "Candidate(int(best[one.index]),", "Candidate(one.index,", _ON_SEARCH),
+    (_INFERENCE + "search_index.py", 'if described["vocabulary"] != fingerprint(matcher):', "if False:", _ON_SEARCH),
+    (_INFERENCE + "search_index.py", "if path.exists() and not (path / _INDEX).is_file():", "if False:", _ON_SEARCH),
+    (_INFERENCE + "prefilters.py", "out=result, where=lengths > 0", "out=result, where=lengths < 0", _ON_SEARCH),
+    ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
+    ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
+    (_INFERENCE + "inference_model.py", "        with _making_a_predictor:", "        self.__dict__.pop(\"_predictor\", None)\n        with _making_a_predictor:", ["tests/test_serve.py"]),
+    (_FOLDER, '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),
+    (_FOLDER, "if path.exists() and not (path / DESCRIPTION).is_file():", "if False:", ["tests/test_export.py::test_a_folder_of_something_else_is_not_replaced"]),
+    (_PROGRAMS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_a_program_that_answers_otherwise_is_not_written"]),
+    ("jaxmatch/data/tokenizer_rules.py", '(r"\\A|\\Z", " "), ', "", ["tests/test_tokenizer_rules.py"]),
+]
