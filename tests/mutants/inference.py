@@ -4,12 +4,13 @@ _INFERENCE = "jaxmatch/inference/"
 _CALIBRATING, _CALIBRATION = _INFERENCE + "calibrating.py", _INFERENCE + "calibration.py"
 _FOLDER, _PROGRAMS = _INFERENCE + "export/folder.py", _INFERENCE + "export/programs.py"
 _ON_CALIBRATION, _ON_SEARCH = ["tests/test_calibration.py"], ["tests/test_search.py"]
+_ON_THRESHOLDS = ["tests/test_calibration.py::test_no_threshold_is_better_than_the_chosen_one"]
 
 MUTANTS = [
     (_CALIBRATING, "logits / np.exp(log_temperature), numbers", "logits * np.exp(log_temperature), numbers", _ON_CALIBRATION),
-    (_CALIBRATING, "merits = hits + (~right).sum() - (taken - hits)", "merits = hits", _ON_CALIBRATION),
-    (_CALIBRATING, "merits = 2 * hits / (taken + right.sum())", "merits = hits / taken", _ON_CALIBRATION),
-    (_CALIBRATING, "enough = (hits >= precision * taken) & (hits > 0)", "enough = hits > 0", _ON_CALIBRATION),
+    (_CALIBRATING, "merits = hits + (~right).sum() - (taken - hits)", "merits = hits", _ON_THRESHOLDS),
+    (_CALIBRATING, "merits = 2 * hits / (taken + right.sum())", "merits = hits / taken", _ON_THRESHOLDS),
+    (_CALIBRATING, "enough = (hits >= precision * taken) & (hits > 0)", "enough = hits > 0", _ON_THRESHOLDS),
     (_CALIBRATING, "weights=confidence - right", "weights=right", _ON_CALIBRATION),
     (_CALIBRATION, "return logits.astype(np.float64) / self.temperature", "return logits.astype(np.float64)", _ON_CALIBRATION),
     (_CALIBRATION, "math.log(self.threshold) - math.log1p(-self.threshold)", "math.log(self.threshold)", _ON_CALIBRATION),
