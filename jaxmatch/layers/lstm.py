@@ -35,7 +35,7 @@ def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
     The sentence that it reads first needs no mark: it finds the zeros of the start.
     """
     of_first, of_second = sentences == 1, sentences == 2
-    place = jnp.arange(sentences.shape[1])[None]
+    place = jax.lax.iota(jnp.int32, sentences.shape[1])[None]
     start_of_second = of_second & (place == jnp.argmax(of_second, axis=1)[:, None])
     end_of_first = of_first & (place[:, ::-1] == jnp.argmax(of_first[:, ::-1], axis=1)[:, None])
     return start_of_second[..., None], end_of_first[..., None]

@@ -77,7 +77,7 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
 
     zeros = jnp.zeros((rows, features), added[0].dtype)
     start = [(zeros, zeros)] * directions, list(added), jnp.zeros((rows, length, directions * features), added[0].dtype)
-    (_, gates, hidden_states), cells = jax.lax.scan(one_step, start, jnp.arange(length))
+    (_, gates, hidden_states), cells = jax.lax.scan(one_step, start, jax.lax.iota(jnp.int32, length))
     return hidden_states, gates, cells
 
 
@@ -141,7 +141,7 @@ def _backward(precision, residuals, state_gradients):
 
     zeros = jnp.zeros((rows, features), hidden_states.dtype)
     start = [(zeros, zeros)] * directions, [jnp.zeros_like(one) for one in gates]
-    (_, of_added), _ = jax.lax.scan(one_step, start, (jnp.arange(length), cells), reverse=True)
+    (_, of_added), _ = jax.lax.scan(one_step, start, (jax.lax.iota(jnp.int32, length), cells), reverse=True)
     met = _met(hidden_states, begins, features)
     of_kernel = [
         matmul(_flat(hidden).T, _flat(of_sums), precision) for hidden, of_sums in zip(met, of_added, strict=True)

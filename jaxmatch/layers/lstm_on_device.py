@@ -86,7 +86,7 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
         return after, jnp.concatenate(jax.lax.optimization_barrier(kept), axis=-1)
 
     zeros = jnp.zeros((directions, rows, kernel.shape[1]), jnp.float32)
-    return jax.lax.scan(one_step, (zeros.astype(dtype), zeros), (jnp.arange(steps), is_token, starts))[1]
+    return jax.lax.scan(one_step, (zeros.astype(dtype), zeros), (jax.lax.iota(jnp.int32, steps), is_token, starts))[1]
 
 
 def _hidden_states(kept: jax.Array) -> jax.Array:

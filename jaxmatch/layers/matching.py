@@ -81,7 +81,7 @@ class PerspectiveMatching(nn.Module):
             else:
                 # A product rather than a gather, whose gradient would be a scatter.
                 nearest = jnp.argmax(jnp.where(allowed, similarity, lowest(jnp.float32)), axis=-1)
-                picked = (jnp.arange(own.shape[1])[None, None] == nearest[..., None]) & allowed
+                picked = (jax.lax.iota(jnp.int32, own.shape[1])[None, None] == nearest[..., None]) & allowed
                 other = matmul(picked.astype(jnp.float32), own, precision)
             matched.append(_match(own, other, weights, precision))
         return jnp.concatenate(matched, axis=-1).astype(states.dtype)

@@ -29,7 +29,7 @@ def max_by_place(sequence: jax.Array, mask: jax.Array) -> jax.Array:
     """
     masked = jnp.where(mask[..., None], sequence, lowest(sequence.dtype))
     place = jnp.argmax(jax.lax.stop_gradient(masked), axis=1)
-    is_there = (jnp.arange(sequence.shape[1])[None, :, None] == place[:, None]) & mask[..., None]
+    is_there = (jax.lax.iota(jnp.int32, sequence.shape[1])[None, :, None] == place[:, None]) & mask[..., None]
     return jnp.sum(jnp.where(is_there, sequence, 0.0), axis=1)
 
 
@@ -53,7 +53,7 @@ def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
     of the first token's. Arguments and result as of `max_over_time`.
     """
     forward, backward = jnp.split(states, 2, axis=-1)
-    place = jnp.arange(mask.shape[1])[None]
+    place = jax.lax.iota(jnp.int32, mask.shape[1])[None]
     is_last = mask & (place == jnp.max(jnp.where(mask, place, -1), axis=1, keepdims=True))
     is_first = mask & (place == jnp.argmax(mask, axis=1)[:, None])
     return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)

@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.layers.lstm import traced_for_a_cpu
 
 INPUTS = ("vectors", "ids", "sentences")
 OUTPUT = "logits"
@@ -74,11 +75,14 @@ def onnx(function: Function, table: tuple[int, int]) -> bytes:
             f"ONNX needs the library {error.name}",
             remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps jax2onnx",
         ) from None
-    with _refusing("ONNX", "--format stablehlo may"), quiet():
+    with _refusing("ONNX", "--format stablehlo may"), quiet(), traced_for_a_cpu():
+        # ONNX has no choice of a platform: an LSTM is written in its form for a CPU.
         written = jax2onnx.to_onnx(function, inputs=list(_arguments(table)), model_name="jaxmatch")
         _rename(written.graph)
         content = written.SerializeToString()
-        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # constants that nothing reads are no fault
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     _try("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], table)
     return content
 
