@@ -1,13 +1,14 @@
-"""`--print-completion SHELL`: a script that lets a shell complete commands and options, made by shtab."""
+"""`--print-completion SHELL`: a script that lets a shell complete commands, options, names and files, made by shtab."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError
 
 OPTION = "--print-completion"
 HELP = f"{OPTION} bash|zsh|tcsh: print a script for your shell"
+FOLDERS = ("DIR", "FOLDER", "RUN", "WORKDIR")  # how arguments that are folders are called in the help
 
 
 def show_script(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -24,7 +25,34 @@ def show_script(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
         import shtab
     except ImportError:
         raise InputError("shtab is not installed", remedy="pip install 'jaxmatch[completion]'") from None
+    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, files
+
     known = shtab.SUPPORTED_SHELLS
     if len(words) != 1 or words[0] not in known:
         raise InputError(f"{OPTION} needs the name of a shell", remedy=f"it is one of {', '.join(known)}")
-    show(shtab.complete(parser, words[0]))
+    configs, sweeps = list(files(CONFIGS)), list(files(SWEEPS))
+    preamble = {"bash": "", "zsh": ""}
+    for command, action in _arguments(parser):
+        names = {"train": configs, "configs": [*configs, *sweeps]}.get(command, sweeps)
+        if (command, action.dest) == ("configs", "name") or (
+            command in ("sweep", "train", "tune", "timing") and action.dest == "file"
+        ):
+            function = f"_jaxmatch_{command}_names"
+            action.complete = {**shtab.FILE, "bash": function, "zsh": function}
+            preamble["bash"] += f'{function}() {{ compgen -W "{" ".join(names)}" -- "$1"; compgen -f -- "$1"; }}\n'
+            preamble["zsh"] += f"{function}() {{ compadd {' '.join(names)}; _files; }}\n"
+        elif action.metavar in FOLDERS:
+            action.complete = shtab.DIRECTORY
+        elif action.metavar == "FILE":
+            action.complete = shtab.FILE
+    show(shtab.complete(parser, words[0], preamble=preamble))
+
+
+def _arguments(parser: argparse.ArgumentParser, command: str = "") -> Iterator[tuple[str, argparse.Action]]:
+    """Subcommand and argument, of all arguments."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from _arguments(inner, command or name)
+        else:
+            yield command, action
