@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jaxmatch import data as data
     from jaxmatch import extend as extend
     from jaxmatch.analysis.attention import attention as attention
     from jaxmatch.errors import InputError as InputError
@@ -35,6 +36,7 @@ MODULES = {
     "TableLayout": "jaxmatch.reporting.tables",
     "attention": "jaxmatch.analysis.attention",
     "configs": "jaxmatch.sweep.named_files",
+    "data": "jaxmatch",
     "default_config": "jaxmatch.settings",
     "evaluate": "jaxmatch.results",
     "extend": "jaxmatch",
@@ -46,7 +48,7 @@ MODULES = {
     "table": "jaxmatch.results",
     "with_overrides": "jaxmatch.settings",
 }
-SUBMODULES = ("extend", "interop")
+SUBMODULES = ("data", "extend", "interop")
 __all__ = [*MODULES]
 
 

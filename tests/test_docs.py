@@ -18,7 +18,7 @@ import small_sweep
 from test_house import MAY_IMPORT
 
 import jaxmatch
-from jaxmatch.cli import launching, main
+from jaxmatch.cli import completion, launching, main
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.sweep import launch
@@ -136,6 +136,9 @@ def commands(page):
 def test_commands_parse(page, monkeypatch, nothing_added):
     monkeypatch.chdir(ROOT)
     for words in commands(page):
+        if words[0] == completion.OPTION:
+            assert words[1] in ("bash", "zsh", "tcsh") and words[2:3] in ([], [">"])
+            continue
         rest, imports = take_imports(words)
         if imports:  # the page shows the file
             exec("\n".join(fenced(page, "python")), {})

@@ -65,7 +65,7 @@ MAY_IMPORT = {
         "unseen_devices",
         "__init__",
     },
-    "__init__": {"extend", "results", "settings", "reporting", "inference", "analysis", "sweep", "cli"},
+    "__init__": {"data", "extend", "results", "settings", "reporting", "inference", "analysis", "sweep", "cli"},
     "__main__": {"cli"},
 }
 
