@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 from urllib.parse import unquote
 
 import pytest
@@ -109,6 +110,8 @@ def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
     saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
+    for name in ("wandb", "mlflow"):  # tests/test_follow_page.py has what they are asked
+        monkeypatch.setitem(sys.modules, name, mock.MagicMock())
     names = {}
     for number, example in enumerate(fenced(page, "python")):
         with contextlib.redirect_stdout(io.StringIO()), small_sweep.compiled_programs_kept(tmp_path / "programs"):

@@ -36,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data"
     )
+    parser.add_argument(
+        "--log",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="follow the runs: tensorboard, or a listener of your own as module:Class or file.py:Class",
+    )
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
     own_data.add_arguments(parser)
@@ -124,6 +131,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
                 grid_overrides=arguments.dotted["grid"],
                 options=options,
                 smoke=arguments.smoke,
+                log=arguments.log,
             )
     except FailedCohorts as failed:
         if failed.table:

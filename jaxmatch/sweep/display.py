@@ -2,11 +2,10 @@
 
 import dataclasses
 import functools
-import math
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ import jax.numpy as jnp
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from jaxmatch.config.scores import SCORES
 from jaxmatch.printable import printable
 from jaxmatch.reporting.wording import duration_text, shared_text
+from jaxmatch.sweep.cohort_display import CohortDisplay
+from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort
 from jaxmatch.sweep.side_by_side import Job, lasting
-from jaxmatch.training.progress import Listener
-from jaxmatch.workdir import CohortFolder
+from jaxmatch.workdir import CohortFolder, Workdir
 
 # Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
 SHARE_OF_PEAK = 0.5
@@ -108,9 +107,11 @@ class Display:
 
     Arguments:
       console: where to write; default: stderr.
+      listeners: told about every run (`following.py`).
     """
 
-    def __init__(self, console: Console | None = None):
+    def __init__(self, console: Console | None = None, listeners: Iterable[RunListener] = ()):
+        self.listeners = [*listeners]
         # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a
         # terminal.
         self.console = console or Console(
@@ -154,13 +155,21 @@ class Display:
         self._task = self._bar.add_task("training", total=self._total_work)
         self._bar.start()
 
-    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> "CohortDisplay":
+    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
         """A cohort begins; what tells how it goes."""
         number = self._numbers.setdefault(folder.name, len(self._numbers) + 1)
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {_count(len(runs), 'run')}, compiling")
-        return CohortDisplay(self, folder.name, label, planned.device_work * planned.devices, paused)
+        followed = Following(self.listeners, [self._followed(folder, name) for name in folder.runs], self.say)
+        return CohortDisplay(self, folder.name, label, planned.device_work * planned.devices, paused, followed)
+
+    def _followed(self, folder: CohortFolder, name: str) -> FollowedRun:
+        run, place = self._plan.runs[name][0], Workdir(folder.path.parent.parent).run_folder(name)
+        variant = {"variant": run.variant} if run.variant else {}
+        return FollowedRun(
+            name, self._plan.sweep.name, place, run.seed, variant | dict(run.overrides), run.config.to_dict()
+        )
 
     def advance(self, work: float, *, here: bool, label: str = "", steps: str = "") -> None:
         """Some work is behind a cohort.
@@ -235,60 +244,3 @@ class Display:
     def say(self, line: str) -> None:
         """Prints a line."""
         self.show(printable(line))
-
-
-class CohortDisplay(Listener):
-    """What is shown of a cohort in training.
-
-    Arguments:
-      display: of the whole sweep.
-      name: of the cohort's folder.
-      label: what it is called.
-      work: multiplications that it takes.
-      again: whether this process trained it before, up to a rung.
-    """
-
-    def __init__(self, display: Display, name: str, label: str, work: float, again: bool):
-        self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
-        self._reached = 0.0
-
-    def stepped(self, done: int, total: int) -> None:
-        advance, self._reached = (done / total - self._reached) * self._work, done / total
-        self._display.advance(advance, here=True, label=self._label, steps=f"{done:,} of {total:,}")
-
-    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
-        if scores:
-            defined = [value for value in scores if not math.isnan(value)] or scores
-            best = max(defined) if SCORES[score].higher_is_better else min(defined)
-            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
-            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
-            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {told}")
-
-    def resumed(self, done: int, total: int) -> None:
-        advance, self._reached = (done / total - self._reached) * self._work, done / total
-        if not self._again:
-            self._display.advance(advance, here=False)  # what was done before says nothing about the speed here
-        self._say(f"goes on from a checkpoint, {done:,} of {total:,} steps in")
-
-    def fitted(self, part: str, at_once: int) -> None:
-        self._say(f"memory holds {at_once} at once in {part}")
-
-    def ran_out(self, part: str, at_once: int) -> None:
-        self._say(f"memory ran out in {part}, which goes on with {at_once} at once")
-
-    def done(self) -> None:
-        """Its records are written."""
-        self._display.advance((1 - self._reached) * self._work, here=False)
-        self._say("done")
-
-    def failed(self, message: str) -> None:
-        """It has failed; the others go on."""
-        self._say(f"failed ({message})")
-
-    def paused(self) -> None:
-        """It has come to a rung and waits there for the others."""
-        self._display.pause(self._name)
-        self._say("at the rung")
-
-    def _say(self, line: str) -> None:
-        self._display.say(f"{self._label}: {line}")

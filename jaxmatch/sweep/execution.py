@@ -190,6 +190,8 @@ def _try(
         if of_the_machine(error):
             raise
         shown.failed(mark_failed(folder, error))
+    finally:
+        shown.left()
 
 
 def _train(

@@ -3,7 +3,7 @@
 import ast
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.execution import execute, records_of
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.floors_kept import keep_floors
+from jaxmatch.sweep.following import RunListener, listeners_of
 from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
@@ -64,6 +65,7 @@ def sweep(
     options: Mapping[str, str] | None = None,
     smoke: bool = False,
     display: Display | None = None,
+    log: Sequence[str] = (),
 ) -> str:
     """Runs a sweep file: shows the plan, trains what is missing, writes and returns the table.
 
@@ -77,6 +79,7 @@ def sweep(
       options: those of `OF_THE_DATA`, and whatever the file's `get_sweep` takes.
       smoke: shrink everything to seconds, on generated data (see `smoke.smoked`).
       display: shows progress.
+      log: names of listeners (`following.listeners_of`).
 
     Returns:
       The table in Markdown, or "" for a dry run.
@@ -88,11 +91,12 @@ def sweep(
     planned = resolve(
         file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke
     )
+    listeners = listeners_of(log, workdir)
     if dry_run:
         show_plan(planned, workdir, display)
         return ""
     with table_of_the_others(planned.table, floors=lambda: floor_rows(workdir, planned.floors)):
-        records = run(planned, workdir, display)
+        records = run(planned, workdir, display, listeners=listeners)
         return make_table(records, planned.table, floor_rows(workdir, planned.floors)).markdown()
 
 
@@ -141,7 +145,11 @@ def show_plan(
 
 
 def run(
-    planned: Sweep, workdir: Path, display: Display | None = None, halve: Callable[[Plan], Halving] | None = None
+    planned: Sweep,
+    workdir: Path,
+    display: Display | None = None,
+    halve: Callable[[Plan], Halving] | None = None,
+    listeners: Iterable[RunListener] = (),
 ) -> list[dict[str, Any]]:
     """Trains what a folder lacks of a sweep; its records.
 
@@ -150,6 +158,7 @@ def run(
       workdir: the folder.
       display: shows progress.
       halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
+      listeners: told when a run starts, is scored and ends.
 
     Raises:
       InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for
@@ -157,6 +166,7 @@ def run(
       FailedCohorts: some runs failed; it brings the records of the others.
     """
     display = display or Display()
+    display.listeners += listeners
     planned = changed(planned)  # of Python, its table may lack scores
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)

@@ -22,6 +22,7 @@ from jaxmatch.reporting.wording import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch
 from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.following import listeners_of
 from jaxmatch.sweep.grid import Sweep
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
@@ -174,6 +175,7 @@ def tune(
     eta: int = halving.ETA,
     rungs: Sequence[int] | None = None,
     display: Display | None = None,
+    log: Sequence[str] = (),
     **arguments: Any,
 ) -> str:
     """Trains a grid, chooses on dev, trains what was chosen with many seeds. Begun again, it goes on where it stopped.
@@ -189,6 +191,7 @@ def tune(
       eta: of n settings the best n / eta go on at a rung.
       rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
       display: shows progress.
+      log: names of listeners (`following.listeners_of`).
       **arguments: overrides, grid_overrides, options: see `launch.sweep`.
 
     Returns:
@@ -204,10 +207,12 @@ def tune(
         planned = dataclasses.replace(
             planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
         )
+    listeners = listeners_of(log, Path(workdir))
     if dry_run:
         launch.show_plan(planned, workdir, display, rule)
         return ""
     display = display or Display()
+    display.listeners += listeners
     with launch.table_of_the_others(planned.table):
         records = launch.run(planned, workdir, display, rule)
     choice = choose(records)

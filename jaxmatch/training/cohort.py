@@ -198,6 +198,7 @@ class Cohort:
         best = jnp.zeros_like(state.parameters)
         if checkpoints is not None:
             state, best = self._restore(checkpoints, state, best, listener)
+        listener.begun([tuple(progress.curve) for progress in self._progress])
         state, best = self.lockstep.by_replica(state), self.lockstep.by_replica(best)
         with self._timed("train"), self._told_if_fewer(self.lockstep, "training"):
             self.lockstep.fit(state)
@@ -306,8 +307,12 @@ class Cohort:
 
     def _evaluate(self, state, best, samples: int, listener: Listener) -> tuple[ReplicaState, jax.Array]:
         """Scores dev, keeps what improved, marks what stopped or diverged."""
+        before = [len(progress.curve) for progress in self._progress]
         with self._timed("evaluate"):
             best, shown = self._keep_improved(state, best, samples)
+        for run, progress in enumerate(self._progress):
+            for evaluation in progress.curve[before[run] :]:
+                listener.noted(run, evaluation)
         listener.evaluated(int(np.ceil(samples / self.lockstep.pairs)), samples, self._training["selection"], shown)
         zero = jnp.zeros_like(state.loss_sum)
         return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best

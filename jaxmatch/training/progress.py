@@ -13,6 +13,12 @@ class Listener:
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         """Dev was scored: the selection score of every run still training."""
 
+    def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
+        """Training begins, or goes on from a checkpoint: the evaluations of each run so far (`RunProgress.curve`)."""
+
+    def noted(self, run: int, evaluation: Mapping) -> None:
+        """An evaluation was added to the curve of a run, counted from 0."""
+
     def resumed(self, done: int, total: int) -> None:
         """Training goes on from a checkpoint, `done` steps in."""
 

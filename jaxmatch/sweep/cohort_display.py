@@ -1,0 +1,84 @@
+"""What is shown of one cohort in training, and told to those who follow its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jaxmatch.config.scores import SCORES
+from jaxmatch.reporting.records import read_record
+from jaxmatch.sweep.following import Following
+from jaxmatch.training.progress import Listener
+
+if TYPE_CHECKING:
+    from jaxmatch.sweep.display import Display
+
+
+class CohortDisplay(Listener):
+    """What is shown of a cohort in training.
+
+    Arguments:
+      display: of the whole sweep.
+      name: of the cohort's folder.
+      label: what it is called.
+      work: multiplications that it takes.
+      again: whether this process trained it before, up to a rung.
+      following: tells who follows its runs.
+    """
+
+    def __init__(self, display: Display, name: str, label: str, work: float, again: bool, following: Following):
+        self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
+        self._reached, self._following = 0.0, following
+
+    def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
+        self._following.started(curves)
+
+    def noted(self, run: int, evaluation: Mapping) -> None:
+        self._following.evaluated(run, evaluation)
+
+    def stepped(self, done: int, total: int) -> None:
+        advance, self._reached = (done / total - self._reached) * self._work, done / total
+        self._display.advance(advance, here=True, label=self._label, steps=f"{done:,} of {total:,}")
+
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+        if scores:
+            defined = [value for value in scores if not math.isnan(value)] or scores
+            best = max(defined) if SCORES[score].higher_is_better else min(defined)
+            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
+            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {told}")
+
+    def resumed(self, done: int, total: int) -> None:
+        advance, self._reached = (done / total - self._reached) * self._work, done / total
+        if not self._again:
+            self._display.advance(advance, here=False)  # what was done before says nothing about the speed here
+        self._say(f"goes on from a checkpoint, {done:,} of {total:,} steps in")
+
+    def fitted(self, part: str, at_once: int) -> None:
+        self._say(f"memory holds {at_once} at once in {part}")
+
+    def ran_out(self, part: str, at_once: int) -> None:
+        self._say(f"memory ran out in {part}, which goes on with {at_once} at once")
+
+    def done(self) -> None:
+        """Its records are written."""
+        self._display.advance((1 - self._reached) * self._work, here=False)
+        self._following.ended(lambda run: read_record(run.folder / "record.json"))
+        self._say("done")
+
+    def failed(self, message: str) -> None:
+        """It has failed; the others go on."""
+        self._say(f"failed ({message})")
+
+    def paused(self) -> None:
+        """It has come to a rung and waits there for the others."""
+        self._display.pause(self._name)
+        self._say("at the rung")
+
+    def left(self) -> None:
+        """Nothing more happens to it for now, whatever came of it."""
+        self._following.ended()
+
+    def _say(self, line: str) -> None:
+        self._display.say(f"{self._label}: {line}")

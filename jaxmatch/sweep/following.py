@@ -1,0 +1,163 @@
+"""Who follows runs as they train: TensorBoard, or a class of the user's own."""
+
+import dataclasses
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.sweep.launcher_files import load_module, mistakes_of
+
+TENSORBOARD = "tensorboard"
+METHODS = ("started", "evaluated", "ended")
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowedRun:
+    """A run in training.
+
+    Attributes:
+      name: of its folder, which stays the same when it is resumed.
+      sweep: the name of the sweep.
+      folder: where its record and its model will lie.
+      seed: its seed.
+      settings: what the grid and the variant set for it: dotted name -> value.
+      config: all its settings, as plain dicts.
+    """
+
+    name: str
+    sweep: str
+    folder: Path
+    seed: int
+    settings: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+class RunListener:
+    """Hears how runs are doing. Every method may be overridden, none need be.
+
+    Calls never overlap, but many runs train at once: between the start and the end of one run come calls about others.
+    """
+
+    def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
+        """Training begins or goes on.
+
+        Arguments:
+          run: the run.
+          curve: its evaluations before this point, as in `evaluated`. What was heard of later ones is made again.
+        """
+
+    def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
+        """Dev was scored.
+
+        Arguments:
+          run: the run.
+          evaluation: "samples" (pairs seen so far), "epoch", "train_loss", "learning_rate", and "dev", a dict of scores.
+        """
+
+    def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
+        """Training ends.
+
+        Arguments:
+          run: the run.
+          record: as in its record.json; None if it did not come to its end: it failed, was interrupted, or waits at a
+            rung of successive halving.
+        """
+
+
+class Following:
+    """Tells listeners about the runs of a cohort.
+
+    A listener that raises an exception is told no more; training goes on.
+
+    Arguments:
+      listeners: whom to tell. One that fails is taken out of the list.
+      runs: in the order of the cohort.
+      say: prints a line.
+    """
+
+    _lock = threading.RLock()  # cohorts train side by side
+
+    def __init__(self, listeners: list[RunListener], runs: Sequence[FollowedRun], say: Callable[[str], None]):
+        self._listeners, self._runs, self._say = listeners, runs, say
+        self._open: set[int] = set()
+
+    def started(self, curves: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        """Training begins, or goes on behind these curves, one a run."""
+        for position, curve in enumerate(curves):
+            self._tell("started", position, [*curve])
+            self._open.add(position)
+
+    def evaluated(self, position: int, evaluation: Mapping[str, Any]) -> None:
+        """A run of the cohort was scored."""
+        self._tell("evaluated", position, evaluation)
+
+    def ended(self, record_of: Callable[[FollowedRun], Mapping[str, Any] | None] = lambda run: None) -> None:
+        """Training of those that started ends, with their records or without."""
+        for position in sorted(self._open):
+            self._tell("ended", position, record_of(self._runs[position]) if self._listeners else None)
+        self._open.clear()
+
+    def _tell(self, method: str, position: int, *told: Any) -> None:
+        with self._lock:
+            for listener in [*self._listeners]:
+                try:
+                    getattr(listener, method)(self._runs[position], *told)
+                except Exception as error:
+                    self._listeners.remove(listener)
+                    name = type(listener).__name__
+                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is told no more")
+
+
+def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
+    """The listeners that a command line names.
+
+    Arguments:
+      names: "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
+      workdir: of the sweep.
+
+    Raises:
+      InputError: there is no such class, it is no listener, or it cannot be made.
+    """
+    return [_listener(name, workdir) for name in dict.fromkeys(names)]
+
+
+def _listener(name: str, workdir: Path) -> RunListener:
+    if name == TENSORBOARD:
+        from jaxmatch.sweep.tensorboard_log import TensorBoard
+
+        return TensorBoard(workdir / TENSORBOARD)
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute.isidentifier():
+        raise InputError(f"there is no log {name!r}", remedy=f"give --log {TENSORBOARD}, module:Class or file.py:Class")
+    made = _class_of(place, attribute)
+    with mistakes_of(Path(place)):
+        listener = made()
+    missing = [method for method in METHODS if not callable(getattr(listener, method, None))]
+    if missing:
+        raise InputError(f"{name} has no method {missing[0]}", remedy="derive it from jaxmatch.RunListener")
+    return listener
+
+
+def _class_of(place: str, attribute: str) -> Callable[[], Any]:
+    if place.endswith(".py"):
+        module = load_module(Path(place))
+    else:
+        if (here := os.getcwd()) not in sys.path:  # as `python -m` does
+            sys.path.insert(0, here)
+        try:
+            found = importlib.util.find_spec(place)
+        except (ImportError, ValueError):
+            found = None
+        if found is None:
+            raise InputError(f"there is no module {place!r}", remedy="give --log module:Class or file.py:Class")
+        with mistakes_of(Path(found.origin or place)):
+            module = importlib.import_module(place)
+    made = getattr(module, attribute, None)
+    if not callable(made):
+        raise InputError(f"{place} has no class {attribute!r}", remedy="give --log module:Class")
+    return made

@@ -1,0 +1,134 @@
+"""The listeners of docs/how_to/follow.md, on stand-ins for W&B and MLflow."""
+
+import contextlib
+import io
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from jaxmatch.sweep.following import FollowedRun
+
+PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "follow.md"
+RUN = FollowedRun("abc-seed0", "small", Path("runs/abc-seed0"), 0, {}, {"model": {"name": "re2"}})
+RECORD = {"status": "finished", "test": {"accuracy": 0.75}}
+
+
+def evaluation(samples: int) -> dict:
+    return {"samples": samples, "epoch": 1.0, "train_loss": 0.5, "learning_rate": 0.1, "dev": {"accuracy": 0.7}}
+
+
+class Wandb(types.ModuleType):
+    """Keeps what is logged; as W&B, it drops steps below the last."""
+
+    def __init__(self):
+        super().__init__("wandb")
+        self.inits, self.logged, self.summary, self.exits = [], {}, {}, []
+
+    def init(self, **told):
+        assert told["resume"] == "allow" and told["reinit"] == "create_new"
+        self.inits.append((told["project"], told["id"]))
+        return self
+
+    def log(self, values, step):
+        if step > max(self.logged, default=-1):
+            self.logged[step] = values
+
+    def finish(self, exit_code):
+        self.exits.append(exit_code)
+
+
+class MlflowClient:
+    """Keeps every point, as MLflow does; one store for all clients."""
+
+    runs: dict[str, str] = {}
+    points: list[tuple[str, str, float, int | None]] = []
+    ends: list[tuple[str, str]] = []
+
+    def get_experiment_by_name(self, name):
+        return types.SimpleNamespace(experiment_id="7") if self.runs else None
+
+    def create_experiment(self, name):
+        return "7"
+
+    def search_runs(self, experiments, text):
+        name = re.fullmatch(r"attributes\.run_name = '(.*)'", text)[1]
+        assert experiments == ["7"]
+        return [self._run(self.runs[name])] if name in self.runs else []
+
+    def create_run(self, experiment, run_name):
+        return self._run(self.runs.setdefault(run_name, f"id{len(self.runs)}"))
+
+    def _run(self, number):
+        return types.SimpleNamespace(info=types.SimpleNamespace(run_id=number))
+
+    def get_metric_history(self, number, name):
+        return [types.SimpleNamespace(step=step) for run, key, _, step in self.points if (run, key) == (number, name)]
+
+    def log_metric(self, number, name, value, step=None):
+        self.points.append((number, name, value, step))
+
+    def set_terminated(self, number, status):
+        self.ends.append((number, status))
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    module = Wandb()
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+@pytest.fixture
+def mlflow(monkeypatch):
+    module = types.ModuleType("mlflow")
+    module.MlflowClient = type("MlflowClient", (MlflowClient,), {"runs": {}, "points": [], "ends": []})
+    monkeypatch.setitem(sys.modules, "mlflow", module)
+    return module.MlflowClient
+
+
+def listener(name: str):
+    """A listener of the page."""
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        if code.startswith("import jaxmatch") or f"class {name}" in code:
+            exec(compile(code, PAGE.name, "exec"), names)
+    return names[name]()
+
+
+def interrupted_and_resumed(name: str) -> None:
+    """Two evaluations, an interruption before the second was kept, and a second process."""
+    for curve, samples, record in (([], (10, 20), None), ([evaluation(10)], (20, 30), RECORD)):
+        follower = listener(name)
+        follower.started(RUN, curve)
+        for number in samples:
+            follower.evaluated(RUN, evaluation(number))
+        follower.ended(RUN, record)
+
+
+def test_weights_and_biases(wandb):
+    interrupted_and_resumed("WandB")
+    assert wandb.inits == [("small", "abc-seed0")] * 2 and wandb.exits == [1, 0]
+    assert list(wandb.logged) == [10, 20, 30] and wandb.logged[30] == {"train/loss": 0.5, "dev/accuracy": 0.7}
+    assert wandb.summary == {"test/accuracy": 0.75}
+
+
+def test_mlflow(mlflow):
+    interrupted_and_resumed("MLflow")
+    assert [step for _, name, _, step in mlflow.points if name == "dev_accuracy"] == [10, 20, 30]
+    assert mlflow.points[-1] == ("id0", "test_accuracy", 0.75, None)
+    assert mlflow.ends == [("id0", "FAILED"), ("id0", "FINISHED")]
+
+
+def test_the_first_example_prints():
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        follower = listener("Printing")
+        follower.started(RUN, [])
+        follower.evaluated(RUN, evaluation(10))
+        follower.ended(RUN, None)
+    assert said.getvalue().splitlines()[1:] == [
+        "abc-seed0 10 0.5 {'accuracy': 0.7}",
+        "abc-seed0 stopped before its end",
+    ]

@@ -1,0 +1,203 @@
+"""Whoever follows runs hears of each what its record holds, over every interruption."""
+
+import collections
+import sys
+
+import pytest
+import small_sweep
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import jaxmatch
+from jaxmatch.cli.main import main
+from jaxmatch.sweep import execution, launch
+from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.sweep.following import listeners_of
+
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+
+class Heard(jaxmatch.RunListener):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.curves, self.ends, self.runs = {}, {}, {}
+
+    def started(self, run, curve):
+        self.runs[run.name] = run
+        self.curves[run.name] = [*curve]
+
+    def evaluated(self, run, evaluation):
+        self.curves[run.name].append(evaluation)
+
+    def ended(self, run, record):
+        self.ends[run.name] = record
+
+
+class Interrupting(jaxmatch.RunListener):
+    """Interrupts training at the second evaluation that it hears of a run."""
+
+    def __init__(self):
+        self.heard = collections.Counter()
+
+    def evaluated(self, run, evaluation):
+        self.heard[run.name] += 1
+        if self.heard[run.name] == 2:
+            raise KeyboardInterrupt
+
+
+class Failing(jaxmatch.RunListener):
+    """Does what no listener should."""
+
+    def evaluated(self, run, evaluation):
+        raise ConnectionError("the server is gone")
+
+
+def train(files, workdir, *listeners, **overrides) -> dict:
+    """Trains the small sweep with one seed of each learning rate; its records."""
+    planned = launch.resolve(files / "small.py", overrides=small_sweep.overrides(files) | overrides)
+    jaxmatch.run(planned, workdir, small_sweep.Watcher(), listeners=listeners)
+    return small_sweep.records(workdir)
+
+
+def scalars(folder) -> dict[str, list[tuple[int, float]]]:
+    """Tag -> (step, value) of a run's event files, as TensorBoard reads them."""
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {tag: [(each.step, each.value) for each in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def expected(record) -> dict[str, list[tuple[int, float]]]:
+    """The same, from a record."""
+    found = collections.defaultdict(list)
+    for entry in record["curve"]:
+        values = {"train/loss": entry["train_loss"], "learning_rate": entry["learning_rate"]}
+        for tag, value in (values | {f"dev/{name}": value for name, value in entry["dev"].items()}).items():
+            if value is not None:
+                found[tag].append((entry["samples"], value))
+    for name, value in (record["test"] or {}).items():
+        found[f"test/{name}"] = [(record["selected_at_samples"], value)]
+    return found
+
+
+def assert_shown(workdir) -> None:
+    """TensorBoard's files hold what the records do, each point once."""
+    for name, record in small_sweep.records(workdir).items():
+        found, wanted = scalars(workdir / "tensorboard" / name), expected(record)
+        assert found.keys() == wanted.keys() and (found or record["status"] == "diverged")
+        for tag, points in wanted.items():
+            assert found[tag] == [(step, pytest.approx(value, rel=1e-5, nan_ok=True)) for step, value in points], tag
+
+
+def test_a_listener_hears_what_the_records_hold(small_files, tmp_path):
+    heard = Heard()
+    records = train(small_files, tmp_path / "out", heard)
+    assert heard.curves.keys() == heard.ends.keys() == records.keys() and len(records) == 2
+    for name, record in records.items():
+        assert heard.ends[name] == record
+        samples = [entry["samples"] for entry in heard.curves[name]]
+        assert samples == [entry["samples"] for entry in record["curve"]]
+        assert samples or record["status"] == "diverged"
+        run = heard.runs[name]
+        assert (run.seed, run.sweep, run.config) == (record["seed"], "small", record["config"])
+        assert run.settings == record["overrides"] and run.folder == tmp_path / "out" / "runs" / name
+    assert train(small_files, tmp_path / "out", again := Heard()) == records and not again.curves
+
+
+def test_tensorboard_shows_the_curves_of_every_run(small_files, tmp_path, capsys):
+    workdir = tmp_path / "out"
+    assert main(small_sweep.command(small_files, workdir, "--log", "tensorboard")) == 0
+    assert {folder.name for folder in (workdir / "tensorboard").iterdir()} == small_sweep.records(workdir).keys()
+    assert_shown(workdir)
+
+
+def test_after_an_interruption_no_point_is_there_twice(small_files, tmp_path):
+    workdir = tmp_path / "out"
+    made = listeners_of(["tensorboard"], workdir)
+    with pytest.raises(KeyboardInterrupt):
+        train(small_files, workdir, *made, heard := Heard(), Interrupting())
+    assert heard.ends and set(heard.ends.values()) == {None}
+    before = [scalars(folder).get("train/loss", ()) for folder in (workdir / "tensorboard").iterdir()]
+    assert sorted(map(len, before)) == [0, 2]
+    train(small_files, workdir, *listeners_of(["tensorboard"], workdir), again := Heard())
+    assert [len(curve) for curve in again.curves.values()] == [
+        len(record["curve"]) for record in small_sweep.records(workdir).values()
+    ]
+    assert_shown(workdir)
+
+
+def test_what_was_trained_before_it_was_followed_is_shown_too(small_files, tmp_path):
+    workdir = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        train(small_files, workdir, Interrupting())
+    train(small_files, workdir, *listeners_of(["tensorboard"], workdir))
+    assert_shown(workdir)
+
+
+def test_a_listener_that_fails_hears_no_more_and_training_goes_on(small_files, tmp_path):
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
+    heard, watcher = Heard(), small_sweep.Watcher()
+    jaxmatch.run(planned, tmp_path / "out", watcher, listeners=[Failing(), heard])
+    said = [line for line in watcher.text.splitlines() if "Failing" in line]
+    assert said == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is told no more"]
+    assert heard.ends == small_sweep.records(tmp_path / "out")
+
+
+def test_runs_of_a_cohort_that_fails_end_without_a_record(small_files, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("no record")
+
+    monkeypatch.setattr(execution, "make_record", fails)
+    with pytest.raises(FailedCohorts):
+        train(small_files, tmp_path / "out", heard := Heard())
+    assert len(heard.runs) == 2 and heard.ends == dict.fromkeys(heard.runs)
+
+
+OWN = """
+import jaxmatch
+class Printing(jaxmatch.RunListener):
+    def ended(self, run, record):
+        print("ended", run.name)
+class Broken:
+    def __init__(self):
+        raise OSError("no server")
+class Half:
+    def started(self, run, curve): pass
+"""
+
+
+def test_a_listener_of_ones_own_is_named_on_the_command_line(small_files, tmp_path, capsys, monkeypatch):
+    (tmp_path / "followers.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("--log", "followers:Printing", "--log", f"{tmp_path}/followers.py:Printing")
+    assert main(small_sweep.command(small_files, tmp_path / "out", *words)) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ended")]
+    assert sorted(said) == sorted(2 * [f"ended {name}" for name in small_sweep.records(tmp_path / "out")])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wandb", "there is no log 'wandb'; give --log tensorboard, module:Class or file.py:Class"),
+        ("nowhere:Class", "there is no module 'nowhere'"),
+        ("absent.py:Class", "absent.py"),
+        ("followers.py:Absent", "followers.py has no class 'Absent'"),
+        ("followers.py:Broken", "no server"),
+        ("followers.py:Half", "followers.py:Half has no method evaluated; derive it from jaxmatch.RunListener"),
+    ],
+)
+def test_a_listener_that_cannot_be_made_is_one_line(small_files, tmp_path, capsys, monkeypatch, name, message):
+    (tmp_path / "followers.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    assert main(small_sweep.command(small_files, tmp_path / "out", "--log", name)) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_without_tensorboard_it_says_how_to_install_it(small_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
+    assert main(small_sweep.command(small_files, tmp_path / "out", "--log", "tensorboard")) == 2
+    assert (
+        capsys.readouterr().err
+        == "jaxmatch: TensorBoard is not installed; install it: pip install 'jaxmatch[tensorboard]'\n"
+    )
