@@ -89,6 +89,7 @@ def test_sweep_hands_everything_on(launch, capsys):
                 "grid_overrides": {"optimizer.learning_rate": "1e-3,2e-3"},
                 "options": {"data_directory": "../data", "vectors": "glove.zip"},
                 "smoke": False,
+                "log": [],
             },
         )
     ]
@@ -121,6 +122,7 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
                 "grid_overrides": {},
                 "options": {},
                 "smoke": False,
+                "log": [],
             },
         )
     ]
