@@ -1,27 +1,25 @@
 """Predicts labels, probabilities or scores for pairs of texts."""
 
 import dataclasses
-import functools
 import itertools
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
-from jaxmatch.data.matches import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
+from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.candidates import Candidate, ranked
+from jaxmatch.inference.encoded_pairs import Encoded, Features, token_features, word_ids
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.padding import FEW_LENGTHS, MANY_LENGTHS, padded_batch_size, padded_size
 from jaxmatch.inference.search_index import SearchIndex
@@ -44,32 +42,6 @@ class Prediction:
     label: str | None
     score: float | None
     probabilities: Mapping[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Encoded:
-    """Pairs of texts as word ids.
-
-    Attributes:
-      sides: the word ids of the first and of the second texts.
-      features: name -> another feature of each token, for the first and the second texts.
-      words: the table that the ids point into.
-    """
-
-    sides: tuple[list[list[int]], list[list[int]]]
-    features: Mapping[str, tuple[list[list[int]], list[list[int]]]]
-    words: jax.Array | WordTable
-
-    def batch(
-        self, rows: Sequence[int] | np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
-        """The padded ids and features of some of the pairs, as `InferenceModel.logits` takes them."""
-        ids_a, ids_b = (padded([side[row] for row in rows]) for side in self.sides)
-        features = {
-            name: (padded([a[row] for row in rows]), padded([b[row] for row in rows]))
-            for name, (a, b) in self.features.items()
-        }
-        return ids_a, ids_b, features
 
 
 class Matcher:
@@ -212,7 +184,7 @@ class Matcher:
           InputError: as `features`.
         """
         new: dict[str, int] = {}
-        sides = self._ids(pairs, new if self._takes_new_words else None)
+        sides = word_ids(pairs, self.vocabulary, self.preprocessing, new if self._takes_new_words else None)
         words = self.model.words
         if new:
             words = self.model.words_with(
@@ -228,59 +200,9 @@ class Matcher:
         """
         return self.model.characters is not None and self.config.get("data", {}).get("minimum_count", 1) <= 1
 
-    def _ids(
-        self, pairs: Sequence[tuple[str, str]], new: dict[str, int] | None
-    ) -> tuple[list[list[int]], list[list[int]]]:
-        """The word ids of the first and of the second texts.
-
-        Words outside the vocabulary get ids behind it, which are added to `new`; if that is None, they are unknown
-        words.
-        """
-        known: dict[str, list[int]] = {}  # the same question may be in many pairs: each text is tokenized once
-
-        def ids_of(text: str) -> list[int]:
-            if text not in known:
-                tokens = self.preprocessing.tokens(text)
-                known[text] = self.vocabulary.ids(tokens)
-                if new is not None:
-                    known[text] = [
-                        self._number(token, number, new) for token, number in zip(tokens, known[text], strict=True)
-                    ]
-            return known[text]
-
-        sides_a, sides_b = [], []
-        for number, pair in enumerate(pairs):
-            listed = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str)
-            if not listed or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-                raise TypeError(f"element {number} is {pair!r}, not a pair of two strings")
-            sides_a.append(ids_of(pair[0]))
-            sides_b.append(ids_of(pair[1]))
-        return sides_a, sides_b
-
-    def _number(self, token: str, number: int, new: dict[str, int]) -> int:
-        """The id of a token: `number`, or for an unknown word one behind the vocabulary."""
-        if number != UNKNOWN or token in (PADDING_WORD, UNKNOWN_WORD):
-            return number
-        return new.setdefault(token, len(self.vocabulary) + len(new))
-
-    def features(self, pairs: Sequence[tuple[str, str]]) -> dict[str, tuple[list[list[int]], list[list[int]]]]:
-        """The features besides word ids that the model takes, of most models none.
-
-        Returns:
-          name -> two lists of lists: a number for each token of the first and of the second texts.
-
-        Raises:
-          InputError: the model takes parts of speech, and the tagger's model is not installed.
-        """
-        names, found = self.model.module.token_features, {}
-        if "tags" in names:
-            tags_of = functools.cache(lambda text: tagging.tags(text, self.preprocessing))
-            found["tags"] = tuple([tags_of(pair[side]) for pair in pairs] for side in (0, 1))
-        if "exact_match" in names:
-            tokens_of = functools.cache(self.tokens)
-            marks = [exact_matches_of(tokens_of(text_a), tokens_of(text_b)) for text_a, text_b in pairs]
-            found["exact_match"] = tuple([mark[side] for mark in marks] for side in (0, 1))
-        return found
+    def features(self, pairs: Sequence[tuple[str, str]]) -> Features:
+        """The features besides word ids that the model takes of these pairs; see `encoded_pairs.token_features`."""
+        return token_features(self.model.module.token_features, pairs, self.preprocessing)
 
 
 def probabilities_of(logits: np.ndarray) -> np.ndarray:
@@ -289,14 +211,6 @@ def probabilities_of(logits: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
         return powers / powers.sum(axis=1, keepdims=True)
-
-
-def padded(rows: list[list[int]]) -> np.ndarray:
-    """<int32>[batch, length of the longest row], padded at the end."""
-    result = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
-    for number, row in enumerate(rows):
-        result[number, : len(row)] = row
-    return result
 
 
 def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
