@@ -71,5 +71,4 @@ def test_it_runs_and_a_second_launch_compiles_nothing(tmp_path):
         assert sum(row[part] for part in sweep.PARTS) == pytest.approx(row["seconds"], rel=0.3)
     assert first["programs"] == again["programs"] == "1 of 1, 1 signatures"
     assert first["compiled"] > 0 and again["compiled"] == 0
-    assert again["compile"] < first["compile"]
     assert on_record["train"] == 0.0 and on_record["runs"] == 2
