@@ -34,6 +34,12 @@ class CohortDisplay(Listener):
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
         self._following.started(curves)
 
+    def compiling(self, part: str, number: int, lengths: int) -> None:
+        self._display.compiling(self._name, self._label, part, number, lengths)
+
+    def compiled(self, part: str, seconds: float) -> None:
+        self._display.compiled(self._name, part, seconds)
+
     def noted(self, run: int, evaluation: Mapping) -> None:
         self._following.evaluated(run, evaluation)
 
@@ -79,6 +85,7 @@ class CohortDisplay(Listener):
     def left(self) -> None:
         """Nothing more happens to it for now, whatever came of it."""
         self._following.ended()
+        self._display.left(self._name)
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")

@@ -1,18 +1,19 @@
 """What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
 
 import dataclasses
+import datetime
 import functools
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from jaxmatch.printable import printable
 from jaxmatch.reporting.wording import duration_text, shared_text
@@ -21,6 +22,7 @@ from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort
 from jaxmatch.sweep.side_by_side import Job, lasting
+from jaxmatch.sweep.time_left import TimeLeft
 from jaxmatch.workdir import CohortFolder, Workdir
 
 # Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
@@ -51,6 +53,15 @@ def _count(number: int, what: str) -> str:
 def _shared(runs: Sequence[Run]) -> str:
     """What the runs of a cohort have in common in the grid."""
     return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
+
+
+def _program(cohort: PlannedCohort) -> tuple[str, int]:
+    """What a cohort's programs are compiled for; cohorts that agree in it share them."""
+    return cohort.signature, len(cohort.runs)
+
+
+def _clock_text(seconds: float | None) -> str:
+    return "-:--:--" if seconds is None else str(datetime.timedelta(seconds=round(seconds)))
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:
@@ -108,18 +119,23 @@ class Display:
     Arguments:
       console: where to write; default: stderr.
       listeners: told about every run (`following.py`).
+      clock: gives the time in seconds.
     """
 
-    def __init__(self, console: Console | None = None, listeners: Iterable[RunListener] = ()):
-        self.listeners = [*listeners]
+    def __init__(
+        self,
+        console: Console | None = None,
+        listeners: Iterable[RunListener] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.listeners, self._clock = [*listeners], clock
         # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a
         # terminal.
         self.console = console or Console(
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
         )
         self._bar: Progress | None = None
-        # Work is counted in multiplications; what this process did of it gives the speed.
-        self._done_work = self._here_work = 0.0
+        self._time_left: TimeLeft | None = None
         self._said_waiting, self._lock = False, threading.RLock()
 
     def show(self, text: str) -> None:
@@ -136,7 +152,8 @@ class Display:
           share: of the work that is expected to be done.
         """
         self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
-        self._plan, self._numbers, self._paused = plan, {}, set()
+        self._plan, self._numbers, self._paused, self._compiled_for = plan, {}, set(), {}
+        self._time_left = None
         missing = plan.missing(finished)
         if not missing:
             return
@@ -145,14 +162,15 @@ class Display:
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("left {task.fields[left]}"),
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self._total_work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
-        self._began = self._line_at = time.monotonic()
-        self._task = self._bar.add_task("training", total=self._total_work)
+        # Work is counted in multiplications.
+        work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
+        programs = {_program(cohort): {"training": cohort.buckets, "evaluation": 1} for cohort in missing}
+        self._time_left, self._line_at = TimeLeft(work, programs, self._clock), self._clock()
+        self._task = self._bar.add_task("training", total=work, left=_clock_text(None))
         self._bar.start()
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
@@ -161,6 +179,10 @@ class Display:
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {_count(len(runs), 'run')}, compiling")
+        self._compiled_for[folder.name] = _program(planned)
+        with self._lock:
+            if self._time_left:
+                self._time_left.begun(folder.name)
         followed = Following(self.listeners, [self._followed(folder, name) for name in folder.runs], self.say)
         return CohortDisplay(self, folder.name, label, planned.device_work * planned.devices, paused, followed)
 
@@ -181,17 +203,42 @@ class Display:
           steps: how far it is, for a line.
         """
         with self._lock:
-            self._done_work += work
-            self._here_work += work if here else 0.0
-            if not self._bar or not here:
-                return
-            self._bar.update(self._task, completed=self._done_work, description=printable(label))
-            now = time.monotonic()
-            if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES and self._here_work > 0:
-                to_go = max(0.0, self._total_work - self._done_work)
-                left = duration_text((now - self._began) * to_go / self._here_work)
-                self.say(f"{label}: {steps} steps, about {left} left for the whole sweep")
-                self._line_at = now
+            if self._time_left:
+                self._time_left.did(work, here=here)
+            if self._bar and here:
+                self._update(label, f"{label}: {steps} steps")
+
+    def compiling(self, name: str, label: str, part: str, number: int, lengths: int) -> None:
+        """A cohort compiles a program of "training" or "evaluation", the `number`th of so many."""
+        with self._lock:
+            if self._time_left and self._bar:
+                self._time_left.compiling(name, self._compiled_for[name], part, lengths)
+                told = (
+                    f"{label}: compiling{' the scoring' if part == 'evaluation' else ''}, length {number} of {lengths}"
+                )
+                self._update(told, told)
+
+    def compiled(self, name: str, part: str, seconds: float) -> None:
+        """A cohort has compiled a program."""
+        with self._lock:
+            if self._time_left:
+                self._time_left.compiled(name, self._compiled_for[name], part, seconds)
+
+    def left(self, name: str) -> None:
+        """A cohort trains no more."""
+        with self._lock:
+            if self._time_left:
+                self._time_left.left(name)
+
+    def _update(self, description: str, line: str) -> None:
+        """Shows how far all is: in the bar, or once a minute as a line."""
+        left, now = self._time_left.seconds(), self._clock()
+        self._bar.update(
+            self._task, completed=self._time_left.done, description=printable(description), left=_clock_text(left)
+        )
+        if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES:
+            self.say(line + ("" if left is None else f", about {duration_text(left)} left for the whole sweep"))
+            self._line_at = now
 
     def pause(self, name: str) -> None:
         """A cohort waits at a rung; when it goes on, what it has done is not counted again."""

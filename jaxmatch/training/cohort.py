@@ -18,6 +18,7 @@ from jaxmatch.training import evaluation_times, schedule
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.programs import Program, compilations_told
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.room import RanOut, ran_out
 from jaxmatch.training.step import ReplicaState
@@ -116,6 +117,7 @@ class Cohort:
             maximum_buckets=training["maximum_buckets"],
         )
         self.ran_out: list[RanOut] = []
+        self._compilations: dict[str, int] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -160,10 +162,26 @@ class Cohort:
         self._listener = listener or Listener()
         while True:
             try:
-                return self._train(checkpoints, self._listener, until, dropped or {})
+                with compilations_told(self._hear):
+                    return self._train(checkpoints, self._listener, until, dropped or {})
             except jax.errors.JaxRuntimeError as error:
                 self._compute_fewer(self.lockstep, "training", error)
             self._begin()
+
+    def _hear(self, program: Program, seconds: float | None) -> None:
+        """Tells the listener about compilations that take long."""
+        if program is self.lockstep.programs.evaluate:
+            part, lengths = "evaluation", self.evaluator.lengths
+        elif program is not self.lockstep.programs.initialize:
+            several = self.lockstep.steps_at_once > 1  # then one program has all lengths
+            part, lengths = "training", 1 if several else len(self.lockstep.batches.batch_rows)
+        else:
+            return
+        if seconds is not None:
+            self._listener.compiled(part, seconds)
+            return
+        number = self._compilations[part] = self._compilations.get(part, 0) + 1
+        self._listener.compiling(part, (number - 1) % lengths + 1, lengths)
 
     def _compute_fewer(self, where: Lockstep | Evaluator, part: str, error: jax.errors.JaxRuntimeError) -> None:
         """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if

@@ -107,6 +107,11 @@ class Evaluator:
         self.limit: int | None = None
         self.begin()
 
+    @property
+    def lengths(self) -> int:
+        """How many times the program is compiled at most."""
+        return len(evaluation_shapes(self._data.splits, **self._shapes)[0])
+
     def begin(self) -> None:
         """Forgets what was answered."""
         self.at_once = 0

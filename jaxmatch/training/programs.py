@@ -5,13 +5,14 @@ A signature has one training program and one evaluation program. A program is co
 process cannot keep all that a long sweep compiles, what was used longest ago goes.
 """
 
+import contextlib
 import functools
 import itertools
 import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import jax
@@ -24,6 +25,17 @@ _clock = itertools.count()
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 # What is kept of all programs is changed by one thread at a time; they compile side by side.
 _bookkeeping = threading.Lock()
+_hearing = threading.local()
+
+
+@contextlib.contextmanager
+def compilations_told(hear: Callable[["Program", float | None], None]) -> Iterator[None]:
+    """Within the block, what this thread compiles is told: `hear(program, None)` before, `hear(program, seconds)` after."""
+    _hearing.hear = hear
+    try:
+        yield
+    finally:
+        del _hearing.hear
 
 
 def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
@@ -89,9 +101,13 @@ class Program:
             start = time.perf_counter()
             if memory_mappings.scarce():
                 _forget_some()
+            hear = getattr(_hearing, "hear", lambda *_: None)
+            hear(self, None)
             executable = self._jitted(static).lower(*arrays).compile(self._compiler_options)
             self.compilations += 1
-            self.compile_seconds += time.perf_counter() - start
+            seconds = time.perf_counter() - start
+            self.compile_seconds += seconds
+            hear(self, seconds)
         with _bookkeeping:
             self.executables[key], self._used[key] = executable, next(_clock)
         return executable

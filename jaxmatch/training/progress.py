@@ -19,6 +19,12 @@ class Listener:
     def noted(self, run: int, evaluation: Mapping) -> None:
         """An evaluation was added to the curve of a run, counted from 0."""
 
+    def compiling(self, part: str, number: int, lengths: int) -> None:
+        """A program of "training" or "evaluation" is compiled for the `number`th of so many lengths."""
+
+    def compiled(self, part: str, seconds: float) -> None:
+        """That took so long."""
+
     def resumed(self, done: int, total: int) -> None:
         """Training goes on from a checkpoint, `done` steps in."""
 

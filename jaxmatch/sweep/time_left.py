@@ -1,0 +1,83 @@
+"""How long a sweep still takes."""
+
+import time
+from collections.abc import Callable, Hashable, Mapping
+
+Programs = Mapping[str, int]  # "training" and "evaluation" -> how many lengths a program is compiled for
+
+
+class TimeLeft:
+    """Estimates how long a sweep still takes: training at the speed so far, and what is still to be compiled.
+
+    The time that compiling takes says nothing about the speed of training, so it is counted apart.
+
+    Arguments:
+      work: of the whole sweep, in any unit.
+      programs: signature -> what is compiled for it, as far as known.
+      clock: gives the time in seconds.
+    """
+
+    def __init__(self, work: float, programs: Mapping[Hashable, Programs], clock: Callable[[], float] = time.monotonic):
+        self.total, self.done = work, 0.0
+        self._here, self._clock = 0.0, clock
+        self._expected = {key: dict(parts) for key, parts in programs.items()}
+        self._made: dict[Hashable, dict[str, int]] = {key: {} for key in programs}
+        self._seconds: dict[str, list[float]] = {}
+        self._running: set[str] = set()
+        self._compiling: set[str] = set()
+        self._training_seconds, self._looked = 0.0, clock()
+
+    def begun(self, cohort: str) -> None:
+        """A cohort trains."""
+        self._look()
+        self._running.add(cohort)
+
+    def left(self, cohort: str) -> None:
+        """It does not any more."""
+        self._look()
+        self._running.discard(cohort)
+        self._compiling.discard(cohort)
+
+    def compiling(self, cohort: str, key: Hashable, part: str, lengths: int) -> None:
+        """It compiles a program of a part, of one of so many lengths."""
+        self._look()
+        self._compiling.add(cohort)
+        self._expected.setdefault(key, {})[part] = lengths
+
+    def compiled(self, cohort: str, key: Hashable, part: str, seconds: float) -> None:
+        """That took so long."""
+        self._look()
+        self._compiling.discard(cohort)
+        made = self._made.setdefault(key, {})
+        made[part] = made.get(part, 0) + 1
+        self._seconds.setdefault(part, []).append(seconds)
+
+    def did(self, work: float, *, here: bool) -> None:
+        """Some work is done; `here`: by this process, which tells how fast it is."""
+        self._look()
+        self.done += work
+        self._here += work if here else 0.0
+
+    def seconds(self) -> float | None:
+        """The estimate; None before any work was done here."""
+        self._look()
+        if self._here <= 0:
+            return None
+        return self._training_seconds * max(0.0, self.total - self.done) / self._here + self._compilation()
+
+    def _compilation(self) -> float:
+        """What is still to be compiled, each at the mean of its part so far, or else of all parts."""
+        every = [seconds for part in self._seconds.values() for seconds in part] or [0.0]
+        left = 0.0
+        for key, parts in self._expected.items():
+            for part, lengths in parts.items():
+                known = self._seconds.get(part, every)
+                left += max(0, lengths - self._made.get(key, {}).get(part, 0)) * sum(known) / len(known)
+        return left
+
+    def _look(self) -> None:
+        """Counts the time since the last look as training, unless all that trained was compiling."""
+        now = self._clock()
+        if not self._compiling or len(self._compiling) < len(self._running):
+            self._training_seconds += now - self._looked
+        self._looked = now

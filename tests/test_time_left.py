@@ -1,0 +1,123 @@
+"""The time left counts compilation from the start, and what compiles is named; with a clock of the test's own."""
+
+import io
+
+import pytest
+import small_sweep
+from rich.console import Console
+
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.sweep.time_left import TimeLeft
+from jaxmatch.workdir import CohortFolder
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def compile_for(left: TimeLeft, clock: Clock, seconds: float, part: str = "training", lengths: int = 3) -> None:
+    left.compiling("cohort", "key", part, lengths)
+    clock.now += seconds
+    left.compiled("cohort", "key", part, seconds)
+
+
+def test_compilation_is_no_slow_training(clock):
+    """100 steps of 3 seconds behind a minute of compilation: after the first, 297 seconds and not 100 minutes."""
+    left = TimeLeft(100.0, {"key": {"training": 1}}, clock)
+    left.begun("cohort")
+    assert left.seconds() is None
+    compile_for(left, clock, 60.0, lengths=1)
+    clock.now += 3.0
+    left.did(1.0, here=True)
+    assert left.seconds() == pytest.approx(297.0)
+
+
+def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
+    left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}, "other": {"training": 2}}, clock)
+    left.begun("cohort")
+    compile_for(left, clock, 60.0)
+    clock.now += 1.0
+    left.did(1.0, here=True)
+    # 99 steps; two lengths, the scoring, and two lengths of another program.
+    assert left.seconds() == pytest.approx(99.0 + 5 * 60.0)
+    compile_for(left, clock, 30.0)
+    assert left.seconds() == pytest.approx(99.0 + 4 * 45.0)
+    compile_for(left, clock, 10.0, "evaluation", lengths=2)
+    # The lengths of training at their own mean, one more length of the scoring than was expected at that of the scoring.
+    assert left.seconds() == pytest.approx(99.0 + 3 * 45.0 + 1 * 10.0)
+    for _ in range(5):  # fewer runs are compiled for anew: there is never less than nothing to do
+        compile_for(left, clock, 45.0)
+    assert left.seconds() == pytest.approx(99.0 + 2 * 45.0 + 10.0)
+
+
+def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
+    left = TimeLeft(10.0, {}, clock)
+    left.begun("cohort")
+    left.begun("beside")
+    left.compiling("cohort", "key", "training", 1)
+    clock.now += 20.0
+    left.did(5.0, here=True)  # by the other one
+    left.compiled("cohort", "key", "training", 20.0)
+    assert left.seconds() == pytest.approx(20.0)
+    left.left("beside")
+    compile_for(left, clock, 100.0, lengths=2)
+    assert left.seconds() == pytest.approx(20.0)
+    left.did(5.0, here=False)  # what was done elsewhere tells nothing of the speed
+    assert left.seconds() == 0.0
+
+
+def test_lines_and_the_bar_name_what_compiles(small_files, tmp_path, clock):
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
+    plan, text = make_plan(planned), io.StringIO()
+    display = Display(Console(file=text, width=200), clock=clock)
+    display.begin(plan, set())
+    (cohort,) = plan.cohorts
+    folder = CohortFolder(tmp_path / "cohorts" / "one", cohort.signature, tuple(plan.runs))
+    shown = display.cohort(folder, cohort.runs)
+    for number, seconds in ((1, 61.0), (2, 61.0)):
+        shown.compiling("training", number, 3)
+        clock.now += seconds
+        shown.compiled("training", seconds)
+        clock.now += 1.0
+        shown.stepped(10 * number, 100)
+    clock.now += 61.0
+    shown.compiling("evaluation", 1, 1)
+    shown.left()
+    display.end()
+    lines = [line.partition(": ")[2] for line in text.getvalue().splitlines() if line.startswith("cohort 1")][1:]
+    assert lines == [
+        # A tenth took a second: 9 more, two more lengths of 61 seconds, and the scoring. With compilation as if it were
+        # training, it would be 9 minutes.
+        "10 of 100 steps, about 3 min left for the whole sweep",
+        "20 of 100 steps, about 2 min left for the whole sweep",
+        "compiling the scoring, length 1 of 1, about 6 min left for the whole sweep",
+    ]
+
+
+@pytest.mark.usefixtures("programs_kept")
+def test_training_tells_which_length_it_compiles(small_files, tmp_path):
+    class Bar(small_sweep.Watcher):
+        told = []
+
+        def compiling(self, name, label, part, number, lengths):
+            self.told.append((part, number, lengths))
+            super().compiling(name, label, part, number, lengths)
+
+    overrides = small_sweep.overrides(small_files) | {"training.maximum_buckets": 2, "training.batch_size": 8}
+    launch.sweep(small_files / "small.py", workdir=tmp_path / "out", display=Bar(), overrides=overrides)
+    assert [told[1:] for told in Bar.told if told[0] == "training"] == [(1, 2), (2, 2)]
+    scoring = [told[1:] for told in Bar.told if told[0] == "evaluation"]
+    assert scoring and scoring == [(number, len(scoring)) for number in range(1, len(scoring) + 1)]
