@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -130,10 +131,11 @@ def test_every_model_but_diin_is_a_program_in_onnx(name):
     needs_jax2onnx()
     import onnxruntime
 
-    model = small(name)
+    model, before = small(name), dict(vars(jnp))
     onnxruntime.set_default_logger_severity(3)
     session = onnxruntime.InferenceSession(programs.onnx(programs.function_of(model), model.vectors.shape))
     assert [value.name for value in session.get_inputs()] == list(programs.INPUTS)
+    assert {key: value for key, value in vars(jnp).items() if key in before} == before  # the converter patches JAX
     for shape in SHAPES:
         ids, sentences = rows(*shape)
         split = shape[1] // 2

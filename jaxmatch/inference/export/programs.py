@@ -10,9 +10,11 @@ import importlib.util
 import logging
 import warnings
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.errors import InputError
@@ -75,7 +77,7 @@ def onnx(function: Function, table: tuple[int, int]) -> bytes:
             f"ONNX needs the library {error.name}",
             remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps jax2onnx",
         ) from None
-    with _refusing("ONNX", "--format stablehlo may"), quiet(), traced_for_a_cpu():
+    with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for_a_cpu():
         # ONNX has no choice of a platform: an LSTM is written in its form for a CPU.
         written = jax2onnx.to_onnx(function, inputs=list(_arguments(table)), model_name="jaxmatch")
         _rename(written.graph)
@@ -135,6 +137,18 @@ def _refusing(kind: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"the model cannot be exported to {kind} ({reason:.200})", remedy=remedy) from error
+
+
+@contextlib.contextmanager
+def _unchanged(module: ModuleType) -> Iterator[None]:
+    """Gives a module the functions back that it had: jax2onnx 0.17 leaves one of its own in `jax.numpy`."""
+    before = dict(vars(module))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if vars(module).get(name) is not value:
+                setattr(module, name, value)
 
 
 @contextlib.contextmanager
