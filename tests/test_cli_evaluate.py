@@ -73,4 +73,4 @@ def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
     assert answer["data"] == "own dev"
     assert answer["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
     assert main(["evaluate", str(run)]) == 2
-    assert "has no test file: looked for test.tsv or test.jsonl" in capsys.readouterr().err
+    assert "has no test file: looked for test.tsv, test.csv, test.jsonl or test.parquet" in capsys.readouterr().err
