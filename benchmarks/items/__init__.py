@@ -11,6 +11,7 @@ from benchmarks.items import (
     paper,
     preparation,
     replicas,
+    starts,
     sweep,
     training,
 )
@@ -28,5 +29,6 @@ ITEMS: dict[str, Item] = {
     "models": models.ITEM,
     "compilation": compilation.ITEM,
     "dispatch": dispatch.ITEM,
+    "starts": starts.ITEM,
     "paper": paper.ITEM,
 }

@@ -1,0 +1,40 @@
+"""The benchmark of starts: what it starts, and what it says of the goals."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.items import starts
+from benchmarks.settings import Settings
+from jaxmatch.inference import model_folder
+
+
+def test_a_row_for_every_command(tmp_path, monkeypatch):
+    seconds = {
+        "--help": [9.0, 0.5, 0.7],
+        "table": [1.0, 0.7, 0.9],
+        "predict": [9.0, 2.0, 3.0],
+        "evaluate": [30.0, 4.5, 5.0],
+    }
+    asked = []
+
+    def started(words, cache):
+        asked.append([str(word) for word in words])
+        took = seconds[str(words[0])].pop(0)
+        return took, 2 * took
+
+    monkeypatch.setattr(starts, "started", started)
+    settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=2, quick=True, scratch=tmp_path)
+    rows, (note,) = starts.run(settings)
+    assert [row["first"] for row in rows] == [9.0, 1.0, 9.0, 30.0]
+    assert [row["goal"].partition(": ")[2] for row in rows] == ["met", "missed", "met", "missed"]
+    assert rows[1]["later"]["median"] == pytest.approx(0.8) and rows[1]["later_cpu"]["median"] == pytest.approx(1.6)
+    assert len(asked) == 12 and "RE2" in note
+    stored = model_folder.read(tmp_path / "run")
+    assert stored.config["data"]["name"] == "own" and len(stored.vocabulary) == 10_000
+    assert len(Path(asked[-1][-1]).read_text().splitlines()) == 1 + starts.PAIRS
+
+
+def test_a_start_is_timed(tmp_path):
+    seconds, busy = starts.started(["--version"], tmp_path)
+    assert 0 < busy and 0.02 < seconds < 60
