@@ -22,6 +22,12 @@ from jaxmatch.reporting.tables.formats import Sheet, Text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
+
+def without_programs(text: str) -> str:
+    """A page without its scripts, of which Vega's hold words that look like pieces of a page."""
+    return re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
 # Pieces
 
 
@@ -127,7 +133,9 @@ class Page(HTMLParser):
 def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(copy, capsys):
     assert main(["report", str(copy)]) == 0
     assert capsys.readouterr().out.strip() == str(copy / "report.html")
-    text = (copy / "report.html").read_text()
+    whole = (copy / "report.html").read_text()
+    text = without_programs(whole)
+    assert "vegaEmbed" in whole and "<script src" not in whole
     page = Page(text)
     assert page.open == page.wrong == page.loaded == [] and "url(" not in text and "@import" not in text
     assert "2 runs planned, 1 finished, 1 diverged, 0 missing." in text
@@ -146,7 +154,7 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(copy,
     assert "<td>data: name</td><td>own</td>" in text
     assert "<td>done</td>" in text and r"\toprule" in text
     # The same folder gives the same page, but for what tells of its place.
-    assert report(copy) == text
+    assert report(copy) == whole
 
 
 @pytest.mark.slow
@@ -170,7 +178,7 @@ def test_a_tuning_s_page_tells_the_choice_and_the_final_sweep(copy):
         "candidates": 2,
     }
     write_json(copy / "choice.json", choice)
-    text = report(copy)
+    text = without_programs(report(copy))
     assert "Chosen by dev.accuracy (0.7500) among 2: optimizer.learning_rate = 0.01." in text
     assert text.count("<h1>") == 2 and len(re.findall("<svg", text)) == 8
     (copy / "choice.json").write_text("[]")
@@ -225,7 +233,7 @@ def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
     notes = json.loads((kept / "sweep.json").read_text())
     (kept / "sweep.json").write_text(json.dumps({**notes, "plan": "sweep s: 18 runs <all>"}))
     assert main(["report", str(kept)]) == 0
-    text = (kept / "report.html").read_text()
+    text = without_programs((kept / "report.html").read_text())
     assert "<pre>sweep s: 18 runs &lt;all&gt;</pre>" in text
     halving = json.loads((kept / "halving.json").read_text())
     for decision in halving["decisions"]:

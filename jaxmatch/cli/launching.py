@@ -131,6 +131,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
                 grid_overrides=arguments.dotted["grid"],
                 options=options,
                 smoke=arguments.smoke,
+                command=arguments.command_line,
                 log=arguments.log,
             )
     except FailedCohorts as failed:

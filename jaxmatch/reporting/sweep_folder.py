@@ -29,6 +29,7 @@ class SweepFolder:
       analyses: command -> its options: what the sweep asks to be made of its runs.
       plan: of all its runs, in words; "" where the folder does not tell.
       floors: lines of its table that have no runs.
+      command: the words that started it, or "".
     """
 
     path: Path
@@ -39,6 +40,7 @@ class SweepFolder:
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     plan: str = ""
     floors: tuple[FloorRow, ...] = ()
+    command: str = ""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -108,5 +110,5 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
             raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=ANEW)
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
-    plan = str(notes.get("plan", ""))
-    return SweepFolder(directory, name, layout, runs, records, analyses, plan, floor_rows(directory, floors))
+    words = {each: str(notes.get(each, "")) for each in ("plan", "command")}
+    return SweepFolder(directory, name, layout, runs, records, analyses, floors=floor_rows(directory, floors), **words)

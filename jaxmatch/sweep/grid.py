@@ -115,6 +115,7 @@ class Sweep:
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
       floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs. Its rows are then named by
         "variant".
+      command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Sweep:
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floors: Sequence[str] = ()
+    command: str = ""
 
     def __post_init__(self):
         if not isinstance(self.config, ConfigDict):

@@ -66,6 +66,7 @@ def sweep(
     smoke: bool = False,
     display: Display | None = None,
     log: Sequence[str] = (),
+    command: str = "",
 ) -> str:
     """Runs a sweep file: shows the plan, trains what is missing, writes and returns the table.
 
@@ -80,6 +81,7 @@ def sweep(
       smoke: shrink everything to seconds, on generated data (see `smoke.smoked`).
       display: shows progress.
       log: names of listeners (`following.listeners_of`).
+      command: the words that a user gave, kept beside the records.
 
     Returns:
       The table in Markdown, or "" for a dry run.
@@ -88,9 +90,8 @@ def sweep(
       InputError: anything the user can mend.
       FailedCohorts: some runs failed; it brings the table of the others.
     """
-    planned = resolve(
-        file, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides, options=options, smoke=smoke
-    )
+    changes: dict[str, Any] = {"overrides": overrides, "grid_overrides": grid_overrides, "options": options}
+    planned = resolve(file, seeds=seeds, smoke=smoke, command=command, **changes)
     listeners = listeners_of(log, workdir)
     if dry_run:
         show_plan(planned, workdir, display)
@@ -224,6 +225,7 @@ def resolve(
     grid_overrides: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
     smoke: bool = False,
+    command: str = "",
 ) -> Sweep:
     """The sweep that a file and a command line describe together; see `sweep` for the arguments."""
     options, overrides = dict(options or {}), dict(overrides or {})
@@ -234,9 +236,8 @@ def resolve(
     planned = _load_sweep(Path(file), options)
     if not smoke:
         overrides = _ranked_by_groups(planned, overrides)
-    return changed(
-        smoked(planned) if smoke else planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides
-    )
+    planned = dataclasses.replace(smoked(planned) if smoke else planned, command=command)
+    return changed(planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
 def _ranked_by_groups(planned: Sweep, overrides: Mapping[str, Any]) -> Mapping[str, Any]:

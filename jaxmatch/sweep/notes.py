@@ -23,6 +23,7 @@ def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
         "places": places,
         "analyses": analyses,
         **({"floors": list(plan.sweep.floors)} if plan.sweep.floors else {}),
+        **({"command": plan.sweep.command} if plan.sweep.command else {}),
         "plan": text,
     }
     write_json(notes_file(folder.path), notes)

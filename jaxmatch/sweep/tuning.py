@@ -192,7 +192,7 @@ def tune(
       rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
       display: shows progress.
       log: names of listeners (`following.listeners_of`).
-      **arguments: overrides, grid_overrides, options: see `launch.sweep`.
+      **arguments: overrides, grid_overrides, options, command: see `launch.sweep`.
 
     Returns:
       Both tables in Markdown, or "" for a dry run.

@@ -38,7 +38,7 @@ def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequen
       numeric: one a column; True for numbers, which stand at the right. Default: none are.
     """
     numeric = numeric or [False] * len(headings)
-    return _table([_row("th", headings, numeric)], [[_row("td", row, numeric) for row in rows]])
+    return _table([_row("th", headings, numeric)], [[_row("td", row, numeric) for row in rows]], sortable=True)
 
 
 def sheet(content: Sheet) -> str:
@@ -71,6 +71,7 @@ def _row(tag: str, texts: Sequence[str], numeric: Sequence[bool]) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _table(head: Sequence[str], bodies: Iterable[Iterable[str]], caption: str = "") -> str:
+def _table(head: Sequence[str], bodies: Iterable[Iterable[str]], caption: str = "", sortable: bool = False) -> str:
     parts = "\n".join(f"<tbody>{''.join(rows)}</tbody>" for rows in bodies)
-    return f'<div class="wide"><table>{caption}<thead>{"".join(head)}</thead>\n{parts}</table></div>'
+    kind = ' class="sortable"' if sortable else ""
+    return f'<div class="wide"><table{kind}>{caption}<thead>{"".join(head)}</thead>\n{parts}</table></div>'

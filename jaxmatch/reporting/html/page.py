@@ -19,15 +19,44 @@ th { border-bottom: 1px solid var(--ink); font-weight: 600; } th.over { text-ali
 tbody + tbody tr:first-child td { border-top: 1px solid var(--ink); } pre { overflow-x: auto; font-size: .85rem; }
 .charts { display: grid; grid-template-columns: repeat(2, minmax(0, 24rem)); gap: 1rem; }
 @media (max-width: 40rem) { .charts { grid-template-columns: 1fr; } }
-figure { margin: 0; } figcaption { font-size: .85rem; text-align: center; } svg { width: 100%; height: auto; }
+.sortable th { cursor: pointer; } [aria-sort=ascending]::after { content: " \\2191"; } [aria-sort=descending]::after { content: " \\2193"; }
+@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .6rem; } th, td { padding: .2rem .4rem; } }
+li, pre { overflow-wrap: anywhere; } figure { margin: 0; } figcaption { font-size: .85rem; text-align: center; } .charts svg { width: 100%; height: auto; } .vega-embed { width: 100%; }
+.vega-embed text { fill: var(--ink) !important; } .vega-embed .role-axis line, .vega-embed .role-axis path { stroke: var(--faint) !important; }
 svg text { fill: var(--ink); } .axis { stroke: var(--ink); } .rule { stroke: var(--faint); } .band, .chosen { fill: var(--own); }
 .run, .mean { stroke: var(--own); } .run.diverged { stroke: var(--ink); }
 """
+# A click on a heading sorts the rows of its table by that column: numbers by value, anything else as text.
+_SCRIPT = """
+document.querySelectorAll("table.sortable").forEach(table => {
+  const cell = (row, place) => row.cells[place].textContent.trim();
+  const number = text => parseFloat(text.replace(/,/g, ""));
+  table.querySelectorAll("thead tr:last-child th").forEach((heading, place) => {
+    heading.tabIndex = 0;
+    const sort = () => {
+      const down = heading.getAttribute("aria-sort") === "ascending";
+      table.querySelectorAll("th").forEach(each => each.removeAttribute("aria-sort"));
+      heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const body = table.tBodies[0];
+      const rows = [...body.rows].sort((one, other) => {
+        const [a, b] = [cell(one, place), cell(other, place)], [x, y] = [number(a), number(b)];
+        const order = isNaN(x) || isNaN(y) ? a.localeCompare(b) : x - y;
+        return down ? -order : order;
+      });
+      rows.forEach(row => body.append(row));
+    };
+    heading.addEventListener("click", sort);
+    heading.addEventListener("keydown", event => { if (event.key === "Enter") sort(); });
+  });
+});
+"""
 _PARTS = (
+    ("Verdict", sections.verdict),
     ("Results", sections.results),
+    ("Effect of each axis", sections.effects),
     ("Certainty", certainty.certainty),
     ("Failures", sections.failures),
-    ("Learning curves", sections.learning_curves),
+    ("Learning curves", sections.curves_of_all),
     ("Plan", sections.plan),
     ("Runs", sections.runs),
     ("Settings", sections.settings),
@@ -53,7 +82,7 @@ def page(folders: Sequence[SweepFolder]) -> str:
             parts.append(_choice(folder))
         parts += [markup.element("h2", heading) + part(folder) for heading, part in _PARTS]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{markup.escape(title)}</title>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head>\n<body>\n{chr(10).join(parts)}\n</body></html>\n'
+    return f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head>\n<body>\n{chr(10).join(parts)}\n<script>{_SCRIPT}</script>\n</body></html>\n'
 
 
 def _choice(folder: SweepFolder) -> str:

@@ -7,9 +7,11 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting import record_schema
+from jaxmatch.reporting import verdict as verdicts
 from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.html import charts, markup
+from jaxmatch.reporting.html.all_curves import all_curves
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import layout, numbers
 from jaxmatch.reporting.wording import duration_text, setting_text, shared_text
@@ -32,6 +34,40 @@ def summary(folder: SweepFolder) -> str:
         f"{len(folder.missing)} missing",
     ]
     return markup.element("p", ", ".join(counts) + ".", class_="summary")
+
+
+def verdict(folder: SweepFolder) -> str:
+    """What the sweep found, and what to do with it."""
+    sentences = verdicts.verdict(folder)
+    if not sentences:
+        return markup.element("p", "No finished runs can be compared.")
+    return markup.bullets(sentences)
+
+
+def effects(folder: SweepFolder) -> str:
+    """The mean dev score of each value of each axis, and its difference from the best value."""
+    found = verdicts.effects(folder)
+    if not found:
+        return markup.element("p", "The grid has no axis with two values or more.")
+    score = verdicts.ranked(folder)[0]
+    headings = ("axis", "value", "settings", numbers.score_heading(score), "difference from the best value")
+    rows = [
+        (
+            numbers.setting_headings([effect.axis])[effect.axis],
+            numbers.print_setting(effect.axis, effect.value),
+            str(effect.settings),
+            numbers.print_number(score, effect.mean),
+            NOTHING if effect.difference is None else numbers.print_number(score, effect.difference),
+        )
+        for effect in found
+    ]
+    legend = "Means over the settings with this value. The difference is over settings that are equal in all else."
+    return markup.element("p", legend) + markup.grid(headings, rows, (False, False, True, True, True))
+
+
+def curves_of_all(folder: SweepFolder) -> str:
+    """Learning curves: of all settings in one chart, then of each setting with its runs."""
+    return all_curves(folder) + learning_curves(folder)
 
 
 def results(folder: SweepFolder) -> str:

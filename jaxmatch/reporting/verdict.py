@@ -1,0 +1,181 @@
+"""What a sweep found, in sentences: the best setting, whether the seeds bear it out, the run to use, the command to repeat
+it. And the effect of each axis of its grid.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from jaxmatch.reporting import significance
+from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.record_schema import score_of
+from jaxmatch.reporting.records import best_record
+from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.tables import numbers
+from jaxmatch.reporting.tables.uncertainty import LEVEL, p_text
+from jaxmatch.reporting.wording import setting_text
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """The finished runs of a setting that have a score.
+
+    Attributes:
+      name: how it differs from the others.
+      variant, overrides: its place in the grid.
+      records: of its runs, one a seed.
+      values: the score of each.
+    """
+
+    name: str
+    variant: str
+    overrides: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+    values: Sequence[float]
+
+    @property
+    def mean(self) -> float:
+        return mean(self.values)
+
+
+def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
+    """The dev score that chooses checkpoints, and the settings by its mean, the best first. Empty where the sweep's runs
+    chose by different scores or were trained on different data: their means cannot be compared.
+    """
+    done = [record for record in folder.records.values() if record["status"] == "finished"]
+    score = done[0]["selected_on"] if done else ""
+    if len({(record["selected_on"], record["data"]["name"]) for record in done}) > 1:
+        return score, []
+    settings = []
+    for (variant, _), members in grouped(done, lambda record: (record["variant"], str(record["overrides"]))).items():
+        values = [score_of(record, score) for record in members]
+        known = [value for value in values if value is not None]
+        if known:
+            overrides = members[0]["overrides"]
+            name = setting_text(overrides, variant) or "as configured"
+            settings.append(Setting(name, variant, overrides, members, known))
+    sign = -1 if numbers.higher_is_better(score) else 1
+    return score, sorted(settings, key=lambda setting: sign * setting.mean)
+
+
+def verdict(folder: SweepFolder) -> list[str]:
+    """Sentences, the most important first; empty where nothing can be said yet."""
+    score, settings = ranked(folder)
+    if not settings:
+        return []
+    best, *others = settings
+    sentences = [_best(score, best, others), *_noise(score, best, others)]
+    if folder.missing:
+        sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs have not finished; this may change.")
+    run = best_record(best.records)
+    if run is not None:
+        sentences.append(
+            f"Run to use: {folder.path / 'runs' / run['run']} (the best of them on dev, seed {run['seed']})."
+        )
+    if "test" in best.records[0] and best.records[0]["test"]:
+        test = score.replace("dev.", "test.", 1)
+        values = [value for record in best.records if (value := score_of(record, test)) is not None]
+        if values:
+            sentences.append(
+                f"Its {numbers.plain_score_name(test)}, which took no part in the choice: {_summary(test, values)}."
+            )
+    if command := folder.command:
+        sentences.append(f"Command: {command}")
+    return sentences
+
+
+def _summary(score: str, values: Sequence[float]) -> str:
+    center, deviation = significance.mean_and_deviation(values)
+    unit = "%" if numbers.is_percent(score) else ""
+    spread = "" if deviation is None else f" ± {numbers.print_number(score, deviation)}"
+    return f"{numbers.print_number(score, center)}{spread}{unit} over {len(values)} seed{'s' * (len(values) != 1)}"
+
+
+def _best(score: str, best: Setting, others: Sequence[Setting]) -> str:
+    told = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
+    if not others:
+        return f"{told}. It is the only setting."
+    gap = numbers.print_number(score, abs(best.mean - others[0].mean))
+    unit = " points" if numbers.is_percent(score) else ""
+    return f"{told}. That is {gap}{unit} better than the next, {_end(others[0].name)}"
+
+
+def _end(sentence: str) -> str:
+    """With a full stop, which the name of a setting may have already."""
+    return sentence if sentence.endswith(".") else f"{sentence}."
+
+
+def _noise(score: str, best: Setting, others: Sequence[Setting]) -> list[str]:
+    """Whether the seeds tell the best from the others, by Welch's test with Holm's correction."""
+    if not others:
+        return []
+    tests = [significance.welch(best.values, other.values) for other in others]
+    if any(test is None for test in tests):
+        return ["Not every setting has two seeds or more: what is beyond seed noise cannot be said."]
+    corrected = significance.holm([test.p_value for test in tests])
+    within = [other for other, p_value in zip(others, corrected) if p_value >= LEVEL]
+    if not within:
+        return [
+            f"It is beyond seed noise: better than every other setting (p {p_text(max(corrected))}, Welch with Holm)."
+        ]
+    least = min(p_value for p_value in corrected if p_value >= LEVEL)
+    names = ", ".join(other.name for other in within[:4]) + (f" and {len(within) - 4} more" if len(within) > 4 else "")
+    sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {_end(names)}"]
+    needed = significance.seeds_to_separate(best.values, within[0].values)
+    have = min(len(best.values), len(within[0].values))
+    if needed is None:
+        sentences.append(
+            f"More than {significance.MOST_SEEDS:,} seeds would be needed to tell {within[0].name} from it."
+        )
+    elif needed > have:
+        sentences.append(f"About {needed - have} more seeds of both would settle it against {_end(within[0].name)}")
+    return sentences
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """A value of an axis.
+
+    Attributes:
+      axis, value: which.
+      settings: how many settings have it.
+      mean: of their means.
+      difference: from the best value of the axis, over settings that differ in nothing else; None for the best.
+    """
+
+    axis: str
+    value: Any
+    settings: int
+    mean: float
+    difference: float | None
+
+
+def effects(folder: SweepFolder) -> list[Effect]:
+    """The effect of each axis of the grid on the dev score: its values compared where all else is equal."""
+    score, settings = ranked(folder)
+    sign = 1 if numbers.higher_is_better(score) else -1
+    places = {id(setting): {"variant": setting.variant, **setting.overrides} for setting in settings}
+    axes = dict.fromkeys(axis for place in places.values() for axis in place)
+    found = []
+    for axis in axes:
+        by_value = grouped(settings, lambda setting: str(places[id(setting)].get(axis)))
+        if len(by_value) < 2:
+            continue
+        means = {value: mean(each.mean for each in members) for value, members in by_value.items()}
+        best = max(means, key=lambda value: sign * means[value])
+        rest = {str(_without(places[id(each)], axis)): each for each in by_value[best]}
+        for value, members in by_value.items():
+            pairs = [
+                (each.mean, rest[key].mean)
+                for each in members
+                if (key := str(_without(places[id(each)], axis))) in rest
+            ]
+            difference = mean(one - other for one, other in pairs) if pairs and value != best else None
+            shown = places[id(members[0])].get(axis)
+            found.append(Effect(axis, shown, len(members), means[value], difference))
+    return found
+
+
+def _without(place: Mapping[str, Any], axis: str) -> list[tuple[str, Any]]:
+    return sorted((key, value) for key, value in place.items() if key != axis)

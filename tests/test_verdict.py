@@ -1,0 +1,116 @@
+"""The verdict of a report against numbers counted by hand."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from scipy import stats
+from small_records import LAYOUT, record
+
+from jaxmatch.reporting import significance, verdict
+from jaxmatch.reporting.html.all_curves import points
+from jaxmatch.reporting.sweep_folder import SweepFolder
+
+FOLDER = SweepFolder(Path("runs/small"), "small", LAYOUT, {}, {}, command="jaxmatch sweep small.py")
+
+
+def folder(*records, **changes):
+    known = {each["run"]: each for each in records}
+    return dataclasses.replace(FOLDER, runs=dict.fromkeys(known, {}), records=known, **changes)
+
+
+def accuracies(blocks, *values, **changes):
+    """A setting's runs with these dev accuracies."""
+    return [
+        record(blocks, seed=seed, dev={"accuracy": value}, test={"accuracy": value - 0.1}, **changes)
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_a_clear_winner():
+    runs = [*accuracies(1, 0.70, 0.71, 0.72), *accuracies(2, 0.80, 0.81, 0.85)]
+    best, beyond, run, test, command = verdict.verdict(folder(*runs))
+    assert best.startswith("Best by mean dev accuracy: blocks=2 learning_rate=0.001, 82.0 ± 2.6% over 3 seeds.")
+    assert best.endswith("That is 11.0 points better than the next, blocks=1 learning_rate=0.001.")
+    p_value = stats.ttest_ind([0.80, 0.81, 0.85], [0.70, 0.71, 0.72], equal_var=False).pvalue
+    assert beyond == f"It is beyond seed noise: better than every other setting (p = {p_value:.3f}, Welch with Holm)."
+    assert run == "Run to use: runs/small/runs/run-2-0.001-2 (the best of them on dev, seed 2)."
+    assert test == "Its test accuracy, which took no part in the choice: 72.0 ± 2.6% over 3 seeds."
+    assert command == "Command: jaxmatch sweep small.py"
+
+
+def test_what_is_within_noise_is_named_with_the_seeds_that_are_missing():
+    high, low = (0.80, 0.82, 0.84), (0.79, 0.81, 0.82)
+    sentences = verdict.verdict(folder(*accuracies(1, *low), *accuracies(2, *high), *accuracies(3, 0.1, 0.11, 0.12)))
+    p_value = stats.ttest_ind(high, low, equal_var=False).pvalue
+    assert sentences[1] == (
+        f"Within seed noise of it (p {p_value:.3f} or more, Welch with Holm): blocks=1 learning_rate=0.001."
+    )
+    more = significance.seeds_to_separate(high, low) - 3
+    assert more > 0
+    assert sentences[2] == f"About {more} more seeds of both would settle it against blocks=1 learning_rate=0.001."
+
+
+def test_one_seed_one_setting_and_nothing():
+    alone = verdict.verdict(folder(*accuracies(1, 0.7)))
+    assert alone[0] == (
+        "Best by mean dev accuracy: blocks=1 learning_rate=0.001, 70.0% over 1 seed. It is the only setting."
+    )
+    two = verdict.verdict(folder(*accuracies(1, 0.7), *accuracies(2, 0.8)))
+    assert two[1].startswith("Not every setting has two seeds or more")
+    assert verdict.verdict(folder()) == verdict.verdict(folder(record(status="diverged"))) == []
+
+
+def test_an_unfinished_sweep_says_so_and_a_diverged_run_does_not_count():
+    runs = [*accuracies(1, 0.7, 0.72), *accuracies(2, 0.8, 0.82), record(2, seed=9, status="diverged")]
+    some = folder(*runs)
+    some = dataclasses.replace(some, runs={**some.runs, "to come": {}})
+    assert "1 of 6 runs have not finished; this may change." in verdict.verdict(some)
+    assert "81.0 ± 1.4% over 2 seeds" in verdict.verdict(some)[0]
+
+
+def test_less_is_better_of_an_error():
+    def errors(blocks, *values):
+        return [
+            record(blocks, seed=seed, selected_on="dev.loss", dev={"loss": value}, test={"loss": value})
+            for seed, value in enumerate(values)
+        ]
+
+    sentences = verdict.verdict(folder(*errors(1, 0.5, 0.52), *errors(2, 0.3, 0.32)))
+    assert sentences[0].startswith("Best by mean dev loss: blocks=2") and "0.2000 better" in sentences[0]
+
+
+def test_runs_on_different_data_are_not_compared():
+    other = accuracies(2, 0.9, 0.9)
+    for each in other:
+        each["data"] = {**each["data"], "name": "snli"}
+    assert verdict.verdict(folder(*accuracies(1, 0.7, 0.7), *other)) == []
+
+
+def test_the_effect_of_an_axis_compares_what_is_equal_in_all_else():
+    table = {(1, 0.001): 0.70, (2, 0.001): 0.75, (1, 0.002): 0.60, (3, 0.001): 0.95}
+    runs = [record(blocks, rate, seed=1, dev={"accuracy": value}) for (blocks, rate), value in table.items()]
+    found = {(each.axis, each.value): each for each in verdict.effects(folder(*runs))}
+    blocks = {value: each for (axis, value), each in found.items() if axis == "model.blocks"}
+    assert blocks[3].difference is None and blocks[3].mean == 0.95
+    assert blocks[1].settings == 2 and blocks[1].mean == pytest.approx(0.65)
+    assert blocks[1].difference == pytest.approx(0.70 - 0.95)  # at the rate that both have
+    rate = found["optimizer.learning_rate", 0.002]
+    assert rate.difference == pytest.approx(0.60 - 0.70)
+
+
+def test_the_chart_of_all_settings_has_means_of_what_all_seeds_reached():
+    def curve(*values):
+        return [
+            {"samples": 10 * (place + 1), "train_loss": 1.0, "dev": {"accuracy": value}}
+            for place, value in enumerate(values)
+        ]
+
+    runs = [
+        record(1, seed=0, curve=curve(0.5, 0.6, 0.9)),
+        record(1, seed=1, curve=curve(0.7, 0.8)),
+        record(2, seed=0, curve=curve(0.1, None)),
+    ]
+    rows = [(row["setting"][:8], row["pairs"], row["score"]) for row in points(folder(*runs))]
+    expected = [("blocks=2", 10, 10.0), ("blocks=1", 10, 60.0), ("blocks=1", 20, 70.0)]
+    assert rows == [(name, pairs, pytest.approx(value)) for name, pairs, value in expected]
