@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxmatch.cli import own_data, suggestions
+from jaxmatch.cli import distributed, own_data, suggestions
 from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError, UnknownOption
 
@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
     parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
     own_data.add_arguments(parser)
+    distributed.add_arguments(parser)
 
 
 def options_of_the_file(words: Sequence[str]) -> dict[str, str]:

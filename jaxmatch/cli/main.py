@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from jaxmatch import __version__
 from jaxmatch.cli import completion, suggestions
+from jaxmatch.cli.distributed import leave
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
@@ -234,4 +235,6 @@ def command() -> int:
     # From Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    return main()
+    status = main()
+    leave(status)
+    return status

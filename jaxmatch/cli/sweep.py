@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli import analyses, launching
+from jaxmatch.cli.distributed import on_all_hosts
 
 TAKES_OVERRIDES = TAKES_OPTIONS = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     launching.add_arguments(parser)
 
 
+@on_all_hosts
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import launch
     from jaxmatch.sweep.named_files import CONFIGS, SWEEPS

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli import launching
+from jaxmatch.cli.distributed import on_all_hosts
 from jaxmatch.errors import InputError
 
 TAKES_OVERRIDES = TAKES_OPTIONS = True
@@ -66,6 +67,7 @@ def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
     return {"halve": True, **given} if arguments.halving else {}
 
 
+@on_all_hosts
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import tuning
     from jaxmatch.sweep.named_files import CONFIGS, SWEEPS

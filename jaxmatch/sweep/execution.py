@@ -19,11 +19,13 @@ from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.printable import without_nan
 from jaxmatch.reporting.records import placed, read_record
+from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed, of_the_machine
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import make_record
 from jaxmatch.sweep.side_by_side import Job, Stopped, run_jobs
+from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
 from jaxmatch.training.progress import Listener
@@ -139,7 +141,9 @@ def execute_stage(
                 pass
             return False
 
-        return Job(devices_filled(len(folder.runs), len(devices)), lasts, train)
+        # Devices of one process alone are nothing that the others could follow.
+        filled = len(devices) if hosts.several() else devices_filled(len(folder.runs), len(devices))
+        return Job(filled, lasts, train)
 
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
         if all(map(failed, claimed)):
@@ -187,7 +191,7 @@ def _try(
         else:
             shown.paused()
     except Exception as error:  # whatever it is, other cohorts need not meet it
-        if of_the_machine(error):
+        if of_the_machine(error) or isinstance(error, hosts.OutOfStep):
             raise
         shown.failed(mark_failed(folder, error))
     finally:
@@ -212,17 +216,18 @@ def _train(
         if name in stage.dropped:
             dropped.setdefault(stage.dropped[name], []).append(position)
     checkpoints = Checkpoints(folder.checkpoints)
+    settings = {
+        "model": config.model.to_dict(),
+        "training": config.training.to_dict(),
+        "execution": config.execution.to_dict(),
+        "data": data,
+        "seeds": [run.seed for run in runs],
+        "optimizer": [run.config.optimizer.to_dict() for run in runs],
+    }
     try:
-        cohort = Cohort(
-            model=config.model.to_dict(),
-            training=config.training.to_dict(),
-            execution=config.execution.to_dict(),
-            data=data,
-            seeds=[run.seed for run in runs],
-            optimizer=[run.config.optimizer.to_dict() for run in runs],
-            devices=devices,
-        )
-        results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
+        with several_hosts.followed(settings, stage.until, dropped):
+            cohort = Cohort(**settings, devices=devices)
+            results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not isinstance(error, MemoryError) and not ran_out(error):
             raise

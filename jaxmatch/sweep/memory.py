@@ -234,13 +234,15 @@ def shared_bytes(data: EncodedData) -> int:
 
 def device_bytes(device: jax.Device) -> int:
     """The memory of one device. An accelerator that does not report it is assumed to be small."""
+    if device.process_index != jax.process_index():  # only a process's own devices tell; those of a pod are alike
+        device = jax.local_devices()[0]
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:
         return statistics["bytes_limit"]
     if device.platform != "cpu":
         return BYTES_OF_A_SMALL_DEVICE
     there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([there_are, *granted_bytes()]) // max(1, len(jax.devices()))
+    return min([there_are, *granted_bytes()]) // max(1, jax.local_device_count())
 
 
 def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from jaxmatch.training import hosts
 from jaxmatch.training.remains import remove_half_written
 
 KEPT = 2
@@ -102,10 +103,15 @@ class Checkpoints:
             if odd.name.isdigit() and not _plain(odd):
                 logging.getLogger(__name__).warning("checkpoint %s holds what is no file: it is removed", odd.name)
                 shutil.rmtree(odd) if odd.is_dir() and not odd.is_symlink() else odd.unlink()
+        alone = {}
+        if hosts.several():  # process 0 alone is here; Orbax would wait for the others
+            folder.mkdir(parents=True, exist_ok=True)
+            one = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
+            alone = {"create": False, "multiprocessing_options": one}
         with quiet():
             self.manager = ocp.CheckpointManager(
                 folder.absolute(),
-                options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False),
+                options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False, **alone),
                 item_names=("arrays", "notes"),
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxmatch.config.scores import SCORES
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.training import evaluation_times, schedule
+from jaxmatch.training import evaluation_times, hosts, schedule
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Lockstep
@@ -292,7 +292,8 @@ class Cohort:
             jax.block_until_ready(state.step)
             seconds = time.perf_counter() - looked
             self.seconds["train"] += seconds
-            look_every = max(1, int(SECONDS_BETWEEN_LOOKS * (self._index - looked_at) / max(seconds, 1e-6)))
+            pace = max(1, int(SECONDS_BETWEEN_LOOKS * (self._index - looked_at) / max(seconds, 1e-6)))
+            look_every = hosts.decide(lambda pace=pace: pace)
             listener.stepped(self._epoch * steps + self._index, total)
             if is_due:
                 state, best = self._evaluate(state, best, int(epoch.samples[self._index - 1]), listener)
@@ -302,7 +303,7 @@ class Cohort:
                 state = self._restack(state)
                 if self.lockstep.slots is not slots and self._index < steps:
                     epoch = self.lockstep.epoch(self._epoch)
-            if checkpoints is not None and time.perf_counter() - self._saved_at > self._seconds_between_checkpoints():
+            if checkpoints is not None and hosts.decide(self._checkpoint_is_due):
                 self._save(checkpoints, state, best)
             looked_at, looked = self._index, time.perf_counter()
         self._epoch, self._index = self._epoch + 1, 0
@@ -337,7 +338,8 @@ class Cohort:
 
     def _keep_improved(self, state, best, samples: int) -> tuple[jax.Array, list[float]]:
         """The best parameters so far and the dev scores of all runs still training."""
-        losses = np.asarray(state.loss_sum) / np.maximum(np.asarray(state.loss_weight), 1)
+        loss_sum, loss_weight = hosts.gather((state.loss_sum, state.loss_weight))
+        losses = loss_sum / np.maximum(loss_weight, 1)
         self._note_divergence(state)
         runs = int(np.count_nonzero(self.lockstep.slots >= 0))
         dev_outputs = self._outputs("dev", state.parameters, runs)
@@ -347,11 +349,11 @@ class Cohort:
         improved = np.zeros(len(slots), bool)
         learning = [slot for slot, run in enumerate(slots) if run >= 0 and not self._progress[run].done]
         shown = []
-        for slot, dev in zip(learning, self.evaluator.scores("dev", dev_outputs[learning]), strict=True):
+        for slot, dev in zip(learning, self._scores("dev", dev_outputs[learning]), strict=True):
             improved[slot] = self._note(slots[slot], dev, samples, float(losses[slot]))
             shown.append(dev[selection])
         if test_outputs is not None:
-            for slot, test in zip(learning, self.evaluator.scores("test", test_outputs[learning]), strict=True):
+            for slot, test in zip(learning, self._scores("test", test_outputs[learning]), strict=True):
                 self._progress[slots[slot]].note_test(test, selection, SCORES[selection].higher_is_better, samples)
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
@@ -367,9 +369,13 @@ class Cohort:
             except jax.errors.JaxRuntimeError as error:
                 self._compute_fewer(self.evaluator, "evaluation", error)
 
+    def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
+        """As `Evaluator.scores`: those of process 0, whose processor may round differently from others."""
+        return hosts.decide(lambda: self.evaluator.scores(split, outputs))
+
     def _note_divergence(self, state: ReplicaState) -> None:
         """Marks the runs whose loss is no longer finite."""
-        diverged_at = np.asarray(state.diverged_at)
+        diverged_at = hosts.gather(state.diverged_at)
         for slot, run in enumerate(self.lockstep.slots):
             if run >= 0 and not self._progress[run].done and diverged_at[slot] >= 0:
                 self._progress[run].diverged_at = int(diverged_at[slot])
@@ -410,10 +416,13 @@ class Cohort:
         if self.ran_out:
             notes["ran_out"] = [dataclasses.asdict(event) for event in self.ran_out]
         number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
-        checkpoints.save(number, {"state": state, "best": best}, notes)
+        checkpoints.save(number, hosts.gather({"state": state, "best": best}), notes)
         self._saved_at = time.perf_counter()
         self._save_seconds = self._saved_at - start
         self.seconds["checkpoint"] += self._save_seconds
+
+    def _checkpoint_is_due(self) -> bool:
+        return time.perf_counter() - self._saved_at > self._seconds_between_checkpoints()
 
     def _seconds_between_checkpoints(self) -> float:
         """As configured, or longer where there is so much to write that it would take more than a small part of the
@@ -423,7 +432,7 @@ class Cohort:
         return max(asked, self._save_seconds / MOST_FOR_CHECKPOINTS) if asked else 0.0
 
     def _restore(self, checkpoints: Checkpoints, state, best, listener: Listener):
-        restored = checkpoints.restore({"state": state, "best": best})
+        restored = hosts.decide(lambda: checkpoints.restore({"state": state, "best": best}))
         if restored is None:
             return state, best
         arrays, notes = restored
@@ -471,9 +480,9 @@ class Cohort:
         if "test" in self._data.splits and tested:
             with self._timed("evaluate"):
                 outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
-                for run, scores in zip(tested, self.evaluator.scores("test", outputs[tested]), strict=True):
+                for run, scores in zip(tested, self._scores("test", outputs[tested]), strict=True):
                     tests[run] = scores
-        host = np.asarray(best)
+        host = hosts.gather(best)
         to_tree = self.lockstep.programs.flat.to_tree
         return [
             RunResult(jax.tree.map(np.asarray, to_tree(host[run])), progress, tests[run])

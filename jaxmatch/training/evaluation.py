@@ -11,7 +11,7 @@ from jaxmatch.data.batches import evaluation_batches, evaluation_rows
 from jaxmatch.data.buckets import largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
-from jaxmatch.training import room
+from jaxmatch.training import hosts, room
 from jaxmatch.training.programs import Program
 from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
 from jaxmatch.training.scores import replica_scores
@@ -174,7 +174,7 @@ class Evaluator:
             self._program((together,), parameters, *batch, self._vectors)
             for together, batch in zip(side_by_side, batches, strict=True)
         ]
-        parts = jax.device_get(parts)
+        parts = hosts.gather(parts)
         outputs = np.empty((len(parts[0]), self._data.splits[split].pairs, parts[0].shape[2]), np.float32)
         for (rows, _), part in zip(self.batches(split), parts, strict=True):
             outputs[:, rows] = part[:, : len(rows)]

@@ -13,7 +13,7 @@ from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.training import hyperparameters, room
+from jaxmatch.training import hosts, hyperparameters, room
 from jaxmatch.training.evaluation import cohort_outputs, device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
@@ -297,4 +297,4 @@ class Lockstep:
             return state
         chosen = np.asarray((list(kept) + list(kept)[:1] * size)[:size])
         self.slots = np.where(np.arange(size) < len(kept), self.slots[chosen], -1)
-        return self.by_replica(jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], jax.device_get(state)))
+        return self.by_replica(jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], hosts.gather(state)))

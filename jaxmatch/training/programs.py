@@ -19,6 +19,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxmatch import memory_mappings
+from jaxmatch.training import hosts
 
 REPLICA = "replica"
 _clock = itertools.count()
@@ -45,7 +46,7 @@ def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
 
 def place(tree: Any, mesh: Mesh, *, by_replica: bool) -> Any:
     """Puts a tree on the mesh: leading axis spread over the devices, or a whole copy on each."""
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(REPLICA) if by_replica else PartitionSpec()))
+    return hosts.place(tree, NamedSharding(mesh, PartitionSpec(REPLICA) if by_replica else PartitionSpec()))
 
 
 class Program:

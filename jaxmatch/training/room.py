@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 
 import jax
 
+from jaxmatch.training import hosts
+
 # Of what an allocator grants; the rest is for what it cannot use between arrays, and for data that come and go.
 SHARE_TO_USE = 0.95
 
@@ -38,11 +40,18 @@ def ran_out(error: Exception) -> bool:
 
 
 def free_bytes(devices: Iterable[jax.Device]) -> int | None:
-    """What a program may take on each of some devices beside the arrays there; None where nobody tells, as of a CPU."""
-    told = [device.memory_stats() or {} for device in devices]
-    if any("bytes_limit" not in each for each in told):
-        return None
-    return min(int(SHARE_TO_USE * each["bytes_limit"]) - each.get("bytes_in_use", 0) for each in told)
+    """What a program may take on each of some devices beside the arrays there; None where nobody tells, as of a CPU.
+
+    With several processes these are the devices of process 0.
+    """
+
+    def least() -> int | None:
+        told = [device.memory_stats() or {} for device in hosts.local(devices)]
+        if any("bytes_limit" not in each for each in told):
+            return None
+        return min(int(SHARE_TO_USE * each["bytes_limit"]) - each.get("bytes_in_use", 0) for each in told)
+
+    return hosts.decide(least)
 
 
 def bytes_beside_arguments(program: jax.stages.Compiled) -> int | None:

@@ -31,8 +31,8 @@ MUTANTS = [
     # The same compiled programs.
     (_COHORT, "jnp.where(improved, runs, best.shape[0])", "jnp.where(improved, runs, runs)", _KEPT),
     (_COHORT, 'self._outputs("dev", state.parameters, runs)', 'self._outputs("test", state.parameters, runs)', _KEPT),
-    (_COHORT, 'self.evaluator.scores("dev", dev_outputs[learning])', 'self.evaluator.scores("test", dev_outputs[learning])', _SPLITS),
-    (_COHORT, 'self.evaluator.scores("test", outputs[tested])', 'self.evaluator.scores("dev", outputs[tested])', _SPLITS),
+    (_COHORT, 'self._scores("dev", dev_outputs[learning])', 'self._scores("test", dev_outputs[learning])', _SPLITS),
+    (_COHORT, 'self._scores("test", outputs[tested])', 'self._scores("dev", outputs[tested])', _SPLITS),
     (_COHORT, "return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best", "return state, best",
      ["tests/test_selection.py::test_train_loss_is_the_mean_since_the_last_evaluation"]),
     (_COHORT, "self._update_active()\n        return best, shown", "return best, shown",

@@ -1,0 +1,205 @@
+"""--distributed: one process on each host, which together are one `jaxmatch sweep`, `train` or `tune`."""
+
+import argparse
+import functools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from jaxmatch.errors import InputError
+
+# How long processes wait for each other at the start, and for the heartbeat of one that may have died.
+SECONDS_TO_START, SECONDS_WITHOUT_HEARTBEAT = 300, 20
+# Variable of a launcher: the number of processes that it has started; only `srun` sets the first.
+_COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
+# Holds something once no process waits for another any more.
+_in_order: list[bool] = []
+
+# Reads what XLA and Gloo write past Python. Of what XLA says of other processes, pages with a stack, a line is left.
+_FILTER = r"""
+import re, sys
+said = of_others = False
+for line in sys.stdin.buffer:
+    if re.match(rb"[IWEF]\d{4} [\d:.]+ ", line):
+        of_others = bool(re.search(rb"coordination_service|[ /]client\.h:", line))
+        if of_others and line.startswith(b"F") and not said:
+            said = True
+            sys.stderr.write("jaxmatch: " + sys.argv[1] + "\n")
+    if not of_others and not said and line.strip() and not line.startswith(b"[Gloo] Rank"):
+        sys.stderr.buffer.write(line)
+    sys.stderr.flush()
+"""
+_ENDED = "another process of this command has ended; the same command on all hosts goes on from the last checkpoint"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of a command that several hosts run as one."""
+    parser.add_argument("--distributed", action="store_true", help="one of several processes that train as one")
+    parser.add_argument(
+        "--coordinator", metavar="ADDRESS", help="with --distributed: HOST:PORT of process 0 (default: JAX detects it)"
+    )
+    for name, what in (("processes", "how many there are"), ("process", "which one this is, from 0")):
+        parser.add_argument(
+            f"--{name}", type=int, metavar="N", help=f"with --distributed: {what} (default: JAX detects it)"
+        )
+
+
+def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
+    """A subcommand that process 0 runs, while the other processes train what it trains."""
+
+    @functools.wraps(run)
+    def wrapped(arguments: argparse.Namespace) -> None:
+        if not arguments.distributed:
+            _check_alone(arguments, os.environ)
+            return run(arguments)
+        _join(arguments)
+        import jax
+
+        from jaxmatch.sweep import several_hosts
+
+        several_hosts.agree_on_versions()
+        try:
+            if jax.process_index():
+                several_hosts.follow()
+            else:
+                run(arguments)
+        except several_hosts.OutOfStep:
+            raise
+        except Exception:
+            _part(several_hosts.dismiss)
+            raise
+        _part(several_hosts.dismiss)
+
+    return wrapped
+
+
+def _part(dismiss: Callable[[], None]) -> None:
+    """After this, no process waits for another; the others have been waiting for the next cohort."""
+    import jax
+
+    if jax.process_index() == 0:
+        dismiss()
+    _in_order.append(True)
+
+
+def leave(status: int) -> None:
+    """Ends this process if it is one of several. One that was interrupted does not wait for the others."""
+    jax = sys.modules.get("jax")
+    if jax is None or not jax.distributed.is_initialized():
+        return
+    if _in_order:
+        jax.distributed.shutdown()
+        return
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
+def _check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
+    """Refuses to be one of several processes that would all train the same.
+
+    Raises:
+      InputError: a launcher has started several, or an option is without --distributed.
+    """
+    for name in ("coordinator", "processes", "process"):
+        if getattr(arguments, name) is not None:
+            raise InputError(f"--{name} is for several processes as one", remedy="add --distributed")
+    counts = {name: variables.get(name, "") for name in _COUNTED}
+    if int(variables.get("SLURM_PROCID") or 0) > 0:
+        counts["SLURM_NTASKS"] = variables.get("SLURM_NTASKS", "")
+    for name, count in counts.items():
+        if count.isdigit() and int(count) > 1:
+            raise InputError(
+                f"this is one of {count} processes ({name}={count})",
+                remedy="add --distributed, or start one process",
+            )
+    if address := variables.get("JAX_COORDINATOR_ADDRESS"):
+        raise InputError(
+            f"JAX_COORDINATOR_ADDRESS={address} is that of several processes",
+            remedy="add --distributed, or unset the variable",
+        )
+
+
+def _join(arguments: argparse.Namespace) -> None:
+    """Makes this process one of several.
+
+    Raises:
+      InputError: they cannot find each other.
+    """
+    import jax
+
+    address = arguments.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
+    if address is not None and not address.rpartition(":")[2].isdigit():
+        raise InputError(f"--coordinator {address} is no address", remedy="give HOST:PORT of process 0")
+    if address and arguments.process:
+        _wait_for(address)
+    _filter_output()
+    # JAX would end the process with a stack of its own.
+    waiting = threading.Timer(SECONDS_TO_START, _nobody_came)
+    waiting.daemon = True
+    waiting.start()
+    try:
+        jax.distributed.initialize(
+            address,
+            arguments.processes,
+            arguments.process,
+            initialization_timeout=2 * SECONDS_TO_START,
+            heartbeat_timeout_seconds=SECONDS_WITHOUT_HEARTBEAT,
+            shutdown_timeout_seconds=SECONDS_WITHOUT_HEARTBEAT,
+        )
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(
+            f"the processes cannot find each other ({reason})",
+            remedy="give --coordinator HOST:PORT, --processes N and --process I",
+        ) from None
+    finally:
+        waiting.cancel()
+
+
+def _nobody_came() -> None:
+    """Ends this process, which cannot be interrupted while it waits."""
+    error = InputError("not all processes have come", remedy="start the same command on every host")
+    sys.stderr.write(f"jaxmatch: {error}\n")
+    os._exit(2)
+
+
+def _wait_for(address: str) -> None:
+    """Waits until somebody listens there; JAX would end the process.
+
+    Raises:
+      InputError: nobody does.
+    """
+    host, _, port = address.rpartition(":")
+    end = time.monotonic() + SECONDS_TO_START
+    while True:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+            return
+        except (OSError, OverflowError) as error:
+            if time.monotonic() > end or isinstance(error, (socket.gaierror, OverflowError)):
+                raise InputError(
+                    f"nobody answers at the coordinator's address {address} ({error})",
+                    remedy="start the same command with --process 0 there",
+                ) from None
+        time.sleep(0.5)
+
+
+def _filter_output() -> None:
+    """Sends to standard error, through a filter, what is written to it and to standard output past Python."""
+    if sys.stdout is None or sys.stderr is None:
+        return
+    sys.stdout.flush()
+    words = [sys.executable, "-S", "-c", _FILTER, _ENDED]
+    reader = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        how = {"encoding": stream.encoding, "errors": stream.errors, "buffering": 1 if name == "stderr" else -1}
+        own = open(os.dup(stream.fileno()), "w", **how)  # until the process ends
+        os.dup2(reader.stdin.fileno(), stream.fileno())
+        setattr(sys, name, own)
+    reader.stdin.close()

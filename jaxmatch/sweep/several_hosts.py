@@ -1,0 +1,103 @@
+"""Cohorts trained by several processes: process 0 plans, claims, writes and shows; the others follow it.
+
+A process that follows reads no data and writes no file. Process 0 sends it what a cohort is made of, and both train it
+(training/hosts.py says how they keep in step).
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+
+import jaxmatch
+from jaxmatch.caches import keep_compiled_programs
+from jaxmatch.errors import InputError
+from jaxmatch.training import hosts
+from jaxmatch.training.cohort import Cohort
+from jaxmatch.training.hosts import OutOfStep
+
+__all__ = ["OutOfStep", "agree_on_versions", "dismiss", "follow", "followed", "versions"]
+
+_sent: list[str] = []
+
+
+def versions() -> dict[str, str]:
+    """What must be the same on all hosts."""
+    return {"jaxmatch": jaxmatch.__version__, "jax": jax.__version__}
+
+
+def agree_on_versions() -> None:
+    """Compares this process with process 0.
+
+    Raises:
+      InputError: they run different versions.
+    """
+    of_first = hosts.decide(versions)
+    if of_first != versions():
+        raise InputError(
+            f"process 0 runs {_in_words(of_first)}, process {jax.process_index()} {_in_words(versions())}",
+            remedy="install the same versions on all hosts",
+        )
+
+
+def _in_words(found: Mapping[str, str]) -> str:
+    return " and ".join(f"{name} {version}" for name, version in found.items())
+
+
+@contextlib.contextmanager
+def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[int, Any]) -> Iterator[None]:
+    """Has the other processes train a cohort while process 0 trains it in the block.
+
+    Arguments:
+      settings: of the `Cohort`, without its devices.
+      until, dropped: as `Cohort.train` takes them.
+
+    Raises:
+      OutOfStep: training failed in one process alone.
+    """
+    if not hosts.several():
+        yield
+        return
+    data = settings["data"]
+    known = _sent == [data.fingerprint]
+    _sent[:] = [data.fingerprint]
+    hosts.decide(lambda: ({**settings, "data": None if known else data}, until, dropped))
+    try:
+        yield
+    except Exception as error:
+        hosts.meet(error)
+        raise
+    hosts.meet()
+
+
+def dismiss() -> None:
+    """Tells the others that nothing is left to train."""
+    hosts.decide(lambda: None)
+
+
+class _Elsewhere:
+    """Stands for the checkpoints, which process 0 reads and writes."""
+
+    def save(self, number: int, arrays: Any, notes: dict) -> None:
+        """Does nothing."""
+
+
+def follow() -> None:
+    """Trains what process 0 trains, until it says that nothing is left.
+
+    Raises:
+      OutOfStep: training failed here alone.
+    """
+    data = None
+    while (work := hosts.decide(lambda: None)) is not None:
+        settings, until, dropped = work
+        data = settings["data"] or data
+        keep_compiled_programs(settings["execution"]["cache_directory"])
+        failure = None
+        try:
+            cohort = Cohort(**{**settings, "data": data}, devices=tuple(jax.devices()))
+            cohort.train(_Elsewhere(), until=until, dropped=dropped)
+        except Exception as error:  # where process 0 has met it, too, it goes on with the next cohort
+            failure = error
+        hosts.meet(failure)

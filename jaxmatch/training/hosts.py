@@ -1,0 +1,159 @@
+"""Training by several processes, each with devices of its own: what they share and what process 0 alone decides.
+
+The processes run the same programs on arrays that span the devices of all. What is read from a clock, a disk or a
+device's allocator can differ between them, so process 0 decides and the others are told. A single process takes none of
+these ways: each function gives at once what it would without this module.
+"""
+
+import dataclasses
+import pickle
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax._src import distributed  # the store of keys and values has no public name
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding
+
+from jaxmatch.errors import InputError
+
+Value = TypeVar("Value")
+
+# The store takes messages of less than 4 MiB.
+PIECE = 2 * 2**20
+# One process may compile or read while the others wait. A process that has died is noticed sooner, by its heartbeat.
+MILLISECONDS_TO_WAIT = 24 * 3600 * 1000
+MILLISECONDS_TO_MEET = 60 * 1000
+# Where another process has died, JAX ends this one by then.
+SECONDS_TO_END = 3
+
+
+class GivenUp(Exception):
+    """What a process raises that waits for a decision about a cohort that failed on process 0."""
+
+
+class OutOfStep(InputError):
+    """The processes cannot go on together."""
+
+
+@dataclasses.dataclass
+class _Place:
+    """Where this process is in what all say to each other; the same on all."""
+
+    meeting: int = 0
+    message: int = 0
+
+
+_place = _Place()
+
+
+def several() -> bool:
+    """Whether more than one process train together."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+def first() -> bool:
+    """Whether this process decides and writes."""
+    return not several() or jax.process_index() == 0
+
+
+def local(devices: Any) -> list[jax.Device]:
+    """Those of some devices that belong to this process."""
+    return [device for device in devices if device.process_index == jax.process_index()]
+
+
+def decide(choose: Callable[[], Value]) -> Value:
+    """What `choose` gives on process 0, on every process; it is called there alone.
+
+    Raises:
+      GivenUp: process 0 has left the cohort; raised on the others.
+    """
+    if not several():
+        return choose()
+    if first():
+        value = choose()
+        _tell(value)
+        return value
+    value = _hear()
+    if isinstance(value, GivenUp):
+        raise value
+    return value
+
+
+def gather(tree: Any) -> Any:
+    """Arrays that span the devices of all processes, as numpy arrays on every process."""
+    if not several():
+        return jax.device_get(tree)
+    # A collective on CPUs does not wait for long.
+    _store().wait_at_barrier(f"jaxmatch/gather/{_next()}", MILLISECONDS_TO_WAIT)
+    return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def place(tree: Any, sharding: NamedSharding) -> Any:
+    """Puts arrays, the same on every process, on devices of all processes; each process fills its own."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+
+    def placed(leaf: Any) -> jax.Array:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            return jax.jit(lambda array: array, out_shardings=sharding)(leaf)
+        whole = np.asarray(leaf)
+        return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
+
+    return jax.tree.map(placed, tree)
+
+
+def meet(error: Exception | None = None) -> None:
+    """Waits until every process is done with a cohort.
+
+    Arguments:
+      error: why training failed here, if it did. That of process 0 has the others leave the cohort, too, wherever they
+        wait for a decision.
+
+    Raises:
+      OutOfStep: one does not come.
+    """
+    if not several():
+        return
+    if error is not None and first():
+        _tell(GivenUp())
+    _place.meeting, _place.message = _place.meeting + 1, 0
+    try:
+        _store().wait_at_barrier(f"jaxmatch/meeting/{_place.meeting}", MILLISECONDS_TO_MEET)
+    except jax.errors.JaxRuntimeError:
+        time.sleep(SECONDS_TO_END)
+        where = "another host" if error is None else f"process {jax.process_index()} alone ({error})"
+        raise OutOfStep(f"training failed on {where}", remedy="give the same command again on all hosts") from None
+    if first():
+        _store().key_value_delete(f"jaxmatch/said/{_place.meeting - 1}/")
+
+
+def _store() -> Any:
+    return distributed.global_state.client
+
+
+def _next() -> str:
+    _place.message += 1
+    return f"{_place.meeting}/{_place.message}"
+
+
+def _tell(value: Any) -> None:
+    """Says something to all other processes."""
+    key, said = f"jaxmatch/said/{_next()}", pickle.dumps(value)
+    pieces = [said[start : start + PIECE] for start in range(0, len(said), PIECE)]
+    for number, piece in enumerate(pieces[1:], start=1):
+        _store().key_value_set_bytes(f"{key}/{number}", piece)
+    _store().key_value_set_bytes(f"{key}/0", len(pieces).to_bytes(4, "little") + pieces[0])
+
+
+def _hear() -> Any:
+    """What process 0 says next. It is of the same command on another host, so its pickle may be loaded."""
+    key = f"jaxmatch/said/{_next()}"
+    begin = _store().blocking_key_value_get_bytes(f"{key}/0", MILLISECONDS_TO_WAIT)
+    rest = (
+        _store().blocking_key_value_get_bytes(f"{key}/{number}", MILLISECONDS_TO_WAIT)
+        for number in range(1, int.from_bytes(begin[:4], "little"))
+    )
+    return pickle.loads(b"".join([begin[4:], *rest]))

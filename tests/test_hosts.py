@@ -1,0 +1,148 @@
+"""Two processes of four devices each train as one: the same records as one process of eight devices."""
+
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import small_sweep
+
+from jaxmatch.cli import distributed
+from jaxmatch.cli.main import main
+
+# Two cohorts of eight runs.
+WORDS = ("--seeds", "8", "--config.training.epochs=4", "--config.execution.maximum_replicas=8")
+ENDED = "jaxmatch: another process of this command has ended; the same command on all hosts goes on from the last checkpoint"
+START = (
+    "import sys; from jaxmatch.cli import distributed, main; distributed.SECONDS_TO_START = 3; sys.exit(main.command())"
+)
+
+
+def started(files: Path, workdir: Path, devices: int, *words: str) -> subprocess.Popen:
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    words = small_sweep.command(files, workdir, *WORDS, *words)
+    return small_sweep.start(words, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
+
+
+def together(files: Path, workdir: Path) -> list[subprocess.Popen]:
+    """Two processes that train as one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    options = "--distributed", "--coordinator", address, "--processes", "2", "--process"
+    return [started(files, workdir, 4, *options, str(number)) for number in range(2)]
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str, str]:
+    output, errors = process.communicate(timeout=120)
+    return process.returncode, output, errors
+
+
+def checkpoints(workdir: Path) -> set[str]:
+    return {str(path) for path in workdir.glob("cohorts/*/checkpoints/*") if path.name.isdigit()}
+
+
+def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
+    """Kills one of two processes once there is a new checkpoint; how the other ends."""
+    before, processes = checkpoints(workdir), together(files, workdir)
+    while not checkpoints(workdir) - before:
+        assert [process.poll() for process in processes] == [None, None]
+        time.sleep(0.05)
+    processes[number].send_signal(signal.SIGKILL)
+    ended(processes[number])
+    return ended(processes[1 - number])
+
+
+@pytest.fixture(scope="module")
+def alone(small_files, programs_kept):
+    """The table, and what lasts, of one process of eight devices."""
+    status, table, errors = ended(started(small_files, small_files / "eight", 8))
+    assert status == 0, errors
+    return table, small_sweep.lasting(small_files / "eight")
+
+
+@pytest.mark.slow
+def test_two_processes_give_what_one_gives(small_files, alone):
+    first, second = map(ended, together(small_files, small_files / "two"))
+    assert first[0] == second[0] == 0, (first, second)
+    assert (first[1], small_sweep.lasting(small_files / "two")) == alone
+    assert len(alone[1]) == 16 and first[2].count(": done") == 2
+    assert not second[1] and not second[2]  # process 0 alone speaks
+
+
+@pytest.mark.slow
+def test_a_killed_process_ends_the_other_and_all_goes_on_from_the_checkpoint(small_files, alone):
+    workdir = small_files / "killed"
+    for number in (1, 0):
+        status, output, errors = killed(small_files, workdir, number)
+        assert status and not output
+        assert [line for line in errors.splitlines() if not shown(line)] == [ENDED]
+    first, second = map(ended, together(small_files, workdir))
+    assert first[0] == second[0] == 0, (first, second)
+    assert "goes on from a checkpoint" in first[2]
+    assert (first[1], small_sweep.lasting(workdir)) == alone
+
+
+def shown(line: str) -> bool:
+    """Whether it is of the plan or of a cohort's progress."""
+    return line.startswith(("sweep small", "  ", "cohort "))
+
+
+def test_processes_that_do_not_come(small_files, tmp_path):
+    words = small_sweep.command(small_files, tmp_path / "runs", "--distributed", "--coordinator", "127.0.0.1:0")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        words[-1] = f"127.0.0.1:{server.getsockname()[1]}"
+    process = small_sweep.start([*words, "--processes", "2", "--process", "0"], "-c", START, JAX_PLATFORMS="cpu")
+    said = "jaxmatch: not all processes have come; start the same command on every host\n"
+    assert ended(process) == (2, "", said)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1:1", "nobody answers at the coordinator's address 127.0.0.1:1 ("),
+        ("nowhere.invalid:1234", "nobody answers at the coordinator's address nowhere.invalid:1234 ("),
+        ("somewhere", "--coordinator somewhere is no address; give HOST:PORT of process 0"),
+    ],
+)
+def test_a_coordinator_that_cannot_be_reached(small_files, tmp_path, monkeypatch, capsys, address, said):
+    monkeypatch.setattr(distributed, "SECONDS_TO_START", 1)
+    words = "--distributed", "--coordinator", address, "--processes", "2", "--process", "1"
+    assert main(small_sweep.command(small_files, tmp_path / "runs", *words)) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}, "this is one of 4 processes (SLURM_STEP_NUM_TASKS=4)"),
+        ({"SLURM_NTASKS": "2", "SLURM_PROCID": "1"}, "this is one of 2 processes (SLURM_NTASKS=2)"),
+        ({"OMPI_COMM_WORLD_SIZE": "3"}, "this is one of 3 processes (OMPI_COMM_WORLD_SIZE=3)"),
+        ({"JAX_COORDINATOR_ADDRESS": "a:1"}, "JAX_COORDINATOR_ADDRESS=a:1 is that of several processes"),
+    ],
+)
+@pytest.mark.parametrize("command", ["sweep", "train", "tune"])
+def test_one_of_several_processes_has_to_be_told(small_files, tmp_path, monkeypatch, capsys, variables, said, command):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    words = small_sweep.command(small_files, tmp_path / "runs")
+    assert main([command, *words[1:]]) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"jaxmatch: {said}; add --distributed, or ") and errors.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_one_task_of_an_allocation_for_several_trains(monkeypatch, small_files, tmp_path):
+    """The shell of a Slurm script is one process, whatever the job has asked for."""
+    for name, value in {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--dry-run")) == 0
+
+
+def test_options_of_several_processes_need_the_word(capsys):
+    assert main(["train", "re2", "--process", "1"]) == 2
+    assert capsys.readouterr().err == "jaxmatch: --process is for several processes as one; add --distributed\n"
