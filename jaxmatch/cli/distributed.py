@@ -62,28 +62,20 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
         from jaxmatch.sweep import several_hosts
 
         several_hosts.agree_on_versions()
-        try:
-            if jax.process_index():
-                several_hosts.follow()
-            else:
+        if jax.process_index():
+            several_hosts.follow()
+        else:
+            try:
                 run(arguments)
-        except several_hosts.OutOfStep:
-            raise
-        except Exception:
-            _part(several_hosts.dismiss)
-            raise
-        _part(several_hosts.dismiss)
+            except Exception as error:
+                if not isinstance(error, several_hosts.OutOfStep):
+                    several_hosts.dismiss()
+                    _in_order.append(True)
+                raise
+            several_hosts.dismiss()
+        _in_order.append(True)
 
     return wrapped
-
-
-def _part(dismiss: Callable[[], None]) -> None:
-    """After this, no process waits for another; the others have been waiting for the next cohort."""
-    import jax
-
-    if jax.process_index() == 0:
-        dismiss()
-    _in_order.append(True)
 
 
 def leave(status: int) -> None:

@@ -21,6 +21,7 @@ from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.sweep.liveness import peak_bytes
+from jaxmatch.training import hosts
 from jaxmatch.training.hyperparameters import Hyperparameters, stack
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.room import SHARE_TO_USE
@@ -234,7 +235,7 @@ def shared_bytes(data: EncodedData) -> int:
 
 def device_bytes(device: jax.Device) -> int:
     """The memory of one device. An accelerator that does not report it is assumed to be small."""
-    if device.process_index != jax.process_index():  # only a process's own devices tell; those of a pod are alike
+    if not hosts.local([device]):  # only a process's own devices tell; those of a pod are alike
         device = jax.local_devices()[0]
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:

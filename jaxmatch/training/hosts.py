@@ -61,7 +61,7 @@ def first() -> bool:
 
 def local(devices: Any) -> list[jax.Device]:
     """Those of some devices that belong to this process."""
-    return [device for device in devices if device.process_index == jax.process_index()]
+    return [device for device in devices if not several() or device.process_index == jax.process_index()]
 
 
 def decide(choose: Callable[[], Value]) -> Value:
