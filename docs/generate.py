@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jaxmatch import config
-from jaxmatch.cli import main
+from jaxmatch.cli import imports, main
 
 FOLDER = Path(__file__).parent / "reference"
 KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
@@ -104,6 +104,7 @@ def command_line_page() -> str:
         "`jaxmatch COMMAND --help` prints what is written here.\n"
         "This page is generated from the parsers of `jaxmatch/cli/` by `docs/generate.py`.",
         table(("command", ""), names),
+        f"`{imports.OPTION} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of your own first.",
         "The exit status is 0, or 2 for input that cannot be used, 130 after an interrupt, 141 for a closed output.",
     ]
     for name, parser in subcommands(main.build_parser()).items():

@@ -162,7 +162,7 @@ def test_commands_parse(page, monkeypatch, nothing_added):
         elif file is not None and parsed.subcommand in ("sweep", "train", "tune"):
             parsed.dotted = dotted
             overrides = {"overrides": launching.settings_of(parsed), "grid_overrides": dotted["grid"]}
-            launch.resolve(file, **overrides, options=options, smoke=parsed.smoke)
+            launch.resolve(file, **overrides, options=options, smoke=parsed.smoke).runs()
         elif parsed.subcommand in ("sweep", "train", "tune"):
             assert "my" in str(parsed.file), words
 

@@ -355,3 +355,34 @@ def test_the_table_says_which_settings_are_not_the_file_s():
         "Settings changed from the sweep file's: training.epochs=3",
     )  # 128 is what the file has
     assert launch.changed(a_sweep()).table.notes == ()
+
+
+def test_an_empty_value_removes_an_axis(tmp_path):
+    changes = {"model.blocks": "", "model.encoder_layers": " ", "optimizer.learning_rate": "0.01"}
+    planned = launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides=changes)
+    assert dict(planned.grid) == {"optimizer.learning_rate": (0.01,)}
+    assert planned.table.rows == ("optimizer.learning_rate",)
+    # Of another model, the axes are its own.
+    changes = {"model.blocks": "", "model.encoder_layers": "", "model.head_size": "8,16"}
+    planned = launch.resolve(
+        ROOT / "sweeps" / "grid.py", overrides={"model.name": "siamese"}, grid_overrides=changes, seeds=1
+    )
+    sizes = {run.config.model.head_size for run in planned.runs()}
+    assert sizes == {8, 16} and {run.config.model.name for run in planned.runs()} == {"siamese"}
+    with pytest.raises(InputError, match="model.hidden_size is no axis of this sweep's grid"):
+        launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides={"model.hidden_size": ""})
+
+
+def test_a_data_set_brings_its_own_selection():
+    def selection(**overrides):
+        changes = {f"data.{name}" if name == "name" else name: value for name, value in overrides.items()}
+        return launch.resolve(
+            ROOT / "configs" / "re2.py", options={"dataset": "own"}, overrides=changes
+        ).config.training.selection
+
+    assert (
+        selection(name="wikiqa") == "mrr"
+        and selection(name="stsb") == "pearson"
+        and selection(name="rte") == "accuracy"
+    )
+    assert selection(**{"name": "wikiqa", "training.selection": "map"}) == "map"

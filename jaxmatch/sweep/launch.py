@@ -76,7 +76,7 @@ def sweep(
       seeds: how many seeds, from the file's first on.
       dry_run: show the plan and train nothing.
       overrides: dotted setting -> value or its text, for all runs.
-      grid_overrides: dotted setting -> comma-separated values of a grid axis.
+      grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
       options: those of `OF_THE_DATA`, and whatever the file's `get_sweep` takes.
       smoke: shrink everything to seconds, on generated data (see `smoke.smoked`).
       display: shows progress.
@@ -235,22 +235,25 @@ def resolve(
             overrides[setting] = value
     planned = _load_sweep(Path(file), options)
     if not smoke:
-        overrides = _ranked_by_groups(planned, overrides)
+        overrides = _with_selection(planned, overrides)
     planned = dataclasses.replace(smoked(planned) if smoke else planned, command=command)
     return changed(planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
-def _ranked_by_groups(planned: Sweep, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The overrides, with a ranking's score as `training.selection` where one's own data has groups and no score was
-    asked for.
+def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The overrides, with the score of the data set as `training.selection` where none was asked for: that of the
+    catalog, or MRR for one's own data with groups.
     """
     asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
     if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:
         return overrides
     data = {key: value for key, value in overrides.items() if key.startswith("data.")}
-    if guessed_task(with_overrides(planned.config, data)) != "ranking":
-        return overrides
-    return {**overrides, "training.selection": catalog.SELECTION["ranking"]}
+    config = with_overrides(planned.config, data)
+    if config.data.name in catalog.CATALOG:
+        selection = catalog.CATALOG[config.data.name].selection
+    else:
+        selection = catalog.SELECTION[guessed_task(config) or "classification"]
+    return overrides if selection == TrainingConfig().selection else {**overrides, "training.selection": selection}
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
@@ -288,10 +291,18 @@ def changed(
     overrides, grid_overrides = overrides or {}, grid_overrides or {}
     known = flatten(planned.config)
     grid = dict(planned.grid)
+    removed = {key for key, text in grid_overrides.items() if not text.strip()}
+    for key in removed:
+        if key not in grid:
+            raise InputError(f"{key} is no axis of this sweep's grid", remedy=nearest(key, grid))
+        del grid[key]
+    settings = known if "model.name" not in overrides else flatten(with_overrides(planned.config, overrides))
     for key, text in grid_overrides.items():
-        if key not in known:
+        if key in removed:
+            continue
+        if key not in settings:
             raise InputError(
-                f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(known))
+                f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(settings))
             )
         grid[key] = _values(text)
     for key in overrides:
@@ -315,7 +326,7 @@ def changed(
                 remedy="leave it out, or change the sweep file",
             )
     config = with_overrides(planned.config, overrides)
-    rows = tuple(planned.table.rows) + tuple(
+    rows = tuple(key for key in planned.table.rows if key not in removed) + tuple(
         key for key in grid if key not in planned.table.rows and key != planned.table.columns
     )
     order = {**planned.table.order, **grid}
@@ -338,7 +349,10 @@ def changed(
     for key in grid:
         if own := [name for name, settings in planned.variants.items() if key in settings]:
             notes += (f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}",)
-    layout = dataclasses.replace(planned.table, rows=rows, order=order, scores=scores, notes=notes, published=published)
+    columns = "" if planned.table.columns in removed else planned.table.columns
+    layout = dataclasses.replace(
+        planned.table, rows=rows, columns=columns, order=order, scores=scores, notes=notes, published=published
+    )
     if seeds is not None:
         if seeds > MOST_SEEDS:
             raise InputError(f"{seeds} seeds are more than can be planned", remedy=f"give up to {MOST_SEEDS}")
