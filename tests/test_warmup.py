@@ -31,10 +31,11 @@ def compilations() -> Iterator[list[str]]:
     try:
         yield compiled
     finally:
-        jax.monitoring.clear_event_listeners()
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def matcher_of(folder, kind: str, **options) -> jaxmatch.Matcher:
+    jax.clear_caches()  # what an earlier test compiled
     settings = {**saved_model.SETTINGS, **KINDS[kind]}
     params = saved_model.parameters(3, settings=settings)
     config = {"data": {"name": "own", "minimum_count": 1}, "model": settings}

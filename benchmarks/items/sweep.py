@@ -48,10 +48,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _launched(asked: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str, Any]:
     overrides = {**asked["overrides"], "execution.cache_directory": str(folder / "cache")}
-    # An empty name is none: programs are kept in the folder that the launcher chooses.
-    return fresh.run(
-        WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, {"JAX_COMPILATION_CACHE_DIR": ""}
-    )
+    # Programs are kept, and in the folder that the launcher chooses: an empty name is none.
+    environment = {"JAX_ENABLE_COMPILATION_CACHE": "1", "JAX_COMPILATION_CACHE_DIR": ""}
+    return fresh.run(WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, environment)
 
 
 def launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import re, sys
 said = of_others = False
 for line in sys.stdin.buffer:
     if re.match(rb"[IWEF]\d{4} [\d:.]+ ", line):
-        of_others = bool(re.search(rb"coordination_service|[ /]client\.h:", line))
+        of_others = bool(re.search(rb"coordination_service|preemption_sync_manager|[ /]client\.h:", line))
         if of_others and line.startswith(b"F") and not said:
             said = True
             sys.stderr.write("jaxmatch: " + sys.argv[1] + "\n")

@@ -1,28 +1,36 @@
-"""The tokenisers as plain rules, which a program without NLTK and without this package can follow."""
+"""The tokenizers as plain rules, which a program without NLTK and without this package can follow."""
 
 import re
 from typing import Any
 
 from jaxmatch.data.nltk_tokenizers import tokenizer
-from jaxmatch.data.tokens import SENTENCE_END
 
 Rules = list[tuple[str, str]]
+
+# An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
+# The full stop is looked for first, which text has few of.
+SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
 
 
 def substitutions(name: str) -> Rules | None:
     """What makes tokens of a text: apply `re.sub(pattern, replacement, text)` for each rule, then `text.split()`.
 
+    The patterns are NLTK's. NLTK itself compiles them with the module `re` or, from version 3.10.4 on, with `regex`,
+    which takes other characters for letters: "¹" is one to `re` alone. Here they are always followed with `re`, so that
+    tokens do not depend on the version.
+
     Arguments:
       name: a key of `jaxmatch.data.tokens.TOKENIZERS`.
 
     Returns:
-      (pattern, replacement) for Python's module `re`; None for the tokenisers of tweets, which are no substitutions.
+      (pattern, replacement) for Python's module `re`; None for the tokenizers of tweets, which are no substitutions.
     """
     if name == "whitespace":
         return []
     if name != "word":
         return None
     found = tokenizer("NLTKWordTokenizer")
+    # NLTK takes a full stop for the end of a sentence only at the end of the text, hence the first rule.
     rules = [(SENTENCE_END, " . "), (r"\A +| +\Z", ""), *found.STARTING_QUOTES, *found.PUNCTUATION]
     rules += [found.PARENS_BRACKETS, found.DOUBLE_DASHES, (r"\A|\Z", " "), *found.ENDING_QUOTES]
     rules += [(pattern, r" \1 \2 ") for pattern in (*found.CONTRACTIONS2, *found.CONTRACTIONS3)]

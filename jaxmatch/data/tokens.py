@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 from jaxmatch.data.nltk_tokenizers import tokenizer
+from jaxmatch.data.tokenizer_rules import SENTENCE_END, substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 
@@ -25,10 +26,6 @@ _PLAIN_MARKS = str.maketrans({mark: f" {mark} " for mark in "?!();&%$#@,"})
 _PLAIN_CLITIC = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?= )")
 _CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
 
-# An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
-# The full stop is looked for first, which text has few of.
-SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
-
 # SciTail's preparation in RE2's released code: marks that become spaces, apostrophes that are no clitic's, clitics.
 _MARKS = re.compile(r"[-.#\"/]")
 _LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
@@ -40,10 +37,17 @@ def _whitespace(text: str) -> list[str]:
 
 
 def _word(text: str) -> list[str]:
-    # The tokeniser takes a full stop for the end of a sentence only at the end of the text.
-    text = SENTENCE_END.sub(" . ", text).strip(" ")
-    tokens = _plain_words(text)
-    return tokenizer("NLTKWordTokenizer").tokenize(text) if tokens is None else tokens
+    tokens = _plain_words(SENTENCE_END.sub(" . ", text).strip(" "))
+    if tokens is not None:
+        return tokens
+    for pattern, replacement in _word_rules():
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+@functools.cache
+def _word_rules() -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern), replacement) for pattern, replacement in substitutions("word")]
 
 
 def _plain_words(text: str) -> list[str] | None:
