@@ -9,14 +9,19 @@ import sys
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config) -> None:
     """Sets JAX's and XLA's options for this process and those it starts; `XLA_FLAGS= pytest` leaves XLA as users have
     it.
     """
     # A shape that is extended without being asked is a mistake here.
     os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-    # What is compiled here does not belong into the user's cache.
-    os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "0")
+    # Compiled programs are kept in pytest's cache, not in the user's: all workers and processes of this run, and the
+    # next run, find them there.
+    if hasattr(config, "cache"):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("programs")))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    else:
+        os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "0")
     if "XLA_FLAGS" in os.environ:
         return
     environment = {**os.environ, "XLA_FLAGS": QUICK_COMPILATION}
