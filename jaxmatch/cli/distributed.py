@@ -29,7 +29,9 @@ for line in sys.stdin.buffer:
         if of_others and line.startswith(b"F") and not said:
             said = True
             sys.stderr.write("jaxmatch: " + sys.argv[1] + "\n")
-    if not of_others and not said and line.strip() and not line.startswith(b"[Gloo] Rank"):
+    # Two threads of Gloo may write into one line.
+    of_gloo = re.search(rb"\[Gloo\] Rank|is connected to \d+ peer ranks", line)
+    if not of_others and not said and line.strip() and not of_gloo:
         sys.stderr.buffer.write(line)
     sys.stderr.flush()
 """
