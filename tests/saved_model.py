@@ -35,10 +35,12 @@ def vectors(dimensions: int = 6) -> np.ndarray:
     return table
 
 
-def parameters(outputs: int, seed: int = 0, settings: dict = SETTINGS) -> dict:
+def parameters(outputs: int, seed: int = 0, settings: dict = SETTINGS, dimensions: int = 6) -> dict:
     """A parameter tree for `settings` with random entries."""
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
-    shapes = jax.eval_shape(models.build(settings, outputs=outputs).init, jax.random.key(0), side, side, vectors())
+    shapes = jax.eval_shape(
+        models.build(settings, outputs=outputs).init, jax.random.key(0), side, side, vectors(dimensions)
+    )
     generator = np.random.default_rng(seed)
 
     def entries(path, leaf):

@@ -337,7 +337,8 @@ def test_new_words_are_known_by_their_characters(tmp_path):
     many = [(f"a word{number}", "b") for number in range(40)]
     np.testing.assert_allclose(model.logits([*many, *pairs])[-4:], together, atol=1e-5)
     # Such a word is one without a vector whose characters are known: as if it had been in the vocabulary.
-    table = model.model.words_with(character_table(("<padding>", "<unknown>", "zebra"))[2:])
+    characters = character_table(("<padding>", "<unknown>", "zebra"))[2:]
+    table = model.model.words_with(np.zeros((1, 6), np.float32), characters)
     assert table.vectors.shape[0] == table.characters.shape[0] == 12 + 8
     assert not np.asarray(table.vectors[12:]).any() and bytes(np.asarray(table.characters[12, :5]).tolist()) == b"zebra"
 

@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="follow the runs: tensorboard, or a listener of your own as module:Class or file.py:Class",
     )
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
-    parser.add_argument("--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip")
+    parser.add_argument(
+        "--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip; or hashed"
+    )
     own_data.add_arguments(parser)
     distributed.add_arguments(parser)
 

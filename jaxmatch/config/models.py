@@ -18,6 +18,9 @@ class ModelConfig:
     precision: Precision = setting(
         "float32", "precision of matrix products; bfloat16: also of activations, while parameters stay float32"
     )
+    words: Literal["fixed", "trained"] = setting(
+        "fixed", "word vectors; trained: a parameter that starts at them, at random numbers for words without a vector"
+    )
     characters: Literal["none", "cnn", "bilstm"] = setting(
         "none", "network over the first 16 characters of a word; needs data.minimum_count = 1"
     )

@@ -27,7 +27,11 @@ class DataConfig:
         "", "shares of train, dev and test in one file of your own, like 0.8/0.1/0.1; empty: each has a file"
     )
     split_seed: int = setting(0, "with split: another seed chooses other pairs", least=0)
-    vectors: str = setting("", "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory")
+    vectors: str = setting(
+        "",
+        "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory; hashed: vectors made from "
+        "the spelling of words; none: for model.words=trained",
+    )
     tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
         "word", "tokenizer; data/tokens.py describes them"
     )

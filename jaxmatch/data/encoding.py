@@ -14,6 +14,7 @@ from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
 from jaxmatch.data.readers import own_layout
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
@@ -23,6 +24,8 @@ from jaxmatch.files import remove_abandoned
 
 # Counts up when the same input comes to give other arrays or another report.
 _FORMAT = 1
+# What `vectors` says where a model learns the vectors of words from nothing.
+NO_VECTORS = "none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +36,8 @@ class DataSettings:
       name: a name of the catalog, or 'own'.
       directory: the folder with the data files; not needed for embedded data.
       task: for own data, 'classification', 'regression' or 'ranking'; otherwise the catalog knows.
-      vectors: a file of word vectors in GloVe's text layout (.txt, .txt.gz, .zip); '' takes the vectors that an
-        embedded data set brings.
+      vectors: a file of word vectors in GloVe's text layout (.txt, .txt.gz, .zip); 'hashed' for those of
+        `hashed_vectors.py`; 'none' for a model that learns them; '' takes the vectors that an embedded data set brings.
       tokenizer: a key of `jaxmatch.data.tokens.TOKENIZERS`.
       lowercase: whether tokens, and words of the vector file, are lower-cased.
       remove_punctuation: whether tokens that are nothing but punctuation are dropped.
@@ -124,11 +127,17 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
 
 
 def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
-    """The vectors of the wanted words, from the file that the settings name or from an embedded data set's own.
+    """The vectors of the wanted words: those of a file, of the words' spelling, an embedded data set's own, or none.
 
     Raises:
       InputError: no vectors are named for data that brings none, or the file cannot be used.
     """
+    if settings.vectors == HASHED:
+        report = VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
+        return WordVectors({word: row for row, word in enumerate(words)}, hashed_vectors(words)), report
+    if settings.vectors == NO_VECTORS:
+        nothing = WordVectors({}, np.zeros((0, DIMENSIONS), np.float32))
+        return nothing, VectorReport("none", DIMENSIONS, 0, 0)
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
     _check_vectors_named(settings)
@@ -143,7 +152,7 @@ def _check_vectors_named(settings: DataSettings) -> None:
     if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
         raise InputError(
             f"data set {settings.name!r} brings no word vectors",
-            remedy="name a file of vectors in GloVe's layout (.txt, .txt.gz or .zip)",
+            remedy="name a file in GloVe's layout (.txt, .txt.gz or .zip), or take --vectors hashed",
         )
 
 
@@ -171,7 +180,11 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:
         description["embedded"] = synthetic.VERSION
-    if settings.vectors:
+    if settings.vectors == HASHED:
+        description["vectors"] = [HASHED, HASHED_VERSION]
+    elif settings.vectors == NO_VECTORS:
+        description["vectors"] = [NO_VECTORS, DIMENSIONS]
+    elif settings.vectors:
         digest = cache.file_digest(vectors.file_of(settings.vectors), cache_directory)
         description["vectors"] = [vectors.file_name(settings.vectors), vectors.split_path(settings.vectors)[1], digest]
     return cache.content_hash(description), digests

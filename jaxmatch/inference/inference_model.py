@@ -55,22 +55,22 @@ class InferenceModel:
         """The words as the module takes them."""
         return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
 
-    def words_with(self, characters: np.ndarray) -> WordTable:
-        """The model's words and new ones, which have characters and no vector; for a model that takes characters.
+    def words_with(self, vectors: np.ndarray, characters: np.ndarray | None) -> jax.Array | WordTable:
+        """The model's words and new ones.
 
         The number of new words is padded to a power of two, so that few programs are compiled.
 
         Arguments:
-          characters: <integer>[new words, 16].
+          vectors: <float32>[new words, dimensions]; 0 for a word without a vector.
+          characters: <integer>[new words, 16] for a model that takes characters, otherwise None.
         """
-        new = padded_size(len(characters))
-        padding = np.zeros((new - len(characters), characters.shape[1]), characters.dtype)
-        return WordTable(
-            jnp.pad(self.vectors, ((0, new), (0, 0))),
-            jnp.concatenate(
-                [self.characters, jnp.asarray(np.concatenate([characters, padding]), self.characters.dtype)]
-            ),
-        )
+        padding = padded_size(len(vectors)) - len(vectors)
+
+        def extended(table: jax.Array, rows: np.ndarray) -> jax.Array:
+            return jnp.concatenate([table, jnp.asarray(np.pad(rows, ((0, padding), (0, 0))), table.dtype)])
+
+        table = extended(self.vectors, vectors)
+        return table if characters is None else WordTable(table, extended(self.characters, characters))
 
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:

@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
+from jaxmatch.data.hashed_vectors import HASHED, hashed_vectors
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
+from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.inference import model_folder
@@ -153,7 +155,8 @@ class Matcher:
         Arguments:
           lengths: of the pairs that will come, in tokens of both texts together.
           batch_sizes: how many pairs will be asked at once. A batch is padded to 8, 16, 32, ... pairs.
-            A model that reads characters is prepared for up to 8 words in a call that are not in its vocabulary.
+            A model that reads the spelling of words is prepared for up to 8 words in a call that are not in its
+            vocabulary.
 
         Raises:
           ValueError: a length is below 2, or a batch size below 1.
@@ -163,8 +166,7 @@ class Matcher:
             raise ValueError("a pair has 2 tokens or more, and a batch 1 pair or more")
         tables = [(self.model.words, UNKNOWN)]
         if self._takes_new_words:
-            characters = character_table([PADDING_WORD, UNKNOWN_WORD], self.model.module.config.known_characters)
-            tables.append((self.model.words_with(characters[:1]), len(self.vocabulary)))
+            tables.append((self._words_with(["new"]), len(self.vocabulary)))
         # Equal shapes are one program, which is looked for once.
         shapes = {(padded_batch_size(b, n), padded_size(n, FEW_LENGTHS)) for b in batch_sizes for n in lengths}
         for (table, word), (batch, length) in itertools.product(tables, sorted(shapes)):
@@ -185,20 +187,32 @@ class Matcher:
         """
         new: dict[str, int] = {}
         sides = word_ids(pairs, self.vocabulary, self.preprocessing, new if self._takes_new_words else None)
-        words = self.model.words
-        if new:
-            words = self.model.words_with(
-                character_table([PADDING_WORD, UNKNOWN_WORD, *new], self.model.module.config.known_characters)[2:]
-            )
-        return Encoded(sides, self.features(pairs), words)
+        return Encoded(sides, self.features(pairs), self._words_with(list(new)) if new else self.model.words)
 
     @property
     def _takes_new_words(self) -> bool:
-        """Whether the model reads the characters of words outside the vocabulary.
+        """Whether the model reads the spelling of words outside the vocabulary.
 
-        In training it did so for words without a vector.
+        In training it did so for all words, or for those without a vector.
         """
+        if self._hashed:
+            return True
         return self.model.characters is not None and self.config.get("data", {}).get("minimum_count", 1) <= 1
+
+    @property
+    def _hashed(self) -> bool:
+        """Whether the word vectors are made from the spelling, and were not trained since."""
+        data, model = self.config.get("data", {}), self.config.get("model", {})
+        return data.get("vectors") == HASHED and model.get("words", "fixed") == "fixed"
+
+    def _words_with(self, new: list[str]) -> jax.Array | WordTable:
+        """The model's words, and behind them words that are not in the vocabulary."""
+        model, characters = self.model, None
+        vectors = hashed_vectors(new) if self._hashed else np.zeros((len(new), model.vectors.shape[1]), np.float32)
+        if model.characters is not None:
+            known = model.module.config.known_characters
+            characters = character_table([PADDING_WORD, UNKNOWN_WORD, *new], known)[2:]
+        return model.words_with(vectors, characters)
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> Features:
         """The features besides word ids that the model takes of these pairs; see `encoded_pairs.token_features`."""

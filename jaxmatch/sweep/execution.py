@@ -17,6 +17,7 @@ from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
+from jaxmatch.layers.words import with_fixed_words
 from jaxmatch.printable import without_nan
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep import several_hosts
@@ -291,13 +292,14 @@ def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
 
 
 def _save_model(path, run, data: EncodedData, result: RunResult, vectors) -> None:
+    settings, parameters, trained_words = with_fixed_words(run.config.model.to_dict(), result.parameters)
     model_folder.save(
         path,
-        model_settings=run.config.model.to_dict(),
-        params=result.parameters,
+        model_settings=settings,
+        params=parameters,
         vocabulary_words=data.vocabulary.words,
-        vectors=None,
-        vectors_file=vectors,
+        vectors=trained_words,
+        vectors_file=vectors if trained_words is None else None,
         labels=data.labels,
         task=data.task,
         preprocessing=dataclasses.asdict(data.preprocessing),

@@ -25,6 +25,7 @@ NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 # Settings that came after runs had been recorded, at the value that these were trained with: it does not change a run's
 # name.
 _SILENT = {
+    "model.words": "fixed",
     "model.encoder_activation": "gelu",
     "model.temperature": "learned",
     "model.intra_projection": True,

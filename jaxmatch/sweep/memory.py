@@ -77,22 +77,24 @@ def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def parameter_count(module: Any, dimensions: int) -> int:
-    """The number of trained parameters of a model whose word vectors have `dimensions` numbers."""
-    return flattening(module, dimensions).count
+def parameter_count(module: Any, dimensions: int, words: int = 2) -> int:
+    """The number of trained parameters of a model over `words` word vectors (see `words_trained`)."""
+    return flattening(module, dimensions, words).count
 
 
 @functools.lru_cache(maxsize=256)
-def _state(module: Any, dimensions: int) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
-    """The shapes of a run's state, settings, seed and word vectors. Two word vectors are enough here."""
+def _state(
+    module: Any, dimensions: int, words: int
+) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+    """The shapes of a run's state, settings, seed and word vectors."""
     defaults = stack([dataclasses.asdict(SECTIONS["optimizer"]())])
     settings = jax.tree.map(lambda leaf: _array(leaf.shape[1:], leaf.dtype), defaults)
-    seed, vectors = _array((), np.uint32), _array((2, dimensions), np.float32)
-    initial = functools.partial(initial_state, flattening(module, dimensions))
+    seed, vectors = _array((), np.uint32), _array((words, dimensions), np.float32)
+    initial = functools.partial(initial_state, flattening(module, dimensions, words))
     return jax.eval_shape(initial, seed, settings, vectors), settings, seed, vectors
 
 
-def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int) -> tuple:
+def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2) -> tuple:
     """The shapes of the arguments of one training step of one run, without the static arguments (training/step.py).
 
     Arguments: as of `step_program`.
@@ -100,9 +102,9 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
     Returns:
       state, settings, seed, active, rows, weights, split, vectors.
     """
-    state, settings, seed, vectors = _state(module, dimensions)
+    state, settings, seed, vectors = _state(module, dimensions, words)
     if module.takes_characters:
-        vectors = WordTable(vectors, _array((2, LONGEST_WORD), np.uint16))
+        vectors = WordTable(vectors, _array((words, LONGEST_WORD), np.uint16))
     features = {name: _array((batch, length), np.int8) for name in module.token_features}
     split = {
         "tokens": {"ids": _array((batch, length), np.int32), **features},
@@ -113,7 +115,7 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
     return state, settings, seed, active, rows, weights, split, vectors
 
 
-def step_program(module: Any, task: str, dimensions: int, batch: int, length: int) -> Any:
+def step_program(module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2) -> Any:
     """Traces one training step of one run and returns its `jaxpr`.
 
     Arguments:
@@ -122,26 +124,27 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
       dimensions: of the word vectors.
       batch: pairs a step.
       length: tokens of a pair, padding included.
+      words: `words_trained` of the model.
     """
-    step = functools.partial(train_step, flattening(module, dimensions), task, length)
-    return jax.make_jaxpr(step)(*step_shapes(module, task, dimensions, batch, length)).jaxpr
+    step = functools.partial(train_step, flattening(module, dimensions, words), task, length)
+    return jax.make_jaxpr(step)(*step_shapes(module, task, dimensions, batch, length, words)).jaxpr
 
 
 @functools.lru_cache(maxsize=256)
-def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int, platform: str) -> int:
+def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int, platform: str, words: int = 2) -> int:
     """Estimates the temporary memory of one replica's training step, in bytes. Nothing is compiled or run.
 
     Arguments: as of `step_program`.
     """
     held, least, _ = calibration(platform)
-    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length), least))
+    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words), least))
 
 
 @functools.lru_cache(maxsize=256)
-def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int, platform: str) -> int:
+def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int, platform: str, words: int = 2) -> int:
     """Estimates the temporary memory of one replica's forward pass over a batch of `rows` pairs, in bytes."""
-    flat = flattening(module, dimensions)
-    state, *_, split, vectors = step_shapes(module, task, dimensions, rows, length)
+    flat = flattening(module, dimensions, words)
+    state, *_, split, vectors = step_shapes(module, task, dimensions, rows, length, words)
 
     def answer(parameters, tokens, sentences, vectors):
         return module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
@@ -199,6 +202,7 @@ def needs(
     shapes: Iterable[tuple[int, int]],
     platform: str,
     answered: Iterable[tuple[int, int]] = (),
+    words: int = 2,
 ) -> Needs:
     """Estimates the memory of training and evaluating a model.
 
@@ -209,13 +213,14 @@ def needs(
       shapes: (pairs, tokens) of the training batches.
       platform: of the devices, as "cpu".
       answered: (pairs, tokens) of the evaluation batches.
+      words: `words_trained` of the model.
     """
     shapes = list(shapes)
-    step = max(step_bytes(module, task, dimensions, *shape, platform) for shape in shapes)
+    step = max(step_bytes(module, task, dimensions, *shape, platform, words) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
     if most is None:  # where replicas take turns, an evaluation holds the answers of few
-        step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform) for shape in answered)])
-    return Needs(step, 4 * flattening(module, dimensions).count, most)
+        step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform, words) for shape in answered)])
+    return Needs(step, 4 * flattening(module, dimensions, words).count, most)
 
 
 def shared_bytes(data: EncodedData) -> int:

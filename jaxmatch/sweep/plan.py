@@ -22,6 +22,7 @@ from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.scores import score, score_names
+from jaxmatch.training.step import words_trained
 from jaxmatch.workdir import pack
 
 
@@ -169,7 +170,9 @@ def _cohorts(
         data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets
     )
     answered = largest(zip(rows, lengths, strict=True))
-    needs = memory.needs(module, data.task, data.vectors.shape[1], largest(shapes), devices[0].platform, answered)
+    dimensions = data.vectors.shape[1]
+    words = words_trained(module, len(data.vectors))
+    needs = memory.needs(module, data.task, dimensions, largest(shapes), devices[0].platform, answered, words)
     shared = memory.shared_bytes(data)
     if shared > memory.device_bytes(devices[0]):
         raise InputError(
@@ -180,10 +183,13 @@ def _cohorts(
     that_fit = needs.that_fit(devices, shared)
     fit = config.execution.maximum_replicas or that_fit
     limit = that_fit // len(devices) if needs.most is None else None
-    parameters = memory.parameter_count(module, data.vectors.shape[1])
     steps = config.training.epochs * batches.steps_per_epoch
-    # For every token and parameter one forward, and in training two products of the same size backward.
-    work = parameters * (3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps))
+    # For every token and parameter one forward, and in training two products of the same size backward. Word vectors
+    # are looked up, also those that are trained.
+    fixed = models.build({**config.model.to_dict(), "words": "fixed"}, outputs=data.outputs)
+    work = memory.parameter_count(fixed, dimensions) * (
+        3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps)
+    )
     cohorts = []
     for start in range(0, len(runs), fit):
         chosen = tuple(runs[start : start + fit])

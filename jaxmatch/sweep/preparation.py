@@ -8,6 +8,7 @@ from typing import Any
 from jaxmatch.caches import cache_folder
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.hashed_vectors import HASHED
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.errors import InputError
@@ -28,7 +29,9 @@ def data_directory(name: str, *said: str | None) -> str:
 
 
 def vectors_file(name: str, directory: str) -> str:
-    """A vector file named by its path or by its place below the data directory."""
+    """A vector file named by its path or by its place below the data directory; "hashed" and "none" are no files."""
+    if name in (HASHED, encoding.NO_VECTORS):
+        return name
     directory = directory or os.environ.get(DATA_VARIABLE, "")
     if name and directory and not Path(name).exists() and (Path(directory) / name).exists():
         return str(Path(directory) / name)
@@ -54,11 +57,20 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
     """What to read for a run's config, and how: its data section, and what its model takes of each word.
 
     Raises:
-      InputError: the model knows fewer characters or tags than there are.
+      InputError: the model knows fewer characters or tags than there are, or its words have no vectors and are not
+        trained.
     """
     settings = dict(config["data"])
     settings["directory"] = data_directory(settings["name"], settings["directory"])
     settings["vectors"] = vectors_file(settings["vectors"], settings["directory"])
+    trained = config["model"].get("words", "fixed") == "trained"
+    if trained and not settings["vectors"] and settings["name"] not in catalog.EMBEDDED_TASKS:
+        settings["vectors"] = encoding.NO_VECTORS
+    if settings["vectors"] == encoding.NO_VECTORS and not trained:
+        raise InputError(
+            "data.vectors is 'none', and model.words is 'fixed': the model would see no word",
+            remedy="train them with --config.model.words=trained, or take --vectors hashed",
+        )
     return encoding.DataSettings(**settings, **_features(config["model"]))
 
 

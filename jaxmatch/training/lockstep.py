@@ -25,6 +25,7 @@ from jaxmatch.training.step import (
     flattening,
     initial_state,
     most_steps_at_once,
+    words_trained,
 )
 
 
@@ -39,10 +40,10 @@ class Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def programs(module: nn.Module, task: str, dimensions: int, devices: tuple[jax.Device, ...]) -> Programs:
+def programs(module: nn.Module, task: str, dimensions: int, words: int, devices: tuple[jax.Device, ...]) -> Programs:
     """The programs of a signature, shared by all cohorts that have it."""
     mesh = replica_mesh(devices)
-    flat = flattening(module, dimensions)
+    flat = flattening(module, dimensions, words)
     initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
     return Programs(
         flat,
@@ -117,7 +118,8 @@ class Lockstep:
     ):
         self._mesh = replica_mesh(devices)
         module = models.build(model, outputs=data.outputs)
-        self.programs = programs(module, data.task, data.vectors.shape[1], devices)
+        words, dimensions = data.vectors.shape
+        self.programs = programs(module, data.task, dimensions, words_trained(module, words), devices)
         self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), hyperparameters.stack(optimizer)
         train = data.splits["train"]
         self.pairs = train.pairs

@@ -78,11 +78,25 @@ class Flattening(NamedTuple):
         return jax.flatten_util.ravel_pytree(tree)[0]
 
 
+def words_trained(module: nn.Module, words: int) -> int:
+    """How many rows of a table of `words` word vectors shape the parameters of a model.
+
+    That is all if it trains them. Otherwise it is 2, and one flattening and one estimate serve all tables.
+    """
+    return words if module.config.words == "trained" else 2
+
+
 @functools.lru_cache(maxsize=256)
-def flattening(module: nn.Module, dimensions: int) -> Flattening:
-    """How the parameters of a model over `dimensions`-dimensional word vectors lie end to end."""
+def flattening(module: nn.Module, dimensions: int, words: int = 2) -> Flattening:
+    """How the parameters of a model lie end to end.
+
+    Arguments:
+      module: the model.
+      dimensions: of the word vectors.
+      words: `words_trained` of the model.
+    """
     side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
-    vectors = jax.ShapeDtypeStruct((2, dimensions), np.float32)
+    vectors = jax.ShapeDtypeStruct((words, dimensions), np.float32)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"]
     flat, to_tree = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))
     return Flattening(module, to_tree, flat.size)
@@ -97,7 +111,7 @@ def initial_state(
       flat: the model.
       seed: `<uint32>[]`.
       hyperparameters: of this run.
-      vectors: `<float32>[words, dimensions]`.
+      vectors: `<float32>[words, dimensions]`; what trained words start at.
     """
     a = b = {"ids": jnp.zeros((1, 1), jnp.int32)}  # parameters do not depend on how many pairs or tokens there are
     tree = flat.module.init(keys.run_key(seed, "parameters"), a, b, vectors)["params"]

@@ -1,0 +1,48 @@
+"""Word vectors made from the spelling of words, for those who have no vector file.
+
+As in fastText (Bojanowski et al., 2017, section 3.2), a word is the sum of its character n-grams and of the whole word. An
+n-gram's vector is not trained here: its numbers are the signs that its hash gives (a random projection, Achlioptas, 2003).
+Words that share a stem have similar vectors. Nothing in them tells what a word means.
+"""
+
+import hashlib
+from collections.abc import Collection
+
+import numpy as np
+
+# What `data.vectors` calls them.
+HASHED = "hashed"
+DIMENSIONS = 300
+# Counts up when a word comes to have another vector.
+HASHED_VERSION = 1
+_LENGTHS = range(3, 7)
+# The length of a vector, about that of GloVe's.
+_NORM = 6.0
+
+
+def hashed_vectors(words: Collection[str]) -> np.ndarray:
+    """The vectors of words: <float32>[words, 300]. They are the same on every machine."""
+    signs: dict[str, np.ndarray] = {}
+    sums = np.zeros((len(words), DIMENSIONS), np.int32)
+    for row, word in enumerate(words):
+        for gram in _grams(word):
+            if gram not in signs:
+                signs[gram] = _signs(gram)
+            sums[row] += signs[gram]
+    # In float64 these sums of whole numbers are exact, so that machines do not differ.
+    norms = np.sqrt((sums.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+    return (_NORM * sums / np.maximum(norms, 1.0)).astype(np.float32)
+
+
+def _grams(word: str) -> set[str]:
+    """The n-grams of a word between < and >, and the whole of it."""
+    marked = f"<{word}>"
+    return {marked} | {
+        marked[start : start + length] for length in _LENGTHS for start in range(len(marked) - length + 1)
+    }
+
+
+def _signs(gram: str) -> np.ndarray:
+    """300 numbers, 1 or -1, from the bits of a hash."""
+    digest = hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=-(-DIMENSIONS // 8)).digest()
+    return 2 * np.unpackbits(np.frombuffer(digest, np.uint8), count=DIMENSIONS).astype(np.int8) - 1

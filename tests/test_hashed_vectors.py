@@ -1,0 +1,103 @@
+"""Word vectors made from the spelling of words."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import saved_model
+from hypothesis import given
+from hypothesis import strategies as st
+from small_sweep import launched, records
+
+import jaxmatch
+from jaxmatch.data.encoding import DataSettings, prepare
+from jaxmatch.data.hashed_vectors import hashed_vectors
+from jaxmatch.errors import InputError
+
+
+def signs(gram):
+    bits = "".join(f"{byte:08b}" for byte in hashlib.blake2b(gram.encode(), digest_size=38).digest())
+    return np.array([1 if bit == "1" else -1 for bit in bits[:300]])
+
+
+def test_a_word_is_the_sum_of_its_grams_and_of_itself():
+    grams = ["<to", "toe", "oes", "es>", "<toe", "toes", "oes>", "<toes", "toes>", "<toes>"]
+    total = sum(map(signs, grams))
+    (vector,) = hashed_vectors(["toes"])
+    np.testing.assert_allclose(vector, 6 * total / np.linalg.norm(total), rtol=1e-6)
+    # A short word is one gram, and a long one is more than its grams of six letters.
+    np.testing.assert_allclose(hashed_vectors(["a"])[0], 6 * signs("<a>") / np.sqrt(300), rtol=1e-6)
+    long = "<international>"
+    grams = {long, *(long[i : i + n] for n in (3, 4, 5, 6) for i in range(len(long) - n + 1))}
+    total = sum(map(signs, grams))
+    np.testing.assert_allclose(hashed_vectors(["international"])[0], 6 * total / np.linalg.norm(total), rtol=1e-6)
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=5))
+def test_every_text_is_a_word_and_none_depends_on_its_neighbours(words):
+    vectors = hashed_vectors(words)
+    assert vectors.shape == (len(words), 300) and vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 6, rtol=1e-5)
+    for word, vector in zip(words, vectors, strict=True):
+        np.testing.assert_array_equal(hashed_vectors([word])[0], vector)
+
+
+def test_words_with_a_common_stem_are_alike():
+    walk, walking, dog = hashed_vectors(["walk", "walking", "dog"])
+    assert walk @ walking / 36 > 0.3 > 0.2 > abs(walk @ dog) / 36
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "train.tsv").write_text("text_a\ttext_b\tlabel\nthe cat\ta dog\tx\nthe end\tthe cow\ty\n")
+    return DataSettings("own", directory=str(tmp_path))
+
+
+def test_every_word_of_the_data_has_one(own, tmp_path):
+    data = prepare(DataSettings("own", own.directory, vectors="hashed"), tmp_path / "cache")
+    assert set(data.vocabulary.words[2:]) == {"the", "cat", "a", "dog", "end", "cow"}
+    np.testing.assert_array_equal(data.vectors[2:], hashed_vectors(data.vocabulary.words[2:]))
+    assert not data.vectors[:2].any()
+    assert data.report["vectors"] == "hashed character n-grams"
+    assert data.report["coverage"]["tokens_with_vector"] == 1
+    # Without vectors the words that occur often enough are left, to be trained.
+    bare = prepare(DataSettings("own", own.directory, vectors="none", minimum_count=2), tmp_path / "cache")
+    assert bare.vocabulary.words[2:] == ("the",) and bare.vectors.shape == (3, 300) and not bare.vectors.any()
+    assert bare.fingerprint != data.fingerprint
+    with pytest.raises(InputError, match="take --vectors hashed"):
+        prepare(own, tmp_path / "cache")
+
+
+def loaded(folder, words="fixed"):
+    settings = {**saved_model.SETTINGS, "words": words}
+    config = {"data": {"name": "own", "vectors": "hashed"}, "model": settings}
+    table = np.concatenate([np.zeros((2, 300), np.float32), hashed_vectors(saved_model.WORDS[2:])])
+    params = saved_model.parameters(3, dimensions=300)
+    return jaxmatch.load(saved_model.save(folder, vectors=table, params=params, config=config))
+
+
+def test_a_new_word_has_the_vector_that_it_would_have_had_in_training(tmp_path):
+    model = loaded(tmp_path / "run")
+    pairs = [("a zebra", "b"), ("a quagga", "b"), ("a b", "zebra c")]
+    together = model.logits(pairs)
+    assert np.abs(together[0] - together[1]).max() > 1e-3
+    for pair, logits in zip(pairs, together, strict=True):
+        np.testing.assert_allclose(model.logits([pair])[0], logits, atol=1e-4)
+    table = np.asarray(model.encoded(pairs).words)
+    np.testing.assert_array_equal(table[12:14], hashed_vectors(["zebra", "quagga"]))
+    model.warmup(range(2, 4))
+
+
+def test_where_the_words_were_trained_new_ones_are_unknown(tmp_path):
+    first, second = loaded(tmp_path / "run", words="trained").logits([("a zebra", "b"), ("a quagga", "b")])
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_sweep_trains_with_them(small_files, tmp_path):
+    changes = {"data.vectors": "hashed", "training.epochs": 2}
+    launched(small_files, tmp_path, overrides=changes)
+    for name, record in records(tmp_path).items():
+        assert record["data"]["vectors"] == "hashed character n-grams"
+        assert record["config"]["data"]["vectors"] == "hashed"
+        if record["status"] == "finished":
+            assert jaxmatch.load(tmp_path / "runs" / name).predict([("ba", "brand new")])

@@ -1,0 +1,101 @@
+"""Word vectors as a parameter of each run."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from small_cohort import DIMENSIONS, MODEL, WORDS, lockstep, make_cohort, make_data
+from small_sweep import launched, records
+
+import jaxmatch
+from jaxmatch import models
+from jaxmatch.cli.main import main
+from jaxmatch.layers.words import initial_words
+from jaxmatch.sweep import memory
+from jaxmatch.training.step import words_trained
+
+TRAINED = {"words": "trained"}
+
+
+def test_words_start_at_their_vectors_and_others_at_random_numbers():
+    vectors = np.zeros((2000, 3), np.float32)
+    vectors[5] = 1, 2, 3
+    found = np.asarray(initial_words(jax.random.key(0), vectors))
+    np.testing.assert_array_equal(found[[0, 5]], vectors[[0, 5]])
+    drawn = np.delete(found, [0, 5], axis=0)
+    assert np.abs(drawn).min() > 0 and abs(drawn.std() - 0.1) < 0.005 and abs(drawn.mean()) < 0.005
+
+
+def table(cohort, state, run):
+    return np.asarray(cohort.lockstep.programs.flat.to_tree(state.parameters[run])["words"]["word_embedding"])
+
+
+def test_each_run_has_its_own_and_they_learn():
+    cohort = make_cohort(seeds=(7, 1), model=TRAINED)
+    start = cohort.lockstep.initial()
+    vectors = make_data().vectors
+    for run in range(2):
+        np.testing.assert_array_equal(table(cohort, start, run)[2:], vectors[2:])
+    assert np.any(table(cohort, start, 0)[1] != table(cohort, start, 1)[1])
+    _, state = lockstep(cohort, 12)
+    first, second = table(cohort, state, 0), table(cohort, state, 1)
+    assert np.abs(first - vectors)[2:].max(axis=1).min() > 0, "every word of the data was in a batch"
+    assert np.any(first != second)
+    np.testing.assert_array_equal([first[0], second[0]], 0)
+
+
+def test_alone_is_as_in_a_cohort():
+    together, _ = lockstep(make_cohort(seeds=(7, 1), model=TRAINED), 12)
+    alone, _ = lockstep(make_cohort(seeds=(7,), model=TRAINED), 12)
+    np.testing.assert_allclose(together[:, 0], alone[:, 0], atol=1e-5)
+    fixed, _ = lockstep(make_cohort(seeds=(7, 1)), 12)
+    assert np.abs(together - fixed).max() > 1e-3
+
+
+def test_they_count_as_parameters_and_in_memory():
+    module, fixed = (models.build({**MODEL, **more}, outputs=2) for more in (TRAINED, {}))
+    assert (words_trained(module, 500), words_trained(fixed, 500)) == (500, 2)
+    assert (
+        memory.parameter_count(module, DIMENSIONS, 500) == memory.parameter_count(fixed, DIMENSIONS) + 500 * DIMENSIONS
+    )
+    given = "classification", DIMENSIONS, [(16, 8)], "gpu"
+    few, many = memory.needs(module, *given, words=WORDS), memory.needs(module, *given, words=50_000)
+    assert many.parameters - few.parameters == 4 * DIMENSIONS * (50_000 - WORDS)
+    assert many.step - few.step >= 0.9 * 4 * DIMENSIONS * (50_000 - WORDS), "the gradient of the table"
+
+
+def test_a_saved_model_is_one_with_fixed_words(small_files, tmp_path, capsys):
+    changes = {"model.words": "trained", "training.epochs": 2}
+    launched(small_files, tmp_path, overrides=changes)
+    name, record = next(item for item in records(tmp_path).items() if item[1]["status"] == "finished")
+    run = tmp_path / "runs" / name
+    assert record["config"]["model"]["words"] == "trained"
+    matcher = jaxmatch.load(run)
+    assert matcher.model.module.config.words == "fixed"
+    assert record["parameters"] == matcher.model.vectors.size + sum(
+        leaf.size for leaf in jax.tree.leaves(matcher.model.params)
+    )
+    # It answers as it did in training: test was scored with the trained words.
+    assert main(["evaluate", str(run), "--format", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert np.isclose(np.ravel(_numbers(printed)), record["test"]["accuracy"]).any(), printed
+
+
+def _numbers(value):
+    if isinstance(value, dict):
+        return [number for each in value.values() for number in _numbers(each)]
+    if isinstance(value, list):
+        return [number for each in value for number in _numbers(each)]
+    return [value] if isinstance(value, float) else []
+
+
+def test_without_vectors_all_words_are_learnt(small_files, tmp_path):
+    launched(small_files, tmp_path, overrides={"model.words": "trained", "data.vectors": "", "training.epochs": 2})
+    (record,) = {json.dumps(record["data"]["vectors"]) for record in records(tmp_path).values()}
+    assert json.loads(record) == "none"
+
+
+def test_no_vectors_at_all_are_refused(small_files, tmp_path):
+    with pytest.raises(jaxmatch.InputError, match="would see no word"):
+        launched(small_files, tmp_path, overrides={"data.vectors": "none"})
