@@ -107,3 +107,15 @@ def test_the_package_says_that_it_has_types():
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert setuptools["package-data"]["jaxmatch"] == ["py.typed"]
     assert (ROOT / "jaxmatch" / "py.typed").is_file()
+
+
+def test_every_file_of_the_package_that_is_no_module_is_installed():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    installed = {
+        path
+        for package, names in patterns.items()
+        for name in names
+        for path in ROOT.joinpath(*package.split(".")).glob(name)
+    }
+    there = {path for path in (ROOT / "jaxmatch").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {path for path in there if path.suffix != ".py"} == installed

@@ -1,19 +1,23 @@
-"""Look at data before training on it.
+"""Fetch published data, and look at data before training on it.
 
+    jaxmatch data fetch                                            # lists what can be fetched
+    jaxmatch data fetch snli glove.840B --data-directory ~/data
     jaxmatch data check snli --data-directory ~/data
 
-The report shows counts, labels, lengths, how many words have a vector, and problems such as pairs that occur in two
-splits.
+`fetch` downloads releases from their owners, or from a mirror, and unpacks them. A download that was interrupted goes on
+where it stopped. `check` shows counts, labels, lengths, how many words have a vector, and problems such as pairs that
+occur in two splits.
 """
 
 import argparse
 
-from jaxmatch.cli import own_data
+from jaxmatch.cli import fetch, own_data
 from jaxmatch.cli.output import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    fetch.add_parser(actions)
     check = actions.add_parser(
         "check", help="counts, labels, lengths, vocabulary coverage and problems", allow_abbrev=False
     )
@@ -39,8 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--truncation-side", default="right", metavar="SIDE", help="right (default): cut at the end of a text; or left"
     )
 
+    check.set_defaults(act=_check)
+
 
 def run(arguments: argparse.Namespace) -> None:
+    arguments.act(arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
     from jaxmatch.sweep.preparation import data_directory, vectors_file

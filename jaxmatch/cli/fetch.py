@@ -1,0 +1,92 @@
+"""`jaxmatch data fetch`: downloads published data sets and word vectors into a data directory."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.cli.output import note, show
+from jaxmatch.errors import InputError
+from jaxmatch.printable import printable
+
+
+def add_parser(actions: Any) -> None:
+    """Adds `fetch` to the actions of `jaxmatch data`."""
+    fetch = actions.add_parser("fetch", help="download data sets and word vectors", allow_abbrev=False)
+    fetch.add_argument("names", nargs="*", metavar="NAME", help="what to fetch (default: list what there is)")
+    fetch.add_argument("--data-directory", metavar="DIR", help="folder to put it into (default: $JAXMATCH_DATA)")
+    fetch.add_argument(
+        "--from", dest="source", default="", metavar="URL|FOLDER", help="a mirror that has the files under their names"
+    )
+    fetch.add_argument("--accept-licences", action="store_true", help="accept the licences shown, without being asked")
+    fetch.set_defaults(act=_fetch)
+
+
+def _fetch(arguments: argparse.Namespace) -> None:
+    from jaxmatch.data.fetching import fetch, is_there
+    from jaxmatch.data.releases import release_of, releases
+    from jaxmatch.sweep.preparation import DATA_VARIABLE
+
+    if not arguments.names:
+        show(_list(releases().values()))
+        return
+    # A data set that several names stand for is fetched once.
+    chosen = list({release.name: release for release in map(release_of, arguments.names)}.values())
+    directory = arguments.data_directory or os.environ.get(DATA_VARIABLE, "")
+    if not directory:
+        raise InputError(
+            "no data directory is named", remedy="give --data-directory, or set the variable JAXMATCH_DATA"
+        )
+    _accept([release for release in chosen if not is_there(release, Path(directory))], arguments.accept_licences)
+    for release in chosen:
+        there = is_there(release, Path(directory))
+        with _progress() as progress:
+            place = fetch(release, Path(directory), arguments.source, progress)
+        show(f"{place} {'was there already' if there else 'is there'}")
+
+
+def _list(releases: Any) -> str:
+    lines = []
+    for release in releases:
+        how = release.title if release.has_addresses else f"{release.title}; only with --from"
+        lines.append(f"{release.name:<12}  {how}\n{'':<12}  {release.licence}; {release.home}")
+    return printable("\n".join(lines), keep="\n")
+
+
+def _accept(releases: Sequence[Any], accepted: bool) -> None:
+    """Shows the licences and asks for each whether it is accepted.
+
+    Raises:
+      InputError: one is not accepted, or nobody can be asked.
+    """
+    for release in releases:
+        note(f"{release.title}: licence {release.licence}; see {release.home}")
+        if accepted:
+            continue
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise InputError(
+                f"the licence of {release.name} is not accepted", remedy="read it, then give --accept-licences"
+            )
+        print("Do you accept it? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise InputError(f"the licence of {release.name} is not accepted", remedy="nothing was fetched")
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], Callable[[int, int | None], None]]]:
+    """Yields what makes, for a file, the function that is told the bytes that are there, and of how many."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(file=sys.stderr)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    with Progress(*columns, TransferSpeedColumn(), TimeRemainingColumn(), console=console) as shown:
+
+        def of_file(name: str) -> Callable[[int, int | None], None]:
+            task = shown.add_task(printable(name), total=None)
+            return lambda done, total: shown.update(task, completed=done, total=total)
+
+        yield of_file

@@ -1,0 +1,130 @@
+"""Downloads that go on where they stopped; pooch checks what arrives."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jaxmatch import files
+from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
+
+# What an interrupted download has so far, and which version of the file that is.
+_PART, _STATE = ".part", ".part.json"
+_BLOCK = 1 << 16
+_SECONDS = 30  # without an answer
+
+Progress = Callable[[int, int | None], None]
+
+
+def download(address: str, path: Path, checksum: str, progress: Progress) -> None:
+    """Downloads a file, or copies it from a folder.
+
+    Arguments:
+      address: a URL of HTTP, or the path of a local file.
+      path: the file to make; it is there whole or not at all.
+      checksum: "sha256:..." or "md5:..."; empty if none is known.
+      progress: told the bytes that are there, and of how many (None: unknown).
+
+    Raises:
+      InputError: pooch is not installed, the file cannot be had, or it has another checksum.
+    """
+    try:
+        import pooch
+    except ImportError:
+        raise InputError("downloads need the library pooch", remedy="pip install 'jaxmatch[fetch]'") from None
+    pooch.get_logger().setLevel("ERROR")
+    fetch = _resumed if "://" in address else _copied
+
+    def downloader(url: str, output: str, _: Any) -> None:
+        fetch(url, Path(output), path, progress)
+
+    try:
+        pooch.retrieve(address, checksum or None, fname=path.name, path=path.parent, downloader=downloader)
+    except ValueError as error:
+        if "hash of downloaded file" not in str(error):
+            raise
+        raise InputError(
+            f"what {address} gave has another checksum than {checksum}",
+            path=path,
+            remedy="it was not kept; try again, or take it from a mirror with --from",
+        ) from None
+
+
+def _copied(source: str, output: Path, path: Path, progress: Progress) -> None:
+    try:
+        shutil.copyfile(source, output)
+    except OSError as error:
+        remedy = "give a folder or an address that has it"
+        raise InputError(f"it cannot be copied ({error.strerror})", path=source, remedy=remedy) from None
+    progress(output.stat().st_size, output.stat().st_size)
+
+
+def _resumed(address: str, output: Path, path: Path, progress: Progress) -> None:
+    """Downloads into a file beside `path`, which a download that was interrupted has begun, and moves it to `output`."""
+    import requests
+
+    part, state = (path.with_name(f".{path.name}{suffix}") for suffix in (_PART, _STATE))
+    had, version = _begun(part, state, address)
+    # The server is to begin anew if it has another version now.
+    headers = {"Range": f"bytes={had}-", "If-Range": version} if had else {}
+    # Compressed on the way, bytes could not be counted.
+    headers["Accept-Encoding"] = "identity"
+    try:
+        with requests.get(address, headers=headers, stream=True, timeout=_SECONDS) as answer:
+            if answer.status_code == 416:  # nothing behind what is there
+                part.unlink(missing_ok=True)
+                raise InputError(f"{address} changed while it was fetched", remedy="try again")
+            answer.raise_for_status()
+            if answer.status_code != 206:
+                had = 0
+            length = answer.headers.get("Content-Length", "")
+            total = had + int(length) if length.isdecimal() else None
+            version = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            files.write_json(state, {"address": address, "version": version})
+            with open(part, "ab" if had else "wb") as file:
+                progress(had, total)
+                for block in answer.iter_content(_BLOCK):
+                    file.write(block)
+                    had += len(block)
+                    progress(had, total)
+    except requests.RequestException as error:
+        status = getattr(error.response, "status_code", None)
+        reason = f"status {status}" if status else type(error).__name__
+        remedy = "the same command goes on where this one stopped" if had else "try again later"
+        remedy += ", or take a mirror with --from"
+        raise InputError(f"{address} could not be fetched ({reason})", remedy=remedy) from None
+    if total is not None and had != total:
+        raise InputError(
+            f"{address} ended after {had:,} of {total:,} bytes",
+            remedy="the same command goes on where this one stopped",
+        )
+    os.replace(part, output)
+    state.unlink(missing_ok=True)
+
+
+def _begun(part: Path, state: Path, address: str) -> tuple[int, str]:
+    """The bytes of an interrupted download of this address, and their version; (0, "") if it cannot be gone on with."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        noted = json.loads(state.read_text(encoding="utf-8"))
+        if noted["address"] == address and noted["version"] and not noted["version"].startswith("W/"):
+            return part.stat().st_size, noted["version"]
+    return 0, ""
+
+
+def is_address(source: str) -> bool:
+    """Whether a mirror is an address, not a folder.
+
+    Raises:
+      InputError: it is neither HTTP nor a folder that is there.
+    """
+    if source.startswith(("http://", "https://")):
+        return True
+    if "://" in source:
+        raise InputError(f"{shown(source)} is no address of HTTP", remedy="give https://..., or a folder")
+    if not Path(source).is_dir():
+        raise InputError("there is no such folder", path=source, remedy="give a folder, or https://...")
+    return False

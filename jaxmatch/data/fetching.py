@@ -1,0 +1,150 @@
+"""Puts published data sets and word vectors into a data directory."""
+
+import datetime
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from jaxmatch import files
+from jaxmatch.data import cache, catalog
+from jaxmatch.data.downloads import Progress, download, is_address
+from jaxmatch.data.releases import Release, ReleaseFile
+from jaxmatch.errors import InputError
+
+# What was fetched, from where and with which checksum: {file name: {"address", "sha256", "fetched"}}.
+RECORD = "fetched.json"
+
+
+def is_there(release: Release, directory: Path) -> bool:
+    """Whether a data directory has what the release brings."""
+    if not release.folder:
+        return all((directory / file.name).is_file() for file in release.files)
+    return (directory / release.folder).is_dir()
+
+
+def fetch(
+    release: Release, directory: Path, source: str = "", progress: Callable[[str], Progress] = lambda _: lambda *_: None
+) -> Path:
+    """Fetches a release into a data directory, unless it is there.
+
+    An archive becomes the official folder in one step. The checksum of a file that is fetched again must be the one in
+    releases.toml or, where there is none, the one that was recorded the first time.
+
+    Arguments:
+      release: what to fetch.
+      directory: the data directory; it is made if it is missing.
+      source: a mirror: an address, or a folder, below which files have their official names; "": the official address.
+      progress: makes for each file what `download` tells its progress.
+
+    Returns:
+      The official folder, or the file of word vectors.
+
+    Raises:
+      InputError: it cannot be had, or is not what it should be.
+    """
+    places = _places(release, source)
+    directory.mkdir(parents=True, exist_ok=True)
+    files.remove_abandoned(directory)
+    with filelock.FileLock(directory / f".{release.name}.lock"):
+        if not is_there(release, directory):
+            notes = {
+                file.name: _download(file, place, directory, progress(file.name))
+                for file, place in zip(release.files, places, strict=True)
+            }
+            if release.folder:
+                _unpack(release, directory)
+            with filelock.FileLock(directory / f".{RECORD}.lock"):  # another release may be fetched at the same time
+                files.write_json(directory / RECORD, {**_recorded(directory), **notes})
+    return directory / (release.folder or release.files[0].name)
+
+
+def _places(release: Release, source: str) -> list[str]:
+    """Where the files come from."""
+    if not source and not release.has_addresses:
+        raise InputError(
+            f"{release.name} has no address that a program may use",
+            remedy=f"get it as {release.home} says, and put it into the data directory as {release.folder}, "
+            f"or give --from with a folder or an address that has {release.files[0].name}",
+        )
+    if not source:
+        return [file.address for file in release.files]
+    if is_address(source):
+        return [f"{source.rstrip('/')}/{file.name}" for file in release.files]
+    return [str(Path(source) / file.name) for file in release.files]
+
+
+def _download(file: ReleaseFile, place: str, directory: Path, progress: Progress) -> dict[str, str]:
+    """Downloads a file and returns what is recorded of it."""
+    recorded = _recorded(directory)
+    known = file.checksum
+    if not known and file.name in recorded:
+        known = f"sha256:{recorded[file.name]['sha256']}"
+    path = directory / file.name
+    download(place, path, known, progress)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"address": place, "sha256": cache.hash_file(path), "fetched": now}
+
+
+def _recorded(directory: Path) -> dict[str, Any]:
+    try:
+        return files.read_json(directory / RECORD)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise InputError("is damaged", path=directory / RECORD, remedy="remove it") from error
+
+
+def _unpack(release: Release, directory: Path) -> None:
+    """Makes the official folder of what was downloaded, and removes the downloads."""
+    downloads = [directory / file.name for file in release.files]
+    try:
+        with files.directory_atomically(directory / release.folder) as folder:
+            if len(downloads) == 1:
+                _extract(release, downloads[0], folder)
+            else:
+                for path in downloads:
+                    shutil.copyfile(path, folder / path.name)
+            _check(release, folder, downloads[0])
+    finally:  # a damaged download, too, is not to be taken for a whole one the next time
+        for path in downloads:
+            path.unlink()
+
+
+def _extract(release: Release, archive: Path, folder: Path) -> None:
+    """Fills `folder` with what the official folder holds, wherever the archive has it."""
+    inside = folder / ".unpacked"
+    inside.mkdir()  # of an empty archive nothing is unpacked
+    # "data": nothing is written outside the folder. Of a zip archive this always holds.
+    safely = {} if archive.suffix == ".zip" else {"filter": "data"}
+    try:
+        shutil.unpack_archive(archive, inside, **safely)
+    except (shutil.ReadError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
+        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from None
+    found = sorted(path for path in inside.rglob(Path(release.folder).name) if path.is_dir() and not _of_a_mac(path))
+    for path in (found[0] if found else inside).iterdir():
+        if not _of_a_mac(path):
+            shutil.move(path, folder / path.name)
+    shutil.rmtree(inside)
+
+
+def _of_a_mac(path: Path) -> bool:
+    """Whether an archive has this only because a Mac wrote it."""
+    return "__MACOSX" in path.parts
+
+
+def _check(release: Release, folder: Path, download: Path) -> None:
+    """Raises InputError unless the folder has the training file that the reader of the release looks for."""
+    name = release.data_sets[0]
+    problem = f"it has no training file of {name!r}: it is not the official release"
+    error = InputError(problem, path=download, remedy=f"it was not kept; {release.home} describes the release")
+    try:
+        if "train" not in catalog.find_files(name, folder):
+            raise error
+    except InputError:
+        raise error from None

@@ -1,0 +1,237 @@
+"""`jaxmatch data fetch`, against a server on this machine."""
+
+import hashlib
+import http.server
+import io
+import json
+import random
+import re
+import tarfile
+import threading
+import zipfile
+
+import pytest
+
+from jaxmatch.cli.main import main
+from jaxmatch.data import catalog
+from jaxmatch.data.releases import releases
+
+RTE = "index\tsentence1\tsentence2\tlabel\n0\tA man sleeps.\tA man rests.\tentailment\n1\tA.\tB.\tnot_entailment\n"
+
+
+def zipped(files):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
+ARCHIVE = zipped({"RTE/train.tsv": RTE, "RTE/dev.tsv": RTE, "__MACOSX/RTE/._train.tsv": "x"})
+LARGE = zipped({"RTE/train.tsv": RTE, "RTE/dev.tsv": RTE, "RTE/noise": random.Random(0).randbytes(200_000)})
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves `files` with ranges; each request is noted as (path, Range). `cut`: it hangs up after so many bytes."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files, self.requests, self.cut = {}, [], None
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        server = self.server
+        wanted = self.headers.get("Range", "")
+        server.requests.append((self.path, wanted))
+        content = server.files.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        version = f'"{hashlib.md5(content).hexdigest()}"'
+        start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted else 0
+        if self.headers.get("If-Range", version) != version:
+            start = 0
+        self.send_response(206 if start else 200)
+        self.send_header("ETag", version)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        self.wfile.write(content[start:][: server.cut])
+
+
+@pytest.fixture
+def server():
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def fetch(folder, *words, accept=True):
+    return main(["data", "fetch", *words, "--data-directory", str(folder), *(["--accept-licences"] if accept else [])])
+
+
+def visible(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def refused(capsys, status):
+    """The one line of an error."""
+    assert status == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("jaxmatch: ")]
+    return line
+
+
+def test_an_archive_becomes_the_official_folder(server, tmp_path, capsys):
+    server.files["/RTE.zip"] = ARCHIVE
+    assert fetch(tmp_path, "rte", "--from", server.address) == 0
+    printed = capsys.readouterr()
+    assert str(tmp_path / "RTE") in printed.out and "licence" in printed.err
+    assert visible(tmp_path) == ["RTE", "fetched.json"]
+    assert visible(tmp_path / "RTE") == ["dev.tsv", "train.tsv"]
+    assert len(catalog.load("rte", tmp_path).splits["train"].labels) == 2
+    noted = json.loads((tmp_path / "fetched.json").read_text())["RTE.zip"]
+    assert noted["sha256"] == hashlib.sha256(ARCHIVE).hexdigest() and noted["address"] == f"{server.address}/RTE.zip"
+    # What is there is not fetched again, and its licence not shown.
+    assert fetch(tmp_path, "rte", "--from", server.address, accept=False) == 0
+    assert len(server.requests) == 1
+
+
+def test_an_interrupted_download_goes_on(server, tmp_path, capsys):
+    server.files["/RTE.zip"], server.cut = LARGE, 150_000
+    line = refused(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    assert "goes on where this one stopped" in line and visible(tmp_path) == []
+    server.cut = None
+    assert fetch(tmp_path, "rte", "--from", server.address) == 0
+    assert server.requests[-1] == ("/RTE.zip", f"bytes={2 << 16}-")
+    assert len(catalog.load("rte", tmp_path).splits["dev"].labels) == 2
+    assert not [path for path in tmp_path.iterdir() if ".part" in path.name]
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(server, tmp_path):
+    server.files["/RTE.zip"], server.cut = b"other" * 50_000, 150_000
+    assert fetch(tmp_path, "rte", "--from", server.address) == 2
+    server.files["/RTE.zip"], server.cut = LARGE, None
+    assert fetch(tmp_path, "rte", "--from", server.address) == 0
+    assert server.requests[-1][1]  # it was asked for the rest, and gave all
+    assert len(catalog.load("rte", tmp_path).splits["train"].labels) == 2
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_kept(server, tmp_path, capsys):
+    server.files["/snli_1.0.zip"] = zipped({"snli_1.0/snli_1.0_train.jsonl": "{}"})
+    line = refused(capsys, fetch(tmp_path, "snli", "--from", server.address))
+    assert "checksum" in line and releases()["snli"].files[0].checksum in line
+    assert visible(tmp_path) == []
+
+
+def test_a_recorded_checksum_holds_for_the_next_time(server, tmp_path, capsys):
+    server.files["/RTE.zip"] = ARCHIVE
+    assert fetch(tmp_path, "rte", "--from", server.address) == 0
+    (tmp_path / "RTE").rename(tmp_path / "elsewhere")
+    server.files["/RTE.zip"] = zipped({"RTE/train.tsv": RTE})
+    capsys.readouterr()
+    assert "checksum" in refused(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    assert visible(tmp_path) == ["elsewhere", "fetched.json"]
+
+
+def test_word_vectors_stay_packed_and_are_found(tmp_path):
+    mirror, data = tmp_path / "mirror", tmp_path / "data"
+    mirror.mkdir()
+    vectors = zipped({"glove.840B.300d.txt": "the " + " ".join(["0.5"] * 300) + "\n"})
+    (mirror / "glove.840B.300d.zip").write_bytes(vectors)
+    assert fetch(data, "glove.840B", "--from", str(mirror)) == 0
+    assert (data / "glove.840B.300d.zip").read_bytes() == vectors
+    from jaxmatch.sweep.preparation import vectors_file
+
+    assert vectors_file("glove.840B.300d.zip", str(data)) == str(data / "glove.840B.300d.zip")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"no archive", "damaged"),
+        (ARCHIVE[:-40], "damaged"),
+        (zipped({"RTE/readme.txt": "x"}), "not the official release"),
+        (zipped({}), "not the official release"),
+    ],
+)
+def test_what_is_no_release_is_refused_and_nothing_kept(server, tmp_path, capsys, content, says):
+    server.files["/RTE.zip"] = content
+    assert says in refused(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    assert visible(tmp_path) == []
+    # The next try is not held to the checksum of what was refused.
+    server.files["/RTE.zip"] = ARCHIVE
+    assert fetch(tmp_path, "rte", "--from", server.address) == 0
+
+
+def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
+    mirror, data = tmp_path / "mirror", tmp_path / "data"
+    mirror.mkdir()
+    with tarfile.open(mirror / "Stsbenchmark.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("../../escaped")
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+    assert "damaged" in refused(capsys, fetch(data, "stsb", "--from", str(mirror)))
+    assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["rte", "--from", "http://127.0.0.1:9"], "could not be fetched"),
+        (["rte", "--from", "/nowhere"], "no such folder"),
+        (["rte", "--from", "ftp://host/x"], "no address of HTTP"),
+        (["rte", "--from", "."], "cannot be copied"),
+        (["quora"], "BiMPM"),
+        (["glove"], "glove.6B"),
+    ],
+)
+def test_bad_use_is_one_line(tmp_path, monkeypatch, capsys, words, says):
+    monkeypatch.chdir(tmp_path)
+    line = refused(capsys, fetch(tmp_path, *words))
+    assert says in line
+    assert visible(tmp_path) == []
+
+
+def test_a_missing_file_is_named_with_its_status(server, tmp_path, capsys):
+    line = refused(capsys, fetch(tmp_path, "mrpc", "--from", server.address))
+    assert "msr_paraphrase_train.txt" in line and "404" in line
+
+
+def test_the_licence_is_accepted_first(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    line = refused(capsys, fetch(tmp_path / "data", "rte", accept=False))
+    assert "--accept-licences" in line and not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
+def test_who_sits_at_a_terminal_is_asked(server, tmp_path, monkeypatch, answer, status):
+    server.files["/RTE.zip"] = ARCHIVE
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert fetch(tmp_path, "rte", "--from", server.address, accept=False) == status
+    assert (tmp_path / "RTE").exists() == (status == 0)
+
+
+def test_every_data_set_but_generated_ones_has_a_release(capsys):
+    covered = {name for release in releases().values() for name in release.data_sets}
+    assert covered == set(catalog.CATALOG)
+    for release in releases().values():
+        assert release.licence and release.home.startswith("http")
+        for file in release.files:
+            assert not file.checksum or re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", file.checksum)
+        for name in release.data_sets:
+            assert catalog.CATALOG[name].folder.split("/")[0] == release.folder
+    assert main(["data", "fetch"]) == 0
+    listed = capsys.readouterr().out
+    assert all(re.search(rf"^{re.escape(name)} ", listed, re.MULTILINE) for name in releases())
