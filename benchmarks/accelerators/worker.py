@@ -20,7 +20,14 @@ from benchmarks.accelerators.targets import TARGETS, Target
 
 # The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
-CONFIGS = {"re2": "re2_snli", "esan": "esan_snli", "csran": "csran_snli", "cafe": "cafe_snli"}
+CONFIGS = {
+    "re2": "re2_snli",
+    "re2-kernels": "re2_snli",
+    "esan": "esan_snli",
+    "csran": "csran_snli",
+    "cafe": "cafe_snli",
+}
+OVERRIDES = {"re2-kernels": {"model.kernels": "pallas"}}
 COMPILERS = {"tpu": "libtpu", "cuda": "jax-cuda12-plugin"}
 ENVIRONMENT = {
     # Several processes may compile at once, as none has the device; nor does the lock of one that was killed hinder
@@ -42,7 +49,8 @@ def config_of(spec: Mapping[str, Any]) -> Any:
     from jaxmatch.sweep.launcher_files import load_config
 
     file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"
-    return with_overrides(load_config(file), {"model.precision": spec["precision"], **spec.get("overrides", {})})
+    changes = {"model.precision": spec["precision"], **OVERRIDES.get(spec["model"], {}), **spec.get("overrides", {})}
+    return with_overrides(load_config(file), changes)
 
 
 def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:

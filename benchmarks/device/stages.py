@@ -19,6 +19,7 @@ from jaxmatch.reporting.sweep_folder import read_sweep_folder
 CASES = (
     *(("re2", 10, 512, precision) for precision in ("float32", "bfloat16")),
     *(("re2", 10, 64, precision) for precision in ("float32", "bfloat16")),
+    *(("re2-kernels", 10, batch, precision) for batch in (512, 64) for precision in ("float32", "bfloat16")),
     ("csran", 10, 64, "float32"),
     ("esan", 10, 64, "float32"),
     *(("re2", 1, batch, precision) for batch in (64, 512) for precision in ("float32", "bfloat16")),

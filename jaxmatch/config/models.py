@@ -77,6 +77,10 @@ class RE2Config(ModelConfig):
     dropout_placement: Literal["released", "every_layer"] = setting(
         "released", "places of dropout; every_layer: before every dense or convolution layer, as in the paper"
     )
+    kernels: Literal["xla", "pallas"] = setting(
+        "xla",
+        "of a training step; pallas: layers as few kernels on NVIDIA GPUs (layers/fused.py), not timed on one yet",
+    )
     weight_normalization: Literal["he", "unit", "none"] = setting(  # pyright: ignore[reportIncompatibleVariableOverride]
         "he", "initial gain; he: the norm of its direction; unit: 1; none: no weight normalization"
     )

@@ -9,9 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
+from jaxmatch.layers.dropout import Drop
+from jaxmatch.layers.fused import layer
+from jaxmatch.layers.fused_terms import Term
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_in_parts, over_features
-from jaxmatch.layers.parts import Parts, sizes
+from jaxmatch.layers.parts import Parts, sizes, split
 from jaxmatch.layers.weights import normalized_kernel
 
 # The paper and the PyTorch code of RE2 have GeLU; in its TensorFlow code only the dense layers do.
@@ -67,12 +70,23 @@ class Convolution(nn.Module):
     width: int = 3
 
     @nn.compact
+    def weights(self, inputs: int) -> tuple[jax.Array, jax.Array]:
+        """Declares the layer: its kernel <float32>[width, inputs, features] and its bias <float32>[features]."""
+        shape = (self.width, inputs, self.features)
+        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
+        return kernel, self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+
+    def fused(self, parts: Parts, sentences: jax.Array, drop: Drop | None) -> jax.Array:
+        """As a call with GeLU, with what `drop` leaves of the outputs, as one kernel (layers/fused.py)."""
+        kernel, bias = self.weights(sum(sizes(parts)))
+        terms = [Term((part,), offset - self.width // 2) for offset in range(self.width) for part in range(len(parts))]
+        rows = [own for of_neighbour in kernel for own in split(of_neighbour, sizes(parts), axis=0)]
+        return layer(terms, parts, rows, bias, precision=self.config.precision, drop=drop, sentences=sentences)
+
     def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
         """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in
         `convolve`.
         """
-        shape = (self.width, sum(sizes(parts)), self.features)
-        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
-        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        kernel, bias = self.weights(sum(sizes(parts)))
         outputs = convolve(parts, kernel, sentences, self.config.precision)
         return ACTIVATIONS[self.config.encoder_activation](outputs + over_features(bias, outputs))

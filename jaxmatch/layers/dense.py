@@ -6,6 +6,9 @@ import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers import parts as parts_module
+from jaxmatch.layers.dropout import Drop
+from jaxmatch.layers.fused import layer
+from jaxmatch.layers.fused_terms import Term
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows, over_features
 from jaxmatch.layers.weights import normalized_kernel
@@ -46,3 +49,9 @@ class Dense(nn.Module):
         outputs = matmul_by_rows(parts, rows, self.config.precision)
         outputs = outputs + over_features(bias, outputs)
         return gelu(outputs) if self.activated else outputs
+
+    def fused(self, *parts: jax.Array, drop: Drop | None = None) -> jax.Array:
+        """As a call of an activated layer with what `drop` leaves of the parts, as one kernel (layers/fused.py)."""
+        rows, bias = self.weights(*parts_module.sizes(parts))
+        terms = [Term((part,)) for part in range(len(parts))]
+        return layer(terms, parts, rows, bias, precision=self.config.precision, drop_inputs=drop)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.fused import by_kernels
 from jaxmatch.layers.parts import Parts
 
 
@@ -15,16 +16,18 @@ class ConvolutionalEncoder(nn.Module):
 
     config: RE2Config
 
-    def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
+    def _convolutions(self, layer: int) -> list[Convolution]:
         widths = self.config.kernel_sizes
         features = self.config.hidden_size // len(widths)
-        beside = [
+        return [
             Convolution(
                 self.config, features, width, name=f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else "")
             )
             for which, width in enumerate(widths)
         ]
-        outputs = [convolution(sequence, sentences) for convolution in beside]
+
+    def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
+        outputs = [convolution(sequence, sentences) for convolution in self._convolutions(layer)]
         return outputs[0] if len(outputs) == 1 else jnp.concatenate(outputs, axis=-1)
 
     @nn.compact
@@ -39,6 +42,11 @@ class ConvolutionalEncoder(nn.Module):
         Returns:
           <float32>[batch, length, hidden].
         """
+        if by_kernels(self.config, dropout_rate):
+            for layer in range(self.config.encoder_layers):
+                (convolution,) = self._convolutions(layer)
+                sequence = (convolution.fused(sequence, sentences, Dropout().drawn(dropout_rate)),)
+            return sequence[0]
         before_every_layer = self.config.dropout_placement == "every_layer"
         for layer in range(self.config.encoder_layers):
             # As released: the input of the first convolution is an embedding already dropped, or the output of a block.

@@ -18,9 +18,15 @@ def gelu(inputs: jax.Array) -> jax.Array:
 def _derivative(primals, tangents):
     # The derivative is worked out beside the value, from the same tanh: the backward pass keeps one array, not four.
     (inputs,), (tangent,) = primals, tangents
+    value, slope = gelu_and_slope(inputs)
+    # Kept as it is: XLA's GPU compiler would keep what the inputs are made of instead, three times as much in a
+    # convolution.
+    return value, jax.lax.optimization_barrier(slope) * tangent
+
+
+def gelu_and_slope(inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """GeLU and its derivative: <float32>[...] -> two arrays like it."""
     square = inputs * inputs
     tanh = jnp.tanh(_SCALE * inputs * (1 + _CUBIC * square))
     slope = 0.5 * (1 + tanh) + 0.5 * inputs * (1 - tanh * tanh) * _SCALE * (1 + 3 * _CUBIC * square)
-    # Kept as it is: XLA's GPU compiler would keep what the inputs are made of instead, three times as much in a
-    # convolution.
-    return 0.5 * inputs * (1 + tanh), jax.lax.optimization_barrier(slope) * tangent
+    return 0.5 * inputs * (1 + tanh), slope
