@@ -112,6 +112,14 @@ def labels(ticks):
     return [tick.get_text() for tick in ticks]
 
 
+WHITE = (1.0, 1.0, 1.0, 1.0)
+
+
+def colour_of(axes, value):
+    """In the heat map of a panel."""
+    return tuple(map(float, axes.images[0].to_rgba(np.array([[value]]))[0, 0]))
+
+
 def test_attention_shows_both_directions_of_each_block():
     panels = [axes for axes in drawn(ATTENTION).axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == [
@@ -122,8 +130,26 @@ def test_attention_shows_both_directions_of_each_block():
     for axes, block, key in zip(panels, (0, 0, 1, 1), ("over_b", "over_a") * 2, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), ATTENTION["blocks"][block][key])
         assert axes.images[0].get_clim() == (0, 0.9)  # blocks can be compared
+        assert colour_of(axes, 0) == WHITE and colour_of(axes, 0.9) != WHITE
         assert labels(axes.get_yticklabels()) == ["a", "$x$", "bell\ufffd \ufffd"]
         assert labels(axes.get_xticklabels()) == ["<unknown>", "日本"]
+
+
+def test_weights_below_zero_are_red_and_those_above_it_blue():
+    signed = [[[-0.3, 0.9], [0.0, 0.6], [0.25, -0.9]], np.full((3, 2), 0.1).tolist()]
+    blocks = [{"name": "matching forward", "over_b": signed[0], "over_a": signed[1]}]
+    axes = drawn({**ATTENTION, "blocks": blocks}).axes[0]
+    assert axes.images[0].get_clim() == (-0.9, 0.9) and colour_of(axes, 0) == WHITE
+    (red, _, blue, _), (red_above, _, blue_above, _) = colour_of(axes, -0.5), colour_of(axes, 0.5)
+    assert red > blue and blue_above > red_above
+
+
+def test_attention_says_of_which_pair_and_how_probable_the_answer_is():
+    pair = {"text_a": "A man\nsleeps.", "text_b": "word " * 100, "probabilities": {"neutral": 0.4166, "yes": 0.1}}
+    first, second, more, answer = drawn({**ATTENTION, **pair}).get_suptitle().split("\n")
+    assert (first, answer) == ("first: A man\ufffdsleeps.", "answer: neutral (probability 0.42)")
+    assert second.startswith("second: word word") and more.endswith("…")
+    assert drawn({**ATTENTION, "score": 3.25}).get_suptitle().endswith("answer: 3.250")
 
 
 def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_there():
@@ -132,7 +158,8 @@ def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_the
     written = [{text.get_position(): text.get_text() for text in axes.texts} for axes in panels]
     assert written[0] == {(0, 0): "−40.0", (0, 2): "−10.0", (1, 0): "−12.3", (1, 1): "−30.0", (1, 2): "−5.0"}
     assert written[1][0, 2] == "+0.0" and written[1][1, 2] == "+5.0" and (0, 1) not in written[1]
-    assert {axes.images[0].get_clim() for axes in panels} == {(-40.0, 5.0)}  # one scale for all classes
+    assert {axes.images[0].get_clim() for axes in panels} == {(-40.0, 40.0)}  # one scale for all classes
+    assert {colour_of(axes, 0) for axes in panels} == {WHITE} and panels[0].get_facecolor() != WHITE
     assert labels(panels[0].get_yticklabels()) == OCCLUSION["features"]
     assert labels(panels[0].get_xticklabels()) == ["1", "2"]
 
@@ -151,7 +178,7 @@ def test_occlusion_over_seeds_shows_the_mean_and_below_it_the_deviation():
 def test_scores_stand_at_the_values_of_their_setting():
     figure = drawn(SCORES)
     (axes,) = figure.axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("stacked layers", "dev accuracy")
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("stacked layers", "dev accuracy")
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 0.7], [3, 0.9]])
     assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
     band = axes.collections[0].get_paths()[0].vertices
@@ -176,14 +203,25 @@ def test_timing_shows_sizes_and_times_beside_the_published_ones():
 
 
 def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
-    figure = drawn(CURVES)
+    figure = drawn({**CURVES, "settings": CURVES["settings"][:6]})
     (axes,) = figure.axes
-    assert axes.get_ylabel() == "dev macro f1"
+    assert figure.get_supylabel() == "dev macro f1"
     np.testing.assert_allclose(axes.lines[1].get_xydata(), [[100, 0.4], [200, 0.52]])
     band = axes.collections[1].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(0.3), pytest.approx(0.52))
-    assert len({(line.get_marker(), line.get_linestyle()) for line in axes.lines}) == 14
+    assert len({(line.get_marker(), str(line.get_color())) for line in axes.lines}) == 6
     assert labels(figure.legends[0].get_texts())[:2] == ["blocks=1 (2 seeds)", "blocks=2 (2 seeds)"]
+
+
+def test_many_curves_have_a_panel_each_with_the_others_behind_it():
+    figure = drawn(CURVES)
+    assert [axes.get_title() for axes in figure.axes] == [f"blocks={blocks} (2 seeds)" for blocks in range(1, 15)]
+    assert not figure.legends
+    for blocks, axes in enumerate(figure.axes, 1):
+        (own,) = (line for line in axes.lines if line.get_color() != "silver")
+        np.testing.assert_allclose(own.get_xydata(), [[100, 0.4], [200, 0.5 + blocks / 100]])
+        assert len(axes.lines) == 14 and len(axes.collections) == 1
+        assert all(line.get_zorder() < own.get_zorder() for line in axes.lines if line is not own)
 
 
 def test_long_texts_are_drawn_too():

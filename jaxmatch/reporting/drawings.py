@@ -1,13 +1,14 @@
 """The drawings of what the analyses found: each makes a matplotlib figure of plain values.
 
-They can be told apart in print and by colour-blind readers: colour maps are viridis and cividis, whose lightness rises
-steadily, lines differ in their markers too, and cells of a heat map have their numbers in them.
+They can be told apart in print and by colour-blind readers: zero is white in every heat map, above it is blue and below
+it red, lines differ in their markers too, and cells of signed values have their numbers in them.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,16 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-_MARKERS = "osD^v<>Pp*Xh"
+_MARKERS = "osD^v<"
 _LONGEST_LABEL = 24
 _LARGEST = 60
+_BELOW_ZERO, _ABOVE_ZERO, _NOTHING = "#b2182b", "#2166ac", "#d9d9d9"
+# More lines than these get a panel each.
+_LINES_TOGETHER, _PANELS_ACROSS = 6, 3
+_TITLE_SIZE, _CHARACTERS_AN_INCH = 9, 13
 
 
 def attention(data: Mapping[str, Any]) -> Figure:
@@ -28,20 +34,30 @@ def attention(data: Mapping[str, Any]) -> Figure:
     """
     rows, columns = len(data["tokens_a"]), len(data["tokens_b"])
     directions = {"over_b": "first over second\n(rows sum to 1)", "over_a": "second over first\n(columns sum to 1)"}
-    strongest = max(np.max(block[key]) for block in data["blocks"] for key in ("over_b", "over_a"))
+    weights = [np.array(block[key], float).reshape(rows, columns) for block in data["blocks"] for key in directions]
+    strongest = max(np.abs(each).max() for each in weights)
+    weakest = -strongest if min(each.min() for each in weights) < 0 else 0.0  # those of BiMPM may be negative
     width, height = 1.2 + 0.33 * columns, 1.3 + 0.27 * rows
     figure = _figure(max(6.4, 2 * width + 1), height * len(data["blocks"]) + 0.8)
     places = figure.subplots(len(data["blocks"]), 2, squeeze=False)
-    for place, block in zip(places, data["blocks"], strict=True):
-        for axes, (key, title) in zip(place, directions.items(), strict=True):
-            weights = np.array(block[key], float).reshape(rows, columns)
-            drawn = axes.imshow(weights, cmap="cividis_r", vmin=0, vmax=strongest, aspect="auto")
-            axes.set_title(f"{block['name']}, {title}")
-            _name_ticks(axes, data["tokens_a"], data["tokens_b"])
+    names = [f"{block['name']}, {title}" for block in data["blocks"] for title in directions.values()]
+    for axes, name, each in zip(places.flat, names, weights, strict=True):
+        drawn = axes.imshow(each, cmap=_white_at_zero(weakest < 0), vmin=weakest, vmax=strongest, aspect="auto")
+        axes.set_title(name)
+        _name_ticks(axes, data["tokens_a"], data["tokens_b"])
     figure.colorbar(drawn, ax=places, label="attention weight", shrink=0.8)
-    answer = data["label"] if data["score"] is None else f"{data['score']:.3f}"
-    figure.suptitle(f"answer: {_printable(answer)}")
+    across = int(_CHARACTERS_AN_INCH * figure.get_figwidth())
+    lines = [f"first: {data['text_a']}", f"second: {data['text_b']}", f"answer: {_answer(data)}"]
+    figure.suptitle("\n".join(_wrapped(line, across) for line in lines), fontsize=_TITLE_SIZE)
     return figure
+
+
+def _answer(data: Mapping[str, Any]) -> str:
+    """The score of a pair, or its label and how probable that is."""
+    if data["score"] is not None:
+        return f"{data['score']:.3f}"
+    probability = data["probabilities"].get(data["label"])
+    return data["label"] if probability is None else f"{data['label']} (probability {probability:.2f})"
 
 
 def occlusion(data: Mapping[str, Any]) -> Figure:
@@ -54,17 +70,18 @@ def occlusion(data: Mapping[str, Any]) -> Figure:
     deviation = 100 * np.array(data.get("change_deviation", np.full(change.shape, np.nan)), float).reshape(change.shape)
     blocks, features, classes = change.shape
     known = change[np.isfinite(change)]
-    lower, upper = min(known.min(initial=0), -1e-3), max(known.max(initial=0), 1e-3)
+    limit = max(np.abs(known).max(initial=0), 1e-3)
     any_deviation = bool(np.isfinite(deviation).any())
     figure = _figure(1.6 + classes * (0.9 + 0.6 * blocks), 1.3 + (0.6 if any_deviation else 0.45) * features)
     places = figure.subplots(1, classes, squeeze=False)[0]
     for number, (axes, label) in enumerate(zip(places, data["labels"], strict=True)):
         values = change[:, :, number].T
-        drawn = axes.imshow(np.ma.masked_invalid(values), cmap="cividis", vmin=lower, vmax=upper, aspect="auto")
+        axes.set_facecolor(_NOTHING)
+        shown = dict(cmap=_white_at_zero(signed=True), vmin=-limit, vmax=limit, aspect="auto")
+        drawn = axes.imshow(np.ma.masked_invalid(values), **shown)
         for (feature, block), value in np.ndenumerate(values):
             if math.isfinite(value):
-                light = (value - lower) / (upper - lower) > 0.5
-                color = "black" if light else "white"
+                color = "black" if abs(value) < 0.6 * limit else "white"
                 text, spread = f"{value:+z.1f}".replace("-", "−"), deviation[block, feature, number]
                 text += f"\n±{spread:.1f}" if math.isfinite(spread) else ""
                 axes.text(block, feature, text, ha="center", va="center", color=color)
@@ -92,8 +109,9 @@ def scores(data: Mapping[str, Any]) -> Figure:
         name = f"{_printable(one['name'], 100)} ({_seeds({len(point['seeds']) for point in one['points']})})"
         lines.append((name, "value", one["points"]))
     figure = _bands(lines, data["score"], data["axis"].rpartition(".")[2])
-    figure.axes[0].set_xticks(sorted({float(point["value"]) for one in data["curves"] for point in one["points"]}))
-    figure.axes[0].xaxis.set_major_formatter("{x:g}")
+    for axes in figure.axes:
+        axes.set_xticks(sorted({float(point["value"]) for one in data["curves"] for point in one["points"]}))
+        axes.xaxis.set_major_formatter("{x:g}")
     return figure
 
 
@@ -164,32 +182,40 @@ def _seeds(counts: Collection[int]) -> str:
 
 def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score: str, across: str) -> Figure:
     """Lines with a band of one sample standard deviation: (label, key of the place, points with "mean" and "deviation")
-    each.
+    each. Many lines get a panel each, with the others in grey behind it.
     """
     import matplotlib
 
     if not lines:
         raise ValueError("no setting to draw a curve of")
-    figure = _figure(6.4, 3.8 + 0.2 * len(lines))
-    axes = figure.subplots()
+    apart = len(lines) > _LINES_TOGETHER
+    if apart:
+        rows = math.ceil(len(lines) / _PANELS_ACROSS)
+        figure = _figure(2.7 * _PANELS_ACROSS, 0.4 + 2.1 * rows)
+        panels = list(figure.subplots(rows, _PANELS_ACROSS, sharex=True, sharey=True).flat)
+    else:
+        figure = _figure(6.4, 3.8 + 0.2 * len(lines))
+        panels = [figure.subplots()] * len(lines)
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(lines))))
-    for number, (label, place, points) in enumerate(lines):
-        places, mean = (np.array([point[key] for point in points], float) for key in (place, "mean"))
-        deviation = np.array([point["deviation"] or 0.0 for point in points], float)
-        axes.plot(
-            places,
-            mean,
-            color=colours[number],
-            marker=_MARKERS[number % len(_MARKERS)],
-            markersize=4,
-            linestyle=("-", "--", ":", "-.")[number // len(_MARKERS) % 4],
-            label=label,
+    for number, (axes, (label, place, points)) in enumerate(zip(panels, lines, strict=False)):
+        places, mean, deviation = (
+            np.array([point[key] or 0.0 for point in points], float) for key in (place, "mean", "deviation")
         )
-        axes.fill_between(places, mean - deviation, mean + deviation, color=colours[number], alpha=0.2, linewidth=0)
-    axes.set_xlabel(_printable(_words(across), 100))
-    axes.set_ylabel(_printable(_words(score)))
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside lower left", frameon=False)
+        colour, marker = (_ABOVE_ZERO, "o") if apart else (colours[number], _MARKERS[number])
+        axes.plot(places, mean, color=colour, marker=marker, markersize=4 - apart, label=label, zorder=2 + apart)
+        axes.fill_between(places, mean - deviation, mean + deviation, color=colour, alpha=0.2, linewidth=0)
+        axes.grid(alpha=0.3)
+        for behind in panels[: len(lines)] if apart else ():
+            if behind is not axes:
+                behind.plot(places, mean, color="silver", linewidth=0.8)
+        if apart:
+            axes.set_title(_wrapped(label, 40), fontsize=7)
+    for axes in panels[len(lines) :]:
+        axes.remove()
+    figure.supxlabel(_printable(_words(across), 100), fontsize=_TITLE_SIZE)
+    figure.supylabel(_printable(_words(score)), fontsize=_TITLE_SIZE)
+    if not apart:
+        figure.legend(loc="outside lower left", frameon=False)
     return figure
 
 
@@ -203,6 +229,20 @@ def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(min(width, _LARGEST), min(height, _LARGEST)), layout="constrained")
+
+
+def _white_at_zero(signed: bool) -> Colormap:
+    """From white to blue; of signed values, whose limits must be alike, from red through white to blue."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = ["white", _ABOVE_ZERO, "#053061"]
+    # Of an odd number the middle one is zero's.
+    return LinearSegmentedColormap.from_list("", ["#67001f", _BELOW_ZERO, *colours] if signed else colours, N=257)
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Text on two lines at most."""
+    return textwrap.fill(_printable(text, 2 * width), width, max_lines=2, placeholder=" …")
 
 
 def _name_ticks(axes: Axes, rows: Sequence[Any], columns: Sequence[Any], upright: bool = True) -> None:
