@@ -178,7 +178,7 @@ def test_occlusion_over_seeds_shows_the_mean_and_below_it_the_deviation():
 def test_scores_stand_at_the_values_of_their_setting():
     figure = drawn(SCORES)
     (axes,) = figure.axes
-    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("stacked layers", "dev accuracy")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("stacked layers", "dev accuracy")
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 0.7], [3, 0.9]])
     assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
     band = axes.collections[0].get_paths()[0].vertices
@@ -205,7 +205,7 @@ def test_timing_shows_sizes_and_times_beside_the_published_ones():
 def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
     figure = drawn({**CURVES, "settings": CURVES["settings"][:6]})
     (axes,) = figure.axes
-    assert figure.get_supylabel() == "dev macro f1"
+    assert axes.get_ylabel() == "dev macro f1"
     np.testing.assert_allclose(axes.lines[1].get_xydata(), [[100, 0.4], [200, 0.52]])
     band = axes.collections[1].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(0.3), pytest.approx(0.52))
@@ -216,7 +216,7 @@ def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
 def test_many_curves_have_a_panel_each_with_the_others_behind_it():
     figure = drawn(CURVES)
     assert [axes.get_title() for axes in figure.axes] == [f"blocks={blocks} (2 seeds)" for blocks in range(1, 15)]
-    assert not figure.legends
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("samples seen", "dev macro f1") and not figure.legends
     for blocks, axes in enumerate(figure.axes, 1):
         (own,) = (line for line in axes.lines if line.get_color() != "silver")
         np.testing.assert_allclose(own.get_xydata(), [[100, 0.4], [200, 0.5 + blocks / 100]])

@@ -212,9 +212,12 @@ def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score:
             axes.set_title(_wrapped(label, 40), fontsize=7)
     for axes in panels[len(lines) :]:
         axes.remove()
-    figure.supxlabel(_printable(_words(across), 100), fontsize=_TITLE_SIZE)
-    figure.supylabel(_printable(_words(score)), fontsize=_TITLE_SIZE)
-    if not apart:
+    below, beside = _printable(_words(across), 100), _printable(_words(score))
+    if apart:
+        figure.supxlabel(below, fontsize=_TITLE_SIZE)
+        figure.supylabel(beside, fontsize=_TITLE_SIZE)
+    else:
+        panels[0].set(xlabel=below, ylabel=beside)
         figure.legend(loc="outside lower left", frameon=False)
     return figure
 
