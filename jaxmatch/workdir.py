@@ -4,6 +4,7 @@ WORKDIR/
   sweep.json              name, layout of the table and run names of the sweep started last
   floors.json             scores of the floors that its table shows (baselines/), if it asks for some
   runs/RUN/record.json    what a run left; the folder appears whole or not at all
+  runs/RUN/mistakes.json  its worst answers on dev, where it has a model (training/mistakes.py)
   runs/RUN/model/         the trained model with all it needs to answer
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
                           error.json (why it failed)
@@ -28,6 +29,7 @@ from jaxmatch.training.remains import half_written, remove_half_written
 # What a timing leaves, in a folder of its own.
 TIMING_FILE = "timing.json"
 FLOORS_FILE = "floors.json"
+MISTAKES_FILE = "mistakes.json"
 
 _FOLDERS = ("runs", "cohorts", "vectors")
 _FILES = ("*.json", "cohorts/*/*.json", "cohorts/*/DONE", "runs/*/record.json", "vectors/*.npy")

@@ -29,10 +29,11 @@ from jaxmatch.sweep.side_by_side import Job, Stopped, run_jobs
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort, RunResult
+from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
 from jaxmatch.training.replicas import devices_filled
 from jaxmatch.training.room import ran_out
-from jaxmatch.workdir import CohortFolder, Workdir, trained_to_its_end
+from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 
 SECONDS_BETWEEN_TRIES = 1.0
 
@@ -262,6 +263,8 @@ def _train(
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":
                 _save_model(run_folder / "model", run, data, result, vectors)
+                if worst := mistakes(data, result.dev_outputs):
+                    write_json(run_folder / MISTAKES_FILE, worst)
             write_json(run_folder / "record.json", without_nan(record))
     folder.mark_done()
     return True

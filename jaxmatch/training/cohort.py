@@ -37,11 +37,14 @@ class RunResult:
       parameters: of the chosen checkpoint, a tree of numpy arrays.
       progress: its curve, best dev scores, marks.
       test: test scores of the chosen checkpoint, or None without a test split and for a run that was dropped.
+      dev_outputs: `<float32>[pairs, outputs]`, what the chosen checkpoint answers on dev; None for a run that was
+        dropped, and without a checkpoint.
     """
 
     parameters: Any
     progress: RunProgress
     test: dict[str, float] | None
+    dev_outputs: np.ndarray | None
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -471,20 +474,25 @@ class Cohort:
 
     def _results(self, best) -> list[RunResult]:
         tests: list[dict | None] = [None] * len(self._progress)
+        dev: list[np.ndarray | None] = [None] * len(self._progress)
         # What was given up half-way has no result to be tested.
         tested = [
             run
             for run, progress in enumerate(self._progress)
             if progress.best is not None and progress.status != "dropped"
         ]
-        if "test" in self._data.splits and tested:
-            with self._timed("evaluate"):
+        with self._timed("evaluate"):
+            if "test" in self._data.splits and tested:
                 outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
                 for run, scores in zip(tested, self._scores("test", outputs[tested]), strict=True):
                     tests[run] = scores
+            if tested:
+                outputs = self._outputs("dev", self.lockstep.by_replica(best), len(self._progress))
+                for run in tested:
+                    dev[run] = outputs[run]
         host = hosts.gather(best)
         to_tree = self.lockstep.programs.flat.to_tree
         return [
-            RunResult(jax.tree.map(np.asarray, to_tree(host[run])), progress, tests[run])
+            RunResult(jax.tree.map(np.asarray, to_tree(host[run])), progress, tests[run], dev[run])
             for run, progress in enumerate(self._progress)
         ]

@@ -34,6 +34,22 @@ def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     return np.argsort(key, axis=-1, kind="stable")
 
 
+def candidate_ranks(
+    labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
+) -> np.ndarray:
+    """The rank of each candidate in its group, from 1, by the rules of `ranking_scores`, whose arguments these are;
+    <int64>[pairs] for scores <float64>[pairs].
+    """
+    relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+    order = _in_order_of_ties(relevant, groups, documents)
+    order = order[_by_falling_score(scores[order], groups[order])]
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    return ranks
+
+
 def ranking_scores(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
