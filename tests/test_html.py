@@ -1,21 +1,23 @@
 """The page about a sweep says what its records say, and needs nothing but itself."""
 
+import html
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import small_sweep
-from hypothesis import given
-from hypothesis import strategies as st
+from small_records import LAYOUT, record
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting.html import charts, markup, report, sections
+from jaxmatch.reporting.html import report, sections
+from jaxmatch.reporting.html.grid import grid, ranks
+from jaxmatch.reporting.html.page import templates
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.reporting.tables.formats import Sheet, Text
@@ -31,6 +33,12 @@ def without_programs(text: str) -> str:
 # Pieces
 
 
+def shown(sheet):
+    """A table as HTML, without blanks between its tags."""
+    text = templates().from_string('{% from "pieces.html" import table %}{{ table(sheet) }}').render(sheet=sheet)
+    return re.sub(r">\s+<", "><", text)
+
+
 def test_a_sheet_is_escaped_and_its_best_is_bold():
     content = Sheet(
         title="A & B",
@@ -41,60 +49,29 @@ def test_a_sheet_is_escaped_and_its_best_is_bold():
         spans=(("", 1), ("over", 1)),
         sections=(((Text("a<b"), Text("1", bold=True)),), ((Text("c"), Text("")),)),
     )
-    html = markup.sheet(content)
-    assert "<b>A &amp; B.</b> 1 &lt; 2." in html and "<li>&lt;script&gt;</li>" in html
-    assert '<td>a&lt;b</td><td class="number"><b>1</b></td>' in html
-    assert html.count("<tbody>") == 2 and '<th colspan="1" class="over">over</th>' in html
+    text = shown(content)
+    assert "<b>A &amp; B.</b> 1 &lt; 2." in text and "<li>&lt;script&gt;</li>" in text
+    assert '<td data-rank="0">a&lt;b</td><td class="number" data-rank="0"><b>1</b></td>' in text
+    assert '<td data-rank="1">c</td><td class="number" data-rank=""></td>' in text
+    assert text.count("<tbody>") == 2 and '<th colspan="1" class="over">over</th>' in text
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "found"),
+    ("texts", "numeric"),
     [
-        (0, 10, [0, 2, 4, 6, 8, 10]),
-        (0.71, 0.86, [0.75, 0.8, 0.85]),
-        (0, 24000, [0, 5000, 10000, 15000, 20000]),
-        (-1, 1, [-1, -0.5, 0, 0.5, 1]),
+        (["9", "30,247", "1,000,000"], True),
+        (["71.3 ± 2.7", "80.6 ± 0.6 (n = 2)", "101.0 ± 0.1"], True),
+        (["−14.0 (p < 0.001)", "-2.5", "−0.2 (p = 1.000)", "+0.2 (p = 1.000)"], True),
+        (["9 s", "80 s", "2 min", "89 min", "1.6 h"], True),
+        (["1e-05", "0.001", "0.003", "10"], False),
+        (["alpha", "Beta", "gamma 10"], False),
+        (["10 layers", "2 layers", "none"], False),  # texts, though two begin with a number
     ],
 )
-def test_ticks_are_round(low, high, found):
-    assert charts.ticks(low, high) == found
-
-
-@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-def test_ticks_lie_between_the_ends_and_are_a_handful(low, width):
-    found = charts.ticks(low, low + width)
-    assert 1 <= len(found) <= 6
-    assert all(low - 1e-6 * width <= tick <= low + width * (1 + 1e-6) for tick in found)
-    assert found == sorted(set(found))
-
-
-def test_the_band_is_over_runs_that_still_train_and_did_not_diverge():
-    one = charts.Curve("1", ((10, 0.5), (20, 0.7), (30, 0.9)), 30, False)
-    two = charts.Curve("2", ((10, 0.7), (20, None), (30, 0.5)), 10, False)
-    bad = charts.Curve("3", ((10, 9.0), (20, 9.0)), None, True)
-    assert charts.band([one, two, bad]) == [
-        (10, pytest.approx(0.6), pytest.approx(0.02**0.5)),
-        (30, pytest.approx(0.7), pytest.approx(0.08**0.5)),
-    ]
-
-
-def test_a_chart_places_points_where_they_belong():
-    curve = charts.Curve("<seed 1>", ((0, 0.0), (50, None), (100, 1.0)), 100, False)
-    spans = charts.Range((0, 100), (0.0, 1.0))
-    root = ElementTree.fromstring(charts.chart("a & b", [curve], spans))
-    assert root.get("aria-label") == "a & b" and root.find(".//g/title").text == "<seed 1>"
-    first, last = (line.get("points").split() for line in root.findall(".//g/polyline"))
-    # Each stretch is one point: the corner at the bottom left, and that at the top right.
-    assert first == [f"{52:.1f},{charts.HEIGHT - 34:.1f}"] * 2
-    assert last == [f"{charts.WIDTH - 10:.1f},{10:.1f}"] * 2
-    dot = root.find(".//circle")
-    assert (float(dot.get("cx")), float(dot.get("cy"))) == (charts.WIDTH - 10, 10)
-
-
-def test_nothing_finite_has_no_range_and_one_value_has_one():
-    assert charts.range_of([charts.Curve("1", ((10, None),), None, True)]) is None
-    spans = charts.range_of([charts.Curve("1", ((10, 0.5),), None, False)])
-    assert spans.values[0] < 0.5 < spans.values[1] and spans.samples == (0, 10)
+def test_a_column_is_sorted_by_value_and_what_has_none_has_no_place(texts, numeric):
+    nothing = ["", "–", *(["diverged", "dropped"] if numeric else [])]
+    (places,) = ranks(grid(["x"], [[text] for text in (*reversed(texts), *nothing)], [numeric]))
+    assert sorted(texts, key=places.__getitem__) == texts and places.keys() == set(texts)
 
 
 # The page
@@ -108,7 +85,7 @@ def copy(finished_sweep, tmp_path):
 class Page(HTMLParser):
     """Notes tags that are left open, and everything that a page would load."""
 
-    EMPTY = ("meta", "br", "circle", "line", "polygon", "polyline")
+    EMPTY = ("meta", "br")
 
     def __init__(self, text):
         super().__init__()
@@ -129,6 +106,16 @@ class Page(HTMLParser):
             self.wrong.append(tag)
 
 
+def cells_of(text):
+    """What stands in the tables of a page, from left to right."""
+    return re.findall(r"<td[^>]*>(?:<b>)?([^<]*)", text)
+
+
+def specs(text):
+    """The charts of a page."""
+    return [json.loads(html.unescape(spec)) for spec in re.findall("data-spec='(.*?)'", text)]
+
+
 @pytest.mark.slow
 def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(copy, capsys):
     assert main(["report", str(copy)]) == 0
@@ -142,17 +129,19 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(copy,
     good, bad = sorted(small_sweep.records(copy).values(), key=lambda record: record["status"], reverse=True)
     assert bad["status"] == "diverged"
     assert f"learning_rate=1e+30, seed 0 ({bad['run']}): diverged after {bad['diverged_at_samples']:,} pairs" in text
-    printed = f"{100 * good['test']['accuracy']:.1f}"
-    assert f'<td class="number">{printed}</td>' in text
-    drawings = [ElementTree.fromstring(drawing) for drawing in re.findall(r"<svg.*?</svg>", text)]
-    assert len(drawings) == 4  # dev accuracy and training loss of two settings
-    assert sum("dev accuracy" in drawing.get("aria-label") for drawing in drawings) == 2
-    assert (
-        "<td>training.batch_size</td><td>16</td>" in text
-        and "<td>optimizer.learning_rate</td><td>0.01; 1e+30</td>" in text
-    )
-    assert "<td>data: name</td><td>own</td>" in text
-    assert "<td>done</td>" in text and r"\toprule" in text
+    cells = cells_of(text)
+    assert f"{100 * good['test']['accuracy']:.1f}" in cells and "done" in cells and r"\toprule" in text
+    assert len(specs(text)) == 5  # all settings; dev accuracy and training loss of two settings
+    assert sum("dev accuracy" in spec["description"] for spec in specs(text)) == 2
+    for key, value in (
+        ("training.batch_size", "16"),
+        ("optimizer.learning_rate", "0.01; 1e+30"),
+        ("data: name", "own"),
+    ):
+        assert cells[cells.index(key) + 1] == value
+    mistakes = json.loads((copy / "runs" / good["run"] / "mistakes.json").read_text())
+    about = f"Run {good['run']} (seed 0) on the 32 pairs of dev, with the chosen checkpoint."
+    assert about in text and all(row["text_a"] in cells for row in mistakes["worst"])
     # The same folder gives the same page, but for what tells of its place.
     assert report(copy) == whole
 
@@ -180,7 +169,7 @@ def test_a_tuning_s_page_tells_the_choice_and_the_final_sweep(copy):
     write_json(copy / "choice.json", choice)
     text = without_programs(report(copy))
     assert "Chosen by dev.accuracy (0.7500) among 2: optimizer.learning_rate = 0.01." in text
-    assert text.count("<h1>") == 2 and len(re.findall("<svg", text)) == 8
+    assert text.count("<h1>") == 2 and len(specs(text)) == 10
     (copy / "choice.json").write_text("[]")
     with pytest.raises(InputError, match="choice.json: the file is damaged"):
         report(copy)
@@ -221,7 +210,7 @@ def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
 def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
     text = report(RESULTS / "sick")
     plan = text.split("<h2>Plan</h2>")[1].split("<h2>Runs</h2>")[0]
-    assert re.findall(r"<td>(blocks=.*?)</td>", plan) == [
+    assert [cell for cell in cells_of(plan) if cell.startswith("blocks=")] == [
         "blocks=1",
         "blocks=2",
         "blocks=3",
@@ -236,18 +225,77 @@ def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
     text = without_programs((kept / "report.html").read_text())
     assert "<pre>sweep s: 18 runs &lt;all&gt;</pre>" in text
     halving = json.loads((kept / "halving.json").read_text())
+    cells = " ".join(cells_of(text))
     for decision in halving["decisions"]:
-        cells = (decision["after_epochs"], decision["settings"], len(decision["go_on"]))
-        assert "".join(f'<td class="number">{cell}</td>' for cell in cells) in text
+        assert f" {decision['after_epochs']} {decision['settings']} {len(decision['go_on'])} " in cells
     assert (
         "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, estimated."
         in text
     )
     asked, left = halving["decisions"][0]["settings"], len(halving["decisions"][-1]["go_on"])
     shown, folded = text.split("<summary>settings that successive halving dropped</summary>")
-    assert (shown.count("<svg"), folded.split("</details>")[0].count("<svg")) == (2 * left, 2 * (asked - left))
+    together = 1
+    assert len(specs(shown)) == together + 2 * left
+    assert len(specs(folded.split("</details>")[0])) == 2 * (asked - left)
     (kept / "halving.json").write_text(json.dumps({"decisions": [3], "saving": {}}))
     capsys.readouterr()
     assert main(["report", str(kept)]) == 2
     said = capsys.readouterr().err
     assert "halving.json: the file is damaged" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "altair", "vl_convert"])
+def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, monkeypatch, capsys, missing):
+    for module in [name for name in sys.modules if name.startswith("jaxmatch.reporting.html.")]:
+        monkeypatch.delitem(sys.modules, module)
+        monkeypatch.delattr(sys.modules["jaxmatch.reporting.html"], module.rpartition(".")[2])
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert main(["report", str(RESULTS / "sick"), "--output", str(tmp_path / "page.html")]) == 2
+    said = capsys.readouterr().err
+    assert f"a report needs {missing}; pip install 'jaxmatch[report]'" in said and said.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+PAIR = {"text_a": "a <b>", "text_b": "c"}
+WORST = {
+    "classification": ({**PAIR, "label": "yes", "answer": "no", "probability": 0.98765}, ["yes", "no", "0.988"]),
+    "regression": ({**PAIR, "label": 4.5, "answer": -1.25}, ["4.500", "-1.250"]),
+    "ranking": ({**PAIR, "rank": 7, "candidates": 10, "preferred": "d"}, ["7", "10", "d"]),
+}
+
+
+def folder_with(path, worst):
+    """A sweep's folder with two runs of a setting, the better of which has such a file of mistakes."""
+    records = {each["run"]: each for each in (record(1, seed=1), record(1, seed=2))}
+    (path / "runs" / "run-1-0.001-2").mkdir(parents=True)
+    (path / "runs" / "run-1-0.001-2" / "mistakes.json").write_text(json.dumps(worst))
+    return SweepFolder(path, "s", LAYOUT, dict.fromkeys(records, {}), records)
+
+
+@pytest.mark.parametrize("task", WORST)
+def test_the_mistakes_of_the_best_run_stand_on_the_page(tmp_path, task):
+    row, expected = WORST[task]
+    worst = {"task": task, "split": "dev", "pairs": 1500, "worst": [row]}
+    worst |= {"labels": ["yes", "no"], "confusion": [[700, 90], [10, 700]]} if task == "classification" else {}
+    found = sections.mistakes(folder_with(tmp_path, worst))
+    assert found["about"].startswith("Run run-1-0.001-2 (seed 2) on the 1,500 pairs of dev, ")
+    *matrix, (_, sheet) = found["tables"]
+    assert [text.content for text in sheet.sections[0][0]] == ["a <b>", "c", *expected]
+    assert [[text.content for text in line] for _, each in matrix for line in each.sections[0]] == (
+        [["yes", "700", "90", "790"], ["no", "10", "700", "710"]] if matrix else []
+    )
+    assert bool(matrix) == (task == "classification")
+
+
+@pytest.mark.parametrize(
+    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [[1]]}, {"pairs": None}, {"labels": 3}]
+)
+def test_a_damaged_file_of_mistakes_is_one_line(tmp_path, change):
+    worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}
+    folder = folder_with(tmp_path, worst | {"worst": []} | change)
+    with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
+        sections.mistakes(folder)
+
+
+def test_a_folder_of_before_has_no_section_of_mistakes():
+    assert "Mistakes of the best run" not in report(RESULTS / "sick")

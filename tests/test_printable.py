@@ -16,7 +16,9 @@ from small_records import record
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable, printable_json
-from jaxmatch.reporting.html import charts, markup
+from jaxmatch.reporting.html import charts
+from jaxmatch.reporting.html.grid import grid
+from jaxmatch.reporting.html.page import templates
 from jaxmatch.reporting.tables import TableLayout, make_table
 from jaxmatch.sweep.display import Display
 
@@ -68,10 +70,13 @@ def test_markdown_prints_notes_and_titles_as_they_are():
 
 
 def test_pages_escape_them_too():
-    page = markup.element("title", f"<{EVIL}>", class_=EVIL) + markup.grid([EVIL], [[EVIL]])
-    page += charts.chart(EVIL, [charts.Curve(EVIL, ((0, 1.0),), None, False)], charts.Range((0, 1), (0, 1)))
-    assert not CONTROL.search(page) and page.count("x1b") == 6
-    assert markup.element("pre", "a\nb") == "<pre>a\nb</pre>"
+    pieces = '{% from "pieces.html" import figures, table %}{{ table(sheet) }}{{ figures(drawn) }}<pre>{{ text }}</pre>'
+    curve = [{"samples": 1, "train_loss": 1.0, "dev": {"accuracy": 1.0}}]
+    drawn = charts.of_each_setting({EVIL: [record(run=EVIL, curve=curve)]})[EVIL]
+    page = templates().from_string(pieces).render(sheet=grid([EVIL], [[f"<{EVIL}>"]]), drawn=drawn, text="a\nb")
+    assert not CONTROL.search(page) and "<pre>a\nb</pre>" in page
+    # A heading, a cell, two captions; the names of runs and of settings in two charts.
+    assert page.count(r"a\x1b[31m") == 4 and page.count(r"a\\x1b[31m") == 4
 
 
 def test_progress_and_printed_lines_escape_them(capsys):

@@ -8,7 +8,7 @@ from scipy import stats
 from small_records import LAYOUT, record
 
 from jaxmatch.reporting import significance, verdict
-from jaxmatch.reporting.html.all_curves import points
+from jaxmatch.reporting.html.charts import points
 from jaxmatch.reporting.sweep_folder import SweepFolder
 
 FOLDER = SweepFolder(Path("runs/small"), "small", LAYOUT, {}, {}, command="jaxmatch sweep small.py")

@@ -68,7 +68,7 @@ def verdict(folder: SweepFolder) -> list[str]:
     sentences = [_best(score, best, others), *_noise(score, best, others)]
     if folder.missing:
         sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs have not finished; this may change.")
-    run = best_record(best.records)
+    run = run_to_use(folder)
     if run is not None:
         sentences.append(
             f"Run to use: {folder.path / 'runs' / run['run']} (the best of them on dev, seed {run['seed']})."
@@ -83,6 +83,12 @@ def verdict(folder: SweepFolder) -> list[str]:
     if command := folder.command:
         sentences.append(f"Command: {command}")
     return sentences
+
+
+def run_to_use(folder: SweepFolder) -> Mapping[str, Any] | None:
+    """The record of the best run on dev of the best setting, or None where none is."""
+    settings = ranked(folder)[1]
+    return best_record(settings[0].records) if settings else None
 
 
 def _summary(score: str, values: Sequence[float]) -> str:

@@ -5,7 +5,7 @@ It needs no other file and no network.
 
 from pathlib import Path
 
-from jaxmatch.reporting.html import page
+from jaxmatch.errors import InputError
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 
@@ -13,8 +13,14 @@ def report(directory: Path) -> str:
     """The HTML page about a sweep's folder, and about the chosen setting where the folder is that of a tuning.
 
     Raises:
-      InputError: no sweep was run there, or a file of it is damaged.
+      InputError: no sweep was run there, a file of it is damaged, or the extra `report` is not installed.
     """
+    try:
+        from jaxmatch.reporting.html import page
+    except ModuleNotFoundError as error:
+        if error.name not in ("altair", "jinja2", "markupsafe", "vl_convert"):
+            raise
+        raise InputError(f"a report needs {error.name}", remedy="pip install 'jaxmatch[report]'") from None
     directory = Path(directory)
     folders = [read_sweep_folder(directory)]
     if (directory / "final" / "sweep.json").exists():

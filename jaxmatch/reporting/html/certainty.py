@@ -8,12 +8,12 @@ import numpy as np
 
 from jaxmatch.reporting import significance
 from jaxmatch.reporting.folder_table import table_of
-from jaxmatch.reporting.html import markup
+from jaxmatch.reporting.html.grid import NOTHING, grid
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import numbers, uncertainty
+from jaxmatch.reporting.tables.formats import Sheet
 
 RESAMPLES, SEED = 5_000, 0
-NOTHING = "–"
 
 
 def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
@@ -60,13 +60,17 @@ def _middle(resampled: np.ndarray) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-def certainty(folder: SweepFolder) -> str:
-    """For each setting the interval of its mean by the bootstrap, and how often a run of the best beats one of it."""
+def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
+    """For each setting the interval of its mean by the bootstrap, and how often a run of the best beats one of it: a
+    heading and a table for each data set. Nothing where there is no dev or test score to compare.
+    """
     if not folder.records:
-        return markup.element("p", "No run has ended yet.")
+        return []
     table = table_of(folder)
-    parts = []
+    found = []
     for score in [score for score in table.layout.scores if uncertainty.ranked(table, score)][-1:]:
+        heading = numbers.score_heading(score)
+        headings = ("setting", "seeds", heading, "95% interval", "the best beats it")
         for data, cells in uncertainty.ranked(table, score).items():
             best = list(cells[0][2].scores[score].values.values())
             rows = []
@@ -78,14 +82,5 @@ def certainty(folder: SweepFolder) -> str:
                 share = NOTHING if cell is cells[0][2] else _improvement_text(*better)
                 mean = numbers.print_number(score, cell.scores[score].mean)
                 rows.append((uncertainty.setting_name(settings), str(len(values)), mean, shown, share))
-            heading = numbers.score_heading(score)
-            headings = ("setting", "seeds", heading, "95% interval", "the best beats it")
-            parts.append(markup.element("h3", f"{heading}, {data}"))
-            parts.append(markup.grid(headings, rows, (False, True, True, True, True)))
-    if not parts:
-        return markup.element("p", "No dev or test score to compare.")
-    legend = (
-        f"Intervals: {RESAMPLES:,} bootstrap samples of the seeds. The best beats it: the share of pairs of a run of the "
-        "best setting and a run of this one in which the first is better, ties counting half; 50% tells nothing."
-    )
-    return markup.element("p", legend) + "".join(parts)
+            found.append((f"{heading}, {data}", grid(headings, rows, (False, True, True, True, True))))
+    return found

@@ -1,164 +1,144 @@
-"""Learning curves as SVG: a thin line a run, their mean, and a band of one sample standard deviation over the seeds."""
+"""Learning curves as charts of Vega-Lite, made with Altair (the extra `report`)."""
 
-import dataclasses
-import math
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import mean
+from typing import Any, NamedTuple
 
-from jaxmatch.reporting.html.markup import escape
+import altair
 
-WIDTH, HEIGHT = 340, 210
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 10, 34
-# How each class of mark looks by itself; a page may give it other colours.
-_LINE = 'fill="none" stroke="#20639b"'
-_LOOKS = {
-    "run": f'{_LINE} stroke-opacity=".55" stroke-linecap="round"',
-    "run diverged": 'fill="none" stroke="#1a1a1a" stroke-dasharray="4 3" stroke-linecap="round"',
-    "mean": f'{_LINE} stroke-width="2.2"',
-    "band": 'fill="#20639b" fill-opacity=".18"',
-    "chosen": 'fill="#20639b"',
-    "axis": 'stroke="#1a1a1a"',
-    "rule": 'stroke="#d5d5d5" stroke-width=".5"',
-    "value": 'font-size="10" text-anchor="end"',
-    "samples": 'font-size="10" text-anchor="middle"',
-}
+from jaxmatch.printable import printable
+from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.tables import numbers
+from jaxmatch.reporting.verdict import ranked
+
+Record = Mapping[str, Any]
+_MOST_SETTINGS = 40  # of which lines can still be told apart by pointing at them
+_OWN = "#3a7fb5"
+_PAIRS = altair.X(
+    "pairs:Q", title="training pairs seen", axis=altair.Axis(tickCount=4, labelExpr="format(datum.value, '~s')")
+)
 
 
-@dataclasses.dataclass(frozen=True)
-class Curve:
-    """One run.
+class Drawn(NamedTuple):
+    """A chart on the page.
 
     Attributes:
-      name: told where a pointer rests on its line.
-      points: (samples seen, value); None where the value is not finite.
-      chosen_at: samples at which its checkpoint was chosen, or None.
-      diverged: drawn dashed, and in no mean.
+      caption: plain text.
+      spec: of Vega-Lite.
     """
 
-    name: str
-    points: Sequence[tuple[int, float | None]]
-    chosen_at: int | None
-    diverged: bool
+    caption: str
+    spec: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """What the two axes of a chart span."""
-
-    samples: tuple[float, float]
-    values: tuple[float, float]
-
-
-def range_of(curves: Iterable[Curve]) -> Range | None:
-    """The range that holds all curves, or None if they have no point; charts of one range can be compared by eye."""
-    points = [(x, y) for curve in curves for x, y in curve.points if y is not None]
-    if not points:
-        return None
-    xs, ys = zip(*points, strict=True)
-    low, high = min(ys), max(ys)
-    margin = 0.05 * (high - low) or abs(high) * 0.05 or 0.5
-    return Range((0, max(xs)), (low - margin, high + margin))
-
-
-def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Round numbers between two others: multiples of 1, 2 or 5 times a power of ten, some `about` of them.
-
-    Raises:
-      ValueError: `low` is not below `high`.
+def all_settings(folder: SweepFolder) -> list[Drawn]:
+    """The mean dev score of each setting in one chart; a pointer on a line, or a click on the legend, brings one
+    setting to the front. Nothing where the settings cannot be compared.
     """
-    if not low < high:
-        raise ValueError(f"there is nothing between {low} and {high}")
-    power = 10.0 ** math.floor(math.log10((high - low) / about))
-    step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= about + 1)
-    # Of the multiples, rounded: else 3 * 0.1 would print as 0.30000000000000004.
-    decimals = max(0, -math.floor(math.log10(step)) + 1)
-    return [round(number * step, decimals) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    rows = points(folder)
+    if not rows:
+        return []
+    order = list(dict.fromkeys(row["setting"] for row in rows))
+    front = altair.selection_point(fields=["setting"], on="pointerover", bind="legend", empty=True)
+    chart = (
+        altair.Chart(altair.Data(values=rows))
+        .mark_line(point=altair.OverlayMarkDef(size=25))
+        .encode(
+            x=_PAIRS,
+            y=altair.Y("score:Q", title=numbers.score_heading(ranked(folder)[0]), scale=altair.Scale(zero=False)),
+            color=altair.Color("setting:N", sort=order, title=None, scale=altair.Scale(scheme="tableau20")),
+            opacity=altair.condition(front, altair.value(1.0), altair.value(0.12)),
+            strokeWidth=altair.condition(front, altair.value(2.0), altair.value(1.0)),
+            tooltip=["setting:N", altair.Tooltip("pairs:Q", format=","), altair.Tooltip("score:Q", format=".4~f")],
+        )
+        .add_params(front)
+        .configure_legend(orient="bottom", columns=1, labelLimit=0, symbolLimit=_MOST_SETTINGS)
+    )
+    caption = "Mean dev score over the seeds, the best setting first. Point at a line to bring it to the front."
+    return [Drawn(caption, _spec(chart, "Mean dev score of all settings", 320))]
 
 
-def band(curves: Iterable[Curve]) -> list[tuple[int, float, float]]:
-    """(samples, mean, sample standard deviation) of the runs that did not diverge, where two or more still train."""
-    found: dict[int, list[float]] = {}
-    for curve in curves:
-        for samples, value in curve.points if not curve.diverged else ():
-            if value is not None:
-                found.setdefault(samples, []).append(value)
-    return [(x, statistics.fmean(ys), statistics.stdev(ys)) for x, ys in sorted(found.items()) if len(ys) > 1]
+def points(folder: SweepFolder) -> list[dict[str, Any]]:
+    """The mean dev score of each setting at each of its evaluations that all its runs have, the best setting first."""
+    found = []
+    for setting in ranked(folder)[1][:_MOST_SETTINGS]:
+        rows = [row for record in setting.records for row in _rows(record, dev_score) if row["value"] is not None]
+        for pairs, same in sorted(grouped(rows, lambda row: row["pairs"]).items()):
+            if len(same) == len(setting.records):
+                value = mean(row["value"] for row in same)
+                found.append({"setting": printable(setting.name), "pairs": pairs, "score": value})
+    return found
 
 
-def chart(label: str, curves: Sequence[Curve], spans: Range) -> str:
-    """An SVG element that stands alone.
+def of_each_setting(settings: Mapping[str, Sequence[Record]]) -> dict[str, list[Drawn]]:
+    """Two charts a setting, the dev score that chooses its checkpoints and the training loss; scales are alike in all
+    settings, so that they can be compared by eye.
 
     Arguments:
-      label: what is drawn, for who does not see it.
-      curves: of one setting.
-      spans: of the axes.
+      settings: name -> records of its runs.
     """
-    parts = [*_axes(spans)]
-    middle = band(curves)
-    if middle:
-        edge = [(x, mean + spread) for x, mean, spread in middle] + [
-            (x, mean - spread) for x, mean, spread in reversed(middle)
-        ]
-        parts.append(f'<polygon {_look("band")} points="{_points(edge, spans)}"/>')
-    for curve in curves:
-        kind = "run diverged" if curve.diverged else "run"
-        shown = "".join(
-            f'<polyline {_look(kind)} points="{_points(piece, spans)}"/>' for piece in _pieces(curve.points)
-        )
-        at = next(((x, y) for x, y in curve.points if x == curve.chosen_at and y is not None), None)
-        if at and not curve.diverged:
-            x, y = _place(at, spans)
-            shown += f'<circle {_look("chosen")} cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>'
-        parts.append(f"<g><title>{escape(curve.name)}</title>{shown}</g>")
-    if middle:
-        parts.append(f'<polyline {_look("mean")} points="{_points([(x, mean) for x, mean, _ in middle], spans)}"/>')
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    found: dict[str, list[Drawn]] = {name: [] for name in settings}
+    for heading, value_of in (("", dev_score), ("training loss", training_loss)):
+        rows = {name: [row for each in runs for row in _rows(each, value_of)] for name, runs in settings.items()}
+        known = [row for same in rows.values() for row in same if row["value"] is not None]
+        if not known:
+            continue
+        most = max(row["pairs"] for row in known)
+        low, high = min(row["value"] for row in known), max(row["value"] for row in known)
+        margin = 0.05 * (high - low) or abs(high) * 0.05 or 0.5
+        for name, same in rows.items():
+            what = heading or numbers.score_heading(settings[name][0]["selected_on"])
+            y = altair.Y(
+                "value:Q",
+                title=what,
+                scale=altair.Scale(domain=[low - margin, high + margin], nice=False),
+                axis=altair.Axis(title=None, tickCount=4),
+            )
+            chart = _of_runs(same, _PAIRS.scale(domain=[0, most], nice=False), y)
+            found[name].append(Drawn(f"{what}: {name}", _spec(chart, printable(f"{what} of {name}"), 170)))
+    return found
 
 
-def _look(kind: str) -> str:
-    return f'class="{kind}" {_LOOKS[kind]}'
+def _of_runs(rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y) -> altair.LayerChart:
+    """The curves of one setting: a line a run, their mean, and a band of one sample standard deviation."""
+    base = altair.Chart(altair.Data(values=list(rows))).encode(x, y)
+    learning = base.transform_filter("!datum.diverged && isValid(datum.value)").transform_joinaggregate(
+        runs="count()", groupby=["pairs"]
+    )
+    told = ["run:N", altair.Tooltip("pairs:Q", format=","), altair.Tooltip("value:Q", format=".4~f")]
+    dashes = altair.condition("datum.diverged", altair.value([4, 3]), altair.value([1, 0]))
+    return altair.layer(
+        learning.transform_filter("datum.runs > 1").mark_errorband(extent="stdev", color=_OWN, opacity=0.2),
+        base.mark_line(color=_OWN, opacity=0.55, strokeWidth=1, strokeCap="round").encode(
+            detail="run:N", strokeDash=dashes, tooltip=told
+        ),
+        learning.transform_filter("datum.runs > 1").mark_line(color=_OWN, strokeWidth=2.2).encode(y="mean(value):Q"),
+        learning.transform_filter("datum.chosen").mark_point(color=_OWN, filled=True, opacity=1).encode(tooltip=told),
+    )
 
 
-def _pieces(points: Iterable[tuple[int, float | None]]) -> list[list[tuple[int, float]]]:
-    """The stretches between values that are not finite; one point alone becomes a dot, a line to itself."""
-    pieces: list[list[tuple[int, float]]] = [[]]
-    for x, y in points:
-        if y is None:
-            pieces.append([])
-        else:
-            pieces[-1].append((x, y))
-    return [piece * 2 if len(piece) == 1 else piece for piece in pieces if piece]
+def dev_score(record: Record, entry: Mapping[str, Any]) -> float | None:
+    """The score that chooses the checkpoint, at an evaluation of a run, in percent where tables show it so."""
+    value = entry["dev"].get(record["selected_on"].removeprefix("dev."))
+    return value if value is None or not numbers.is_percent(record["selected_on"]) else 100 * value
 
 
-def _place(point: tuple[float, float], spans: Range) -> tuple[float, float]:
-    (left, right), (low, high) = spans.samples, spans.values
-    x = _LEFT + (point[0] - left) / ((right - left) or 1) * (WIDTH - _LEFT - _RIGHT)
-    y = HEIGHT - _BOTTOM - (point[1] - low) / (high - low) * (HEIGHT - _TOP - _BOTTOM)
-    return x, y
+def training_loss(record: Record, entry: Mapping[str, Any]) -> float | None:
+    return entry["train_loss"]
 
 
-def _points(points: Iterable[tuple[float, float]], spans: Range) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(point, spans) for point in points))
+def _rows(record: Record, value_of: Callable[[Record, Mapping[str, Any]], float | None]) -> list[dict[str, Any]]:
+    """The curve of a run."""
+    alike = {"run": printable(f"seed {record['seed']} ({record['run']})"), "diverged": record["status"] == "diverged"}
+    chosen = record.get("selected_at_samples")
+    return [
+        {**alike, "pairs": entry["samples"], "value": value_of(record, entry), "chosen": entry["samples"] == chosen}
+        for entry in record["curve"]
+    ]
 
 
-def _short(number: float) -> str:
-    """1500 -> "1.5k", 2e6 -> "2M": samples under an axis."""
-    for size, sign in ((1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:g}{sign}"
-    return f"{number:g}"
-
-
-def _axes(spans: Range) -> list[str]:
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
-    parts = []
-    for value in ticks(*spans.values):
-        _, y = _place((0, value), spans)
-        parts.append(f'<line {_look("rule")} x1="{_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text {_look("value")} x="{_LEFT - 5}" y="{y + 3.5:.1f}">{value:g}</text>')
-    for samples in ticks(*spans.samples) if spans.samples[1] > 0 else []:
-        x, _ = _place((samples, 0), spans)
-        parts.append(f'<text {_look("samples")} x="{x:.1f}" y="{bottom + 14}">{_short(samples)}</text>')
-    parts.append(f'<line {_look("axis")} x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
-    parts.append(f'<text {_look("samples")} x="{(_LEFT + right) / 2:.0f}" y="{HEIGHT - 4}">pairs seen</text>')
-    return parts
+def _spec(chart: altair.Chart | altair.LayerChart, description: str, height: int) -> Mapping[str, Any]:
+    """As wide as its place on the page, whose colours show through."""
+    whole = chart.properties(width="container", height=height, background="transparent", description=description)
+    return whole.configure_view(stroke=None).to_dict()

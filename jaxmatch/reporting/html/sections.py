@@ -1,6 +1,6 @@
-"""The parts of a report, each from what a sweep left in its folder to a piece of HTML."""
+"""The parts of a report, each from what a sweep left in its folder to what templates/page.html shows of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
@@ -10,15 +10,38 @@ from jaxmatch.reporting import record_schema
 from jaxmatch.reporting import verdict as verdicts
 from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.grouping import grouped
-from jaxmatch.reporting.html import charts, markup
-from jaxmatch.reporting.html.all_curves import all_curves
+from jaxmatch.reporting.html import charts
+from jaxmatch.reporting.html.certainty import certainty
+from jaxmatch.reporting.html.grid import NOTHING, grid
+from jaxmatch.reporting.html.mistakes import mistakes
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import layout, numbers
+from jaxmatch.reporting.tables.formats import Sheet
 from jaxmatch.reporting.wording import duration_text, setting_text, shared_text
 from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir
 
-NOTHING = "–"
+
+def contents(folder: SweepFolder) -> dict[str, Any]:
+    """All that the page says of a sweep.
+
+    Raises:
+      InputError: a record is damaged, or another file of the folder is.
+    """
+    return {
+        "title": folder.layout.title,
+        "summary": summary(folder),
+        "verdict": verdicts.verdict(folder),
+        "results": results(folder),
+        "effects": effects(folder),
+        "certainty": certainty(folder),
+        "mistakes": mistakes(folder),
+        "failures": failures(folder),
+        "curves": curves(folder),
+        "plan": plan(folder),
+        "runs": runs(folder),
+        "settings": settings(folder),
+    }
 
 
 def summary(folder: SweepFolder) -> str:
@@ -33,22 +56,14 @@ def summary(folder: SweepFolder) -> str:
         *([f"{dropped} dropped by successive halving"] if dropped else []),
         f"{len(folder.missing)} missing",
     ]
-    return markup.element("p", ", ".join(counts) + ".", class_="summary")
+    return ", ".join(counts) + "."
 
 
-def verdict(folder: SweepFolder) -> str:
-    """What the sweep found, and what to do with it."""
-    sentences = verdicts.verdict(folder)
-    if not sentences:
-        return markup.element("p", "No finished runs can be compared.")
-    return markup.bullets(sentences)
-
-
-def effects(folder: SweepFolder) -> str:
+def effects(folder: SweepFolder) -> Sheet | None:
     """The mean dev score of each value of each axis, and its difference from the best value."""
     found = verdicts.effects(folder)
     if not found:
-        return markup.element("p", "The grid has no axis with two values or more.")
+        return None
     score = verdicts.ranked(folder)[0]
     headings = ("axis", "value", "settings", numbers.score_heading(score), "difference from the best value")
     rows = [
@@ -61,73 +76,40 @@ def effects(folder: SweepFolder) -> str:
         )
         for effect in found
     ]
-    legend = "Means over the settings with this value. The difference is over settings that are equal in all else."
-    return markup.element("p", legend) + markup.grid(headings, rows, (False, False, True, True, True))
+    return grid(headings, rows, (False, False, True, True, True))
 
 
-def curves_of_all(folder: SweepFolder) -> str:
-    """Learning curves: of all settings in one chart, then of each setting with its runs."""
-    return all_curves(folder) + learning_curves(folder)
-
-
-def results(folder: SweepFolder) -> str:
+def results(folder: SweepFolder) -> dict[str, Any] | None:
     """The table, and the same in LaTeX and CSV to be copied."""
     if not folder.records:
-        return markup.element("p", "No run has ended yet: there is no table.")
+        return None
     table = table_of(folder)
-    copies = (
-        markup.folded(name, markup.element("pre", text))
-        for name, text in (("LaTeX", table.latex()), ("CSV", table.csv()))
-    )
-    return markup.sheet(layout.sheet(table)) + "".join(copies)
+    return {"sheet": layout.sheet(table), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
 
 
-def failures(folder: SweepFolder) -> str:
+def failures(folder: SweepFolder) -> list[str]:
     """Runs that diverged, and runs that are not there."""
     diverged = [
         f"{_setting(folder, name)}, seed {record['seed']} ({name}): diverged after {record['diverged_at_samples'] or 0:,} pairs"
         for name, record in folder.records.items()
         if record["status"] == "diverged"
     ]
-    missing = [f"{_missing(folder, name)}: no record" for name in folder.missing]
-    if not diverged and not missing:
-        return markup.element("p", "None: every planned run has ended, and none diverged.")
-    return markup.bullets(diverged + missing)
+    return diverged + [f"{_missing(folder, name)}: no record" for name in folder.missing]
 
 
-def learning_curves(folder: SweepFolder) -> str:
-    """For each setting the dev score that chooses its checkpoints, and the training loss; scales are alike in all
-    settings.
-
-    Settings whose runs were all dropped by successive halving are folded away.
+def curves(folder: SweepFolder) -> dict[str, list[charts.Drawn]]:
+    """Learning curves: of all settings in one chart, and of each with its runs; settings whose runs were all dropped by
+    successive halving by themselves.
     """
-    settings = _by_setting(folder)
-    parts = []
-    for heading, pick in (("dev", _dev_curve), ("loss", _loss_curve)):
-        drawn = {name: [pick(record) for record in members] for name, members in settings.items()}
-        spans = charts.range_of(curve for members in drawn.values() for curve in members)
-        parts.append((heading, drawn, spans))
-    figures, dropped = [], []
-    for name, members in settings.items():
-        score = numbers.score_heading(members[0]["selected_on"])
-        shown = dropped if all(record["status"] == "dropped" for record in members) else figures
-        for heading, drawn, spans in parts:
-            what = score if heading == "dev" else "training loss"
-            if spans:
-                chart = charts.chart(f"{what} of {name}", drawn[name], spans)
-                shown.append(f"<figure>{chart}{markup.element('figcaption', f'{what}: {name}')}</figure>")
-    if not figures and not dropped:
-        return markup.element("p", "No run has ended yet.")
-    legend = (
-        "A thin line a run (dashed: it diverged), a dot where its checkpoint was chosen; the thick line is the mean over the runs "
-        "that were still training, the band one sample standard deviation on either side."
-    )
-    open_, closed = (f'<div class="charts">{"".join(each)}</div>' for each in (figures, dropped))
-    folded = markup.folded("settings that successive halving dropped", closed) if dropped else ""
-    return markup.element("p", legend) + open_ + folded
+    settings = grouped(folder.records.values(), lambda record: _setting(folder, record["run"]))
+    found: dict[str, list[charts.Drawn]] = {"together": charts.all_settings(folder), "apart": [], "dropped": []}
+    for name, drawn in charts.of_each_setting(settings).items():
+        dropped = all(record["status"] == "dropped" for record in settings[name])
+        found["dropped" if dropped else "apart"] += drawn
+    return found
 
 
-def runs(folder: SweepFolder) -> str:
+def runs(folder: SweepFolder) -> Sheet | None:
     """A line a run."""
     records = list(folder.records.values())
     scores = [score for score in folder.layout.scores if not score.startswith("times.")]
@@ -145,11 +127,13 @@ def runs(folder: SweepFolder) -> str:
         for record in records
     ]
     numeric = [False, False, True, False, False, True, *(True for _ in scores)]
-    return markup.grid(headings, rows, numeric) if rows else markup.element("p", "No run has ended yet.")
+    return grid(headings, rows, numeric) if rows else None
 
 
-def plan(folder: SweepFolder) -> str:
-    """A line a cohort: what was trained together, and how long it took."""
+def plan(folder: SweepFolder) -> dict[str, Any]:
+    """The plan in words, what successive halving did, and a line a cohort: what was trained together, and how long it
+    took.
+    """
     ended = folder.records
     rows = []
     for cohort in Workdir(folder.path).cohorts():
@@ -174,20 +158,23 @@ def plan(folder: SweepFolder) -> str:
         ]
     headings = ("cohort", "what its runs share", "runs", "state", "compiling", "training", "evaluating", "device")
     numeric = (False, False, True, False, True, True, True, False)
-    begun = markup.grid(headings, rows, numeric) if rows else markup.element("p", "No cohort was begun.")
-    return (markup.element("pre", folder.plan) if folder.plan else "") + _halving(folder) + begun
+    return {
+        "text": folder.plan,
+        "halving": _halving(folder),
+        "cohorts": grid(headings, rows, numeric) if rows else None,
+    }
 
 
-def _halving(folder: SweepFolder) -> str:
+def _halving(folder: SweepFolder) -> dict[str, Any] | None:
     """Which settings successive halving dropped, and what that saved."""
     file = folder.path / "halving.json"
     if not file.exists():
-        return ""
+        return None
     check_plain_file(file, "run the tuning again to renew it")
     try:
         notes = read_json(file)
         if "decisions" not in notes:  # it has not come so far
-            return ""
+            return None
         rows = [
             (str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]
         ]
@@ -199,24 +186,22 @@ def _halving(folder: SweepFolder) -> str:
         raise InputError(
             f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"
         ) from None
-    told = markup.grid(("halving after epoch", "settings", "went on"), rows, (True, True, True))
-    return told + markup.element("p", f"{saved}.")
+    sheet = grid(("halving after epoch", "settings", "went on"), rows, (True, True, True))
+    return {"sheet": sheet, "saved": f"{saved}."}
 
 
-def settings(folder: SweepFolder) -> str:
-    """What all runs have in common, and what they differ in."""
+def settings(folder: SweepFolder) -> list[Sheet]:
+    """What the runs differ in, and what all have in common."""
     records = list(folder.records.values())
     if not records:
-        return markup.element("p", "No run has ended yet.")
+        return []
     known = [{**flatten(record["config"]), **_surroundings(record)} for record in records]
     shown: dict[str, dict[str, str]] = {"": {}, "differs": {}}
     for key in known[0]:
         values = dict.fromkeys(_text(each.get(key)) for each in known)
         shown["" if len(values) == 1 else "differs"][key] = "; ".join(values)
-    parts = [markup.grid(("setting", "value"), shown[""].items())]
-    if shown["differs"]:
-        parts = [markup.grid(("differs between runs", "values"), shown["differs"].items()), *parts]
-    return "".join(parts)
+    differs = [grid(("differs between runs", "values"), shown["differs"].items())] if shown["differs"] else []
+    return [*differs, grid(("setting", "value"), shown[""].items())]
 
 
 def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,29 +236,6 @@ def shared_settings(folder: SweepFolder, runs: Sequence[str]) -> str:
 def _missing(folder: SweepFolder, run: str) -> str:
     place = folder.runs[run]
     return f"{_setting(folder, run)}, seed {place['seed']} ({run})" if place else run
-
-
-def _by_setting(folder: SweepFolder) -> dict[str, list[Mapping[str, Any]]]:
-    """Records that differ in the seed alone, in the order of the plan."""
-    return grouped(folder.records.values(), lambda record: _setting(folder, record["run"]))
-
-
-def _curve(record: Mapping[str, Any], points: Iterable[tuple[int, float | None]]) -> charts.Curve:
-    diverged = record["status"] == "diverged"
-    return charts.Curve(
-        f"seed {record['seed']} ({record['run']})", tuple(points), record.get("selected_at_samples"), diverged
-    )
-
-
-def _dev_curve(record: Mapping[str, Any]) -> charts.Curve:
-    score = record["selected_on"].removeprefix("dev.")
-    scale = 100.0 if numbers.is_percent(record["selected_on"]) else 1.0
-    values = ((entry["samples"], entry["dev"].get(score)) for entry in record["curve"])
-    return _curve(record, ((samples, None if value is None else scale * value) for samples, value in values))
-
-
-def _loss_curve(record: Mapping[str, Any]) -> charts.Curve:
-    return _curve(record, ((entry["samples"], entry["train_loss"]) for entry in record["curve"]))
 
 
 def _score(record: Mapping[str, Any], score: str) -> str:

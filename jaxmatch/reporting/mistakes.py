@@ -1,0 +1,56 @@
+"""The worst answers of a run on dev, as training left them beside its record (training/mistakes.py)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json
+from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.record_schema import ANEW
+from jaxmatch.workdir import MISTAKES_FILE, Workdir
+
+_NUMBER = (int, float)
+_TEXTS = {"text_a": str, "text_b": str}
+# Task -> the fields of a row.
+_ROWS: dict[str, dict[str, Any]] = {
+    "classification": {**_TEXTS, "label": str, "answer": str, "probability": _NUMBER},
+    "regression": {**_TEXTS, "label": _NUMBER, "answer": _NUMBER},
+    "ranking": {**_TEXTS, "rank": int, "candidates": int, "preferred": str},
+}
+
+
+def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
+    """What the file of a run says; None where there is none, as in folders of version 0.1.0.
+
+    Raises:
+      InputError: it is damaged.
+    """
+    file = Workdir(directory).run_folder(run) / MISTAKES_FILE
+    if not file.parent.exists():
+        return None
+    check_plain_file(file, ANEW)
+    try:
+        found = read_json(file)
+        _check(found)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"the file is damaged ({error})", path=file, remedy=ANEW) from None
+    return found
+
+
+def _check(found: Any) -> None:
+    fields = _ROWS[found["task"]]
+    for row in found["worst"]:
+        for name, kind in fields.items():
+            if not isinstance(row[name], kind):
+                raise TypeError(f"{name} cannot be {row[name]!r}")
+    if not isinstance(found["pairs"], int):
+        raise TypeError("pairs is no number")
+    if found["task"] == "classification":
+        labels, counts = found["labels"], found["confusion"]
+        if [len(row) for row in counts] != [len(labels)] * len(labels):
+            raise ValueError("confusion is no square of the labels")
+        if not all(isinstance(count, int) for row in counts for count in row):
+            raise TypeError("confusion holds what is no count")
