@@ -40,7 +40,7 @@ def all_settings(folder: SweepFolder) -> list[Drawn]:
     if not rows:
         return []
     order = list(dict.fromkeys(row["setting"] for row in rows))
-    front = altair.selection_point(fields=["setting"], on="pointerover", bind="legend", empty=True)
+    front = altair.selection_point(name="front", fields=["setting"], on="pointerover", bind="legend", empty=True)
     chart = (
         altair.Chart(altair.Data(values=rows))
         .mark_line(point=altair.OverlayMarkDef(size=25))
