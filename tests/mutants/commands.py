@@ -25,7 +25,7 @@ MUTANTS = [
     ("jaxmatch/reporting/html/grid.py", '.replace("−", "-")', "", ["tests/test_html.py::test_a_column_is_sorted_by_value_and_what_has_none_has_no_place"]),
     ("jaxmatch/training/mistakes.py", "(encoded.labels, answers), 1)", "(answers, encoded.labels), 1)", ["tests/test_mistakes.py"]),
     ("jaxmatch/training/mistakes.py", "key=lambda row: -ranks[row]", "key=lambda row: ranks[row]", ["tests/test_mistakes.py"]),
-    ("jaxmatch/reporting/drawings.py", "vmin=-limit, vmax=limit", "vmin=known.min(), vmax=limit", ["tests/test_figures.py"]),
+    ("jaxmatch/reporting/drawings.py", "vmin=-limit, vmax=limit", "vmin=-limit, vmax=known.max()", ["tests/test_figures.py"]),
     ("jaxmatch/analysis/ensemble.py", "probabilities.argmax(axis=2)", "probabilities.argmin(axis=2)", ["tests/test_ensemble.py"]),
     ("jaxmatch/analysis/ensemble.py", " / (2 * runs)", " / 1", ["tests/test_ensemble.py"]),
     ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
