@@ -17,8 +17,8 @@ from jaxmatch.layers.fused_terms import Activation, Dropped, activated, same_sen
 
 # What a program has at once, in powers of two, as Triton needs them: tokens, and what is summed over in a step.
 TOKENS, STEP = 128, 32
-# Of the weights' gradient: rows of the weights, and into how many parts the tokens are cut.
-ROWS, PARTS = 128, 4
+# Of the weights' gradient: rows of the weights, and over how many tokens a program sums at most. XLA adds up the rest.
+ROWS, MOST_TOKENS = 64, 10_240
 
 
 def _features_at_once(features: int) -> int:
@@ -174,8 +174,9 @@ def gradient_by_weights(terms, precision, inputs, gradient, dropped, sentences, 
     flat, features = _flat(gradient), gradient.shape[-1]
     sizes = [inputs[term.inputs[0]].shape[-1] for term in terms]
     starts = _starts([pl.cdiv(size, ROWS) for size in sizes])
-    grid = (pl.cdiv(features, _features_at_once(features)), starts[-1], PARTS)
-    outputs = [jax.ShapeDtypeStruct((PARTS, starts[-1] * ROWS, features), jnp.float32)]
+    parts = pl.cdiv(flat.shape[0], MOST_TOKENS)
+    grid = (pl.cdiv(features, _features_at_once(features)), starts[-1], parts)
+    outputs = [jax.ShapeDtypeStruct((parts, starts[-1] * ROWS, features), jnp.float32)]
     back = {-distance: same for distance, same in _sames(_reversed(terms), sentences).items()}
     arguments = [[_flat(each) for each in inputs], flat, dropped, back]
     kernel = functools.partial(_weights_kernel, terms, starts, precision)
@@ -195,7 +196,7 @@ def _weights_kernel(terms, starts, precision, inputs, gradient, dropped, same, o
     count, wide = gradient.shape[0], _features_at_once(gradient.shape[1])
     features = _Block.at(pl.program_id(0) * wide, wide, gradient.shape[1])
     number, part = pl.program_id(1), pl.program_id(2)
-    steps = pl.cdiv(count, STEP * PARTS)
+    steps = pl.cdiv(count, STEP * output.shape[0])
     dropped = _read(dropped)
     total = jnp.zeros((ROWS, wide), jnp.float32)
     for term, start, end in zip(terms, starts, starts[1:], strict=False):
