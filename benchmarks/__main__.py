@@ -69,7 +69,7 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
 
 
 def _not_measured() -> str:
-    """What stands in place of an accelerator's tables until there are any."""
+    """The text instead of an accelerator's tables until there are any."""
     (ten_runs,), (ceiling,) = replicas.ACCELERATOR_GOALS.items(), replicas.CEILING_GOALS.items()
     (count, batch), share = ten_runs
     peer = ", ".join(f"{times:.0f} times at {runs} x {pairs}" for (runs, pairs), times in replicas.PEER_GOALS.items())
@@ -90,11 +90,13 @@ def write_tables(results: Path) -> None:
     """All results of a folder as one README.md, a section a device, and the figures that go with them."""
     sections = [
         "# Benchmarks: what was measured",
-        "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command `jaxmatch` does, with "
-        "huge pages where the system has them (jaxmatch/huge_pages.py; from commit 69b17d6 on). A peer's processes have what ours "
-        "have where a table's header says so; in older tables they had none. Older tables are against the public PyTorch RE2 as released, with "
-        "batches of mixed lengths, and so were the goals in their records. A table is of the commit that it names: what was "
-        "changed since is not in it. Tables were measured hours apart, on a machine whose speed drifts: compare within a row.",
+        "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
+        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/huge_pages.py; from commit 69b17d6 on). "
+        "A peer's processes have what ours have where a table's header says so; in older tables they had none. Older "
+        "tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the goals "
+        "in their records. A table is of the commit that it names: what was changed since is not in it. Tables were "
+        "measured hours apart, "
+        "on a machine whose speed drifts: compare within a row.",
     ]
     devices = []
     for found in reports.read_results(results).values():

@@ -80,7 +80,7 @@ def _dot_general(equation: Any) -> int:
 
 
 def default_products() -> str:
-    """In which precision the device multiplies float32 matrices unless told otherwise: "float32", "TF32" or "bfloat16".
+    """In which precision the device multiplies float32 matrices by default: "float32", "TF32" or "bfloat16".
 
     JAX leaves it to the device: an NVIDIA GPU since Ampere rounds the factors to TF32 (10 bits after the point), a TPU
     to bfloat16 (7), a CPU not at all. It is seen here from numbers that need 9 and 12 bits.

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Ended(RuntimeError):
-    """The process ended instead of answering; what it said stands on standard error."""
+    """The process ended instead of answering; its message is on standard error."""
 
 
 class Conversation:

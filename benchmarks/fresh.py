@@ -25,7 +25,7 @@ def run(
     Arguments:
       module: calls `asked` and `answer` of this file.
       asked: plain values for it.
-      environment: variables to set beside those there are.
+      environment: environment variables to set in addition.
       seconds: after which it is killed.
 
     Returns:
@@ -36,11 +36,11 @@ def run(
       RuntimeError: the process failed; the message ends with what it said.
       subprocess.TimeoutExpired: it was killed.
     """
-    told = {**with_this_checkout(), **(environment or {})}
+    variables = {**with_this_checkout(), **(environment or {})}
     began, busy = time.time(), _childrens_cpu()
     done = subprocess.run(
         [sys.executable, "-m", module, json.dumps({**asked, "asked_at": began})],
-        env=told,
+        env=variables,
         capture_output=True,
         text=True,
         check=False,

@@ -41,12 +41,12 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
     ]
     labels = random.integers(0, classes, pairs).astype(np.int32)
     # What models may be given of each token besides; those that take none leave it.
-    told = {
+    features_of_tokens = {
         f"{name}_{side}": random.integers(0, many, len(tokens)).astype(np.uint8)
         for name, many in ((("tags", 40), ("exact_match", 2)) if features else ())
         for side, (tokens, _) in zip("ab", sides, strict=True)
     }
-    split = EncodedSplit(*sides[0], *sides[1], labels, **told)
+    split = EncodedSplit(*sides[0], *sides[1], labels, **features_of_tokens)
     return EncodedData(
         name="random",
         task="classification",
@@ -62,8 +62,8 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
 
 
 def resident(field: str) -> int | None:
-    """Bytes of this process: "VmRSS" now, "VmHWM" the most since it began or was told to forget; None where nobody
-    tells.
+    """Bytes of this process: "VmRSS" now, "VmHWM" the most since its start or since `forget`; None on systems
+    without /proc.
     """
     try:
         with open("/proc/self/status") as lines:

@@ -1,5 +1,5 @@
-"""What RE2's Tables 1-4, 6 and 7 train: the settings behind every row, each trained once however many rows it stands
-in.
+"""What RE2's Tables 1-4, 6 and 7 train: the settings behind every row, each trained once even if several rows share
+it.
 """
 
 import dataclasses

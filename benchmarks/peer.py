@@ -1,4 +1,4 @@
-"""The public PyTorch RE2, run beside us: a checkout the user points to, in a process and a Python of its own."""
+"""Runs the public PyTorch RE2 for comparison: a checkout that the user names, in its own process and Python."""
 
 import functools
 import os
@@ -15,8 +15,8 @@ SORT_BY_LEN = {"peer": False, "sorted": True}
 
 
 class Peer(Conversation):
-    """A process that runs the checkout's own code and times it there; `peer_worker.py` says what it can be asked. It has
-    huge pages if we have them.
+    """A process that runs the checkout's own code and times it there; `peer_worker.py` says what it can be asked. It
+    has huge pages if we have them.
 
     Arguments:
       checkout: the folder of the checkout.
@@ -58,5 +58,5 @@ class Peer(Conversation):
         except Ended:
             raise InputError(
                 "the peer's process ended",
-                remedy="its message stands above; --peer-python must name a Python with torch, tqdm, msgpack and scikit-learn",
+                remedy="its message is above; --peer-python must name a Python with torch, tqdm, msgpack and scikit-learn",
             ) from None

@@ -9,7 +9,7 @@ def write_peer_data(data: EncodedData, folder: Path) -> Path:
     """Writes `SPLIT.txt` for every split: both texts with a space between tokens, and the label, between tabs.
 
     Arguments:
-      data: what we train on; a token that our vocabulary lacks stands as "<unknown>".
+      data: what we train on; a token that our vocabulary lacks becomes "<unknown>".
       folder: is made if it is not there.
     """
     folder.mkdir(parents=True, exist_ok=True)

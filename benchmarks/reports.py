@@ -70,7 +70,7 @@ def markdown(result: Mapping[str, Any], item: Item) -> str:
 
 
 def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
-    """The figures of all results that have one, as PNG and SVG beside the JSON.
+    """The figures of all results that have one, as PNG and SVG next to the JSON.
 
     Returns:
       What to tell the user: "", or why there are none.

@@ -1,4 +1,4 @@
-"""What a benchmark is told, and what it gives back."""
+"""The settings and results of a benchmark."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the command line said.
+    """The options of the command line.
 
     Attributes:
       data_directory: the folder of the official data sets, or "".
@@ -53,7 +53,7 @@ class Column:
 
     Attributes:
       key: of the rows.
-      heading: what stands above it.
+      heading: of the column.
       style: how `format` writes its values; "" for text. A value that is missing is written as "not measured".
     """
 
@@ -70,7 +70,7 @@ class Item:
       title: what it measures, in a line.
       needs: fields of `Settings` without which it cannot run.
       columns: its table.
-      run: measures; gives the rows, plain values by the columns' keys, and notes to stand below the table.
+      run: measures; gives the rows, plain values by the columns' keys, and notes below the table.
       figure: draws rows that were kept, a function of them alone; needs matplotlib.
     """
 

@@ -59,7 +59,8 @@ def main() -> None:
         optimizer=[config.optimizer.to_dict()] * arguments.replicas,
     )
     print(
-        f"{device_name(jax.devices())}, jax {versions()['jax']}, {data.name}: {train.pairs:,} pairs, batch {config.training.batch_size}"
+        f"{device_name(jax.devices())}, jax {versions()['jax']}, {data.name}: {train.pairs:,} pairs, batch "
+        f"{config.training.batch_size}"
     )
     replicas = cohort.lockstep
     buckets = replicas.batches.padding_share(train.lengths)
@@ -83,7 +84,8 @@ def main() -> None:
         if len(seconds) == arguments.steps:
             break
     print(
-        f"step: median {statistics.median(seconds) * 1e3:.1f} ms over {len(seconds)} steps, {arguments.replicas} replicas"
+        f"step: median {statistics.median(seconds) * 1e3:.1f} ms over {len(seconds)} steps, {arguments.replicas} "
+        "replicas"
     )
     print(f"host: {sum(host) / sum(seconds):.2%} of the time of a step")
 

@@ -45,7 +45,7 @@ def sweep(asked: dict) -> dict:
         grid_overrides=asked.get("grid"),
     )
     seconds = time.perf_counter() - start
-    times = {}  # a cohort's times stand in the record of each of its runs
+    times = {}  # a cohort's times are in the record of each of its runs
     for path in Path(asked["workdir"]).glob("runs/*/record.json"):
         record = read_record(path)
         times[record["cohort"]] = record["times"]

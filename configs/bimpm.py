@@ -1,6 +1,7 @@
 """BiMPM (Wang et al., 2017), one setting for each data set.
 
-    jaxmatch train configs/bimpm.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
+    jaxmatch train configs/bimpm.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/snli
     jaxmatch train configs/bimpm_snli.py ...        # the same
 
 Sizes, dropout, Adam and its learning rate are those of the paper's section 4.1, the same for all data sets. Batch size,

@@ -1,6 +1,7 @@
 """CAFE (Tay et al., 2018), the single-layer model that CSRAN stacks.
 
-    jaxmatch train configs/cafe.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
+    jaxmatch train configs/cafe.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/snli
     jaxmatch train configs/cafe_snli.py ...        # the same
 
 Sizes of the LSTM, of the hidden layers and of the factorisation machines are the released code's defaults. Those of

@@ -1,6 +1,7 @@
 """CSRAN (Tay et al., 2018), one setting for each data set.
 
-    jaxmatch train configs/csran.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
+    jaxmatch train configs/csran.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/snli
     jaxmatch train configs/csran_snli.py ...        # the same
 
 What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. Texts keep

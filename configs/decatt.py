@@ -1,6 +1,7 @@
 """DecAtt (Parikh et al., 2016), the decomposable attention model.
 
-    jaxmatch train configs/decatt.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/decatt
+    jaxmatch train configs/decatt.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/decatt
 
 Size and dropout are the paper's (section 5.1). Its batch size of 4 and its optimizer, Adagrad with a rate of 0.05, are
 not here: Adam has RE2's decay. Other data sets: `sweeps/comparison.py --models decatt`. Run time and score: not

@@ -1,6 +1,7 @@
 """DIIN (Gong et al., 2018), one setting for each data set.
 
-    jaxmatch train configs/diin.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
+    jaxmatch train configs/diin.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/snli
     jaxmatch train configs/diin_snli.py ...        # the same
 
 Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of the authors' code. There Adadelta with

@@ -1,6 +1,7 @@
 """ESAN (Hu et al., 2020), one setting for each data set.
 
-    jaxmatch train configs/esan.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
+    jaxmatch train configs/esan.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/snli
     jaxmatch train configs/esan_snli.py ...        # the same
 
 The paper gives ranges, not the settings of each table, and no decay of the learning rate. The sizes here come to its
@@ -30,7 +31,7 @@ DATA_SETS = {
     # 89.0 test accuracy in the paper (Table 1).
     "snli": _INFERENCE | {"training.patience_samples": 2_740_000},
     # 79.3 test accuracy on matched and 78.4 on mismatched pairs (Table 3). A checkpoint is chosen on the matched
-    # development pairs; the mismatched ones stand as test.
+    # development pairs; the mismatched ones serve as test.
     "multinli": _INFERENCE | {"data.maximum_length": 100, "training.patience_samples": 1_960_000},
     # 89.3 test accuracy (Table 2). With characters there are 3,856,712 parameters, without them 2.3M.
     "quora": _PAPER | {"data.maximum_length": 100, "training.patience_samples": 1_920_000},

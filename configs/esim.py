@@ -1,6 +1,7 @@
 """ESIM (Chen et al., 2017), the sequential model.
 
-    jaxmatch train configs/esim.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/esim
+    jaxmatch train configs/esim.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/esim
 
 Size, dropout, batch size and learning rate are the paper's (section 4). The paper trains the word vectors along; here
 they stay as they are. It gives no decay; the authors' code halves the rate when dev is no better. Other data sets:

@@ -56,7 +56,7 @@ DATA_SETS = {
     # 88.9 ± 0.1 test accuracy over 10 seeds in the paper (Table 1). The released code reads a preprocessed file that is
     # no longer distributed; here NLTK's word tokenizer splits the official text.
     "snli": _INFERENCE,
-    # The mismatched pairs stand as test, whose labels are not public; without that file there is no test score.
+    # The mismatched pairs serve as test, whose labels are not public; without that file there is no test score.
     "multinli": _INFERENCE | {"data.maximum_length": 100},
     # 86.0 ± 0.6 test accuracy over 10 seeds (Table 2).
     "scitail": {

@@ -1,9 +1,10 @@
 """A siamese BiLSTM (Conneau et al., 2017), whose sentences do not see each other.
 
-    jaxmatch train configs/siamese.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/siamese
+    jaxmatch train configs/siamese.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/siamese
 
-The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has 2,048.
-The paper's optimizer, SGD with a rate of 0.1, is not here: Adam has RE2's decay. Other data sets:
+The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has
+2,048. The paper's optimizer, SGD with a rate of 0.1, is not here: Adam has RE2's decay. Other data sets:
 `sweeps/comparison.py --models siamese`. Run time and score: not measured.
 """
 

@@ -1,8 +1,9 @@
 """A small transformer encoder over both sentences, trained from scratch.
 
-    jaxmatch train configs/transformer.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/transformer
+    jaxmatch train configs/transformer.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/transformer
 
-No paper has this setting. Layer normalization stands before each sublayer; an epoch of warmup, then RE2's decay. Other
+No paper has this setting. Layer normalization comes before each sublayer; an epoch of warmup, then RE2's decay. Other
 data sets: `sweeps/comparison.py --models transformer`. Run time and score: not measured.
 """
 

@@ -61,7 +61,8 @@ def settings_page() -> str:
     shared = {field.name: field.default for field in dataclasses.fields(config.ModelConfig)}
     parts = [
         "# Settings",
-        "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults for\n"
+        "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults "
+        "for\n"
         "each data set. This page is generated from `jaxmatch/config/` by `docs/generate.py`.",
         "## Every model",
         "`model.name` is one of " + ", ".join(f"`{name}`" for name in config.MODELS) + ".",
@@ -90,10 +91,10 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, st
         value = value if isinstance(value, str) else " ".join(value)
         words = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or value
         meaning = action.help or ""
-        told = ", ".join(f"`{choice}`" for choice in action.choices or ())
+        values = ", ".join(f"`{choice}`" for choice in action.choices or ())
         if action.default not in (None, False, "") and "default" not in meaning:
-            told += f" (default: `{action.default}`)"
-        yield f"`{words}`", meaning, told
+            values += f" (default: `{action.default}`)"
+        yield f"`{words}`", meaning, values
 
 
 def command_line_page() -> str:
@@ -104,7 +105,8 @@ def command_line_page() -> str:
         "`jaxmatch COMMAND --help` prints what is written here.\n"
         "This page is generated from the parsers of `jaxmatch/cli/` by `docs/generate.py`.",
         table(("command", ""), names),
-        f"`{imports.OPTION} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of your own first.",
+        f"`{imports.OPTION} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
+        "your own first.",
         "The exit status is 0, or 2 for input that cannot be used, 130 after an interrupt, 141 for a closed output.",
     ]
     for name, parser in subcommands(main.build_parser()).items():

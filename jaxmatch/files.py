@@ -114,7 +114,7 @@ def _flush_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Has an OSError that names no file, as that of a full disk, name `path`."""
+    """Makes an OSError that names no file, such as that of a full disk, name `path`."""
     try:
         yield
     except OSError as error:
@@ -126,11 +126,11 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _named(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[None]:
-    """Has an OSError name `path`, not the scratch file, of which nobody knows.
+    """Makes an OSError name `path` instead of the temporary file or folder that is written first.
 
     Arguments:
-      path: what is being written.
-      scratch: a folder: only errors of what is in it, and those without a name, are renamed.
+      path: the final path.
+      scratch: the temporary folder; errors that name a file outside it pass unchanged.
     """
     try:
         yield

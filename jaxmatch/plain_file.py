@@ -49,7 +49,7 @@ def require_plain_file(
 
 
 def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool:
-    """Whether there is a plain file; what else stands in its place is refused, not passed over.
+    """Whether there is a plain file; anything else at the path is an error, not passed over.
 
     Raises:
       InputError: it cannot be looked up, or is something else.

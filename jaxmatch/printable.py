@@ -30,7 +30,7 @@ def _escape(character: str) -> str:
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """`value` as it may stand in an error message: quoted, on one line, not longer than about `limit` characters."""
+    """`value` for an error message: quoted, on one line, not longer than about `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
 

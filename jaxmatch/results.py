@@ -95,8 +95,8 @@ def evaluate(
 
     Arguments:
       model: a run's folder, or what `load` returned.
-      data: a file of labelled pairs, in the layout of training data, or a `Split`; None: the data set that the model was
-        trained on, which needs a run's folder.
+      data: a file of labelled pairs, in the layout of training data, or a `Split`; None: the data set that the model
+        was trained on, which needs a run's folder.
       split: "train", "dev" or "test" of that data set.
       directory: the folder with its files; None: that of the training.
 

@@ -38,10 +38,12 @@ def _gpu(root: Path) -> str:
     """The names of NVIDIA's GPUs from nvidia-smi; "an NVIDIA GPU" if only the driver's files tell; "" without one."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20, check=True).stdout
+        output = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=20, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError):
-        told = ""
-    if names := [line.strip() for line in told.splitlines() if line.strip()]:
+        output = ""
+    if names := [line.strip() for line in output.splitlines() if line.strip()]:
         return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
     there = any((root / "dev").glob("nvidia[0-9]*")) or any((root / "proc/driver/nvidia/gpus").glob("*"))
     return "an NVIDIA GPU" if there else ""
@@ -61,10 +63,12 @@ def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Ma
     found = {name: version for name in plugins if (version := installed_version(name))}
     if not found:
         return f'pip install "jaxmatch[{extra}]"'
-    told = ", ".join(f"{name} {version}" for name, version in found.items())
+    versions = ", ".join(f"{name} {version}" for name, version in found.items())
     if platform == "cuda" and installed_version("jaxlib") not in found.values():
-        return f'{told} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jaxmatch[{extra}]"'
-    return f"{told} is installed and fails; JAX_PLATFORMS={platform} python -c 'import jax; jax.devices()' says why"
+        return (
+            f'{versions} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jaxmatch[{extra}]"'
+        )
+    return f"{versions} is installed and fails; JAX_PLATFORMS={platform} python -c 'import jax; jax.devices()' says why"
 
 
 def installed_version(package: str) -> str | None:

@@ -164,7 +164,7 @@ class Workdir:
         """Refuses, before anything is trained, a folder in which that could not be kept; writes nothing.
 
         Raises:
-          InputError: it cannot be written, or a pipe, a folder or a link that leads nowhere stands in the place of a
+          InputError: it cannot be written, or a pipe, a folder or a dangling link is in the place of a
             file.
         """
         for folder in (self.path, *(self.path / name for name in _FOLDERS)):

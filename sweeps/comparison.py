@@ -1,14 +1,15 @@
 """Models side by side on one data set: the same pairs, vectors and seeds, with parameters, training time and inference
 time.
 
-    jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/comparison
+    jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/comparison
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
 bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any
 of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all beside `--models all`. tfidf
-needs scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure, its
-optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives of a
-word besides its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
+needs scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure,
+its optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives
+of a word besides its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
@@ -73,8 +74,8 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
                     known = {f"model.{key}": value for key, value in known.items()}
                     settings = {**row.settings, "model.name": model, "data.name": config.data.name, **known}
                     # What hinders a comparison with that paper's own model hinders one with this, too.
-                    told = dict(settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike)
-                    return (dataclasses.replace(row, **told),)
+                    details = dict(settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike)
+                    return (dataclasses.replace(row, **details),)
     return ()
 
 
@@ -106,15 +107,22 @@ def get_sweep(
     for name in names:
         if name not in TITLES:
             raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
-    told = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
+    feature_settings = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
     # What a model needs of the data, all have: they are to see the same words.
-    shared = {key: value for settings in told.values() for key, value in settings.items() if key.startswith("data.")}
+    shared = {
+        key: value
+        for settings in feature_settings.values()
+        for key, value in settings.items()
+        if key.startswith("data.")
+    }
     config = with_overrides(load_config("re2", dataset=dataset), shared)
-    told = {
-        name: {key: value for key, value in settings.items() if key not in shared} for name, settings in told.items()
+    feature_settings = {
+        name: {key: value for key, value in settings.items() if key not in shared}
+        for name, settings in feature_settings.items()
     }
     variants = {
-        TITLES[name]: model_settings(name, dataset, "optimizer.", "training.batch_size") | told[name] for name in names
+        TITLES[name]: model_settings(name, dataset, "optimizer.", "training.batch_size") | feature_settings[name]
+        for name in names
     }
     selection = config.training.selection
     published = [
@@ -134,9 +142,9 @@ def get_sweep(
             published=tuple(published),
             notes=(
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),
-                "A run's training time is its share of that of the runs it was trained with, the same for each of them; compiling and "
-                "evaluating are not in it. "
-                "Inference is what evaluation took for a pair and run, padding included",
+                "A run's training time is its share of that of the runs it was trained with, the same for each of "
+                "them; compiling and evaluating are not in it. Inference is what evaluation took for a pair and run, "
+                "padding included",
             ),
             order={"variant": tuple(variants)},
         ),

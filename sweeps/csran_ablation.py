@@ -1,7 +1,8 @@
 """CSRAN's ablation, the paper's Table 8: without its attention refinement, its co-stack affinity, or both; five seeds
 each, on dev and, for SNLI, test.
 
-    jaxmatch sweep sweeps/csran_ablation.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
+    jaxmatch sweep sweeps/csran_ablation.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/ablation
 
 `--dataset`: snli, scitail or trecqa. All have three stacked layers, as in the paper. `--features none` leaves out the
 words' characters. `--smoke` tries it in seconds, without data files.

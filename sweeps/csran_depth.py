@@ -1,7 +1,8 @@
-"""CSRAN with one to five stacked layers, the paper's Figures 2 (SciTail, beside a plain stack) and 3 (Quora and SNLI),
+"""CSRAN with one to five stacked layers, the paper's Figures 2 (SciTail, with a plain stack) and 3 (Quora and SNLI),
 on dev.
 
-    jaxmatch sweep sweeps/csran_depth.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/depth
+    jaxmatch sweep sweeps/csran_depth.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/depth
     jaxmatch figure runs/depth --against model.stacked_layers --output figures
 
 `--dataset`: scitail, quora or snli. The stacked model is CSRAN without attention refinement and co-stack affinity. The

@@ -1,7 +1,8 @@
-"""CSRAN beside the paper's Tables 2 (SNLI), 3 (SciTail), 4 (Quora), 5 (TwitterURL), 6 (TrecQA) and 7 (Ubuntu), five
-seeds.
+"""CSRAN, compared with the paper's Tables 2 (SNLI), 3 (SciTail), 4 (Quora), 5 (TwitterURL), 6 (TrecQA) and 7 (Ubuntu),
+five seeds.
 
-    jaxmatch sweep sweeps/csran_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/csran
+    jaxmatch sweep sweeps/csran_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/csran
 
 `--dataset`: snli, scitail, quora, twitter_url, trecqa or ubuntu. `--features none` leaves out the words' characters,
 which the paper encodes by a BiLSTM. `--smoke` tries it in seconds, without data files.

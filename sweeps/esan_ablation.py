@@ -1,6 +1,7 @@
 """ESAN's ablation, the paper's Table 4: four variants of its setting for Quora, five seeds each, compared on dev.
 
-    jaxmatch sweep sweeps/esan_ablation.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/esan_ablation
+    jaxmatch sweep sweeps/esan_ablation.py --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/esan_ablation
 
 `--dataset`: quora, or snli or multinli, of which the paper gives no figures. `--features none` leaves out the
 characters of the words, and on the other sets part of speech and exact match. `--smoke` tries it in seconds, without

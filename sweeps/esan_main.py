@@ -1,7 +1,8 @@
-"""ESAN beside the paper's Tables 1 (SNLI), 2 (Quora) and 3 (MultiNLI): its settings as far as it gives them, five
-seeds.
+"""ESAN, compared with the paper's Tables 1 (SNLI), 2 (Quora) and 3 (MultiNLI): its settings as far as it gives them,
+five seeds.
 
-    jaxmatch sweep sweeps/esan_main.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/esan
+    jaxmatch sweep sweeps/esan_main.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/esan
 
 `--dataset`: snli, quora or multinli. `--features none` leaves out what the paper gives of each word besides its vector:
 its characters, and for inference its part of speech, which needs NLTK's tagger, and exact match. `--smoke` tries it in

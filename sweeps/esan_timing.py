@@ -1,4 +1,4 @@
-"""ESAN's size and inference time, the paper's Table 5 and Figure 2, beside RE2, CAFE and CSRAN: 1000 batches of 8
+"""ESAN's size and inference time, the paper's Table 5 and Figure 2, with RE2, CAFE and CSRAN: 1000 batches of 8
 pairs.
 
     jaxmatch timing sweeps/esan_timing.py --dataset quora --data-directory DATA --workdir runs/timing
@@ -28,10 +28,12 @@ TOLD = {
 def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     """The structure of a row's model: that of its file in configs/ for the data set, or else the model's own."""
     model = "esan" if row == "esan3" else row
-    told = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[model]
+    features_of_model = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[
+        model
+    ]
     return {
         **model_settings(model, dataset),
-        **data_sets.feature_settings(told, features),
+        **data_sets.feature_settings(features_of_model, features),
         **({"model.alignment_layers": 3} if row == "esan3" else {}),
     }
 

@@ -1,7 +1,8 @@
 """A free grid over block count x encoder depth x learning rate x seeds on any data set.
 
     jaxmatch sweep sweeps/grid.py --dataset wikiqa --data-directory DATA --vectors VECTORS --workdir runs/grid \\
-        --grid.model.blocks=1,2,3 --grid.model.encoder_layers=1,2,3 --grid.optimizer.learning_rate=0.0005,0.001 --seeds 5
+        --grid.model.blocks=1,2,3 --grid.model.encoder_layers=1,2,3 --grid.optimizer.learning_rate=0.0005,0.001 \\
+        --seeds 5
 
 `--dataset` is a data set of configs/re2.py: snli, multinli, scitail, quora, wikiqa, trecqa_clean, sick, own, an
 embedded set and more. Any other setting can be an axis too: --grid.NAME=VALUE,VALUE.

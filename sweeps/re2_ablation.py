@@ -1,6 +1,7 @@
 """RE2's ablation, the paper's Table 6: seven variants of the released setting, ten seeds each, compared on dev.
 
-    jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ablation
+    jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/ablation
 
 `--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of
 the prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py;

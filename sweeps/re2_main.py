@@ -1,6 +1,8 @@
-"""RE2 beside the paper's Tables 1 (SNLI), 2 (SciTail), 3 (Quora) and 4 (WikiQA): the released settings, ten seeds.
+"""RE2, compared with the paper's Tables 1 (SNLI), 2 (SciTail), 3 (Quora) and 4 (WikiQA): the released settings, ten
+seeds.
 
-    jaxmatch sweep sweeps/re2_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/scitail
+    jaxmatch sweep sweeps/re2_main.py --dataset scitail --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/scitail
 
 `--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. `--setting`: "configured" (the default)
 has the released model and optimizer, text as the paper treats it, and dev after every epoch; "paper",

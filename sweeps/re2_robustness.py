@@ -1,7 +1,8 @@
 """RE2's robustness to its structure, the paper's Table 7: one to five blocks, and one to five encoder layers, ten seeds
 each.
 
-    jaxmatch sweep sweeps/re2_robustness.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/robustness
+    jaxmatch sweep sweeps/re2_robustness.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/robustness
 
 `--dataset`: snli, quora, scitail; or wikiqa, of which the paper gives no figures, or sick, which is not in it.
 `--setting` as in re2_main.py. `--smoke` tries it without data files.
@@ -28,7 +29,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
             published=re2.published_robustness(dataset, config),
             notes=(
                 *re2_settings.setting_notes(config, setting),
-                "2 blocks with 2 encoder layers stand in both series of the paper and are trained once",
+                "2 blocks with 2 encoder layers are in both series of the paper and are trained once",
             ),
         ),
     )

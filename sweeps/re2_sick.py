@@ -16,6 +16,6 @@ def get_sweep() -> Sweep:
             title="RE2 on SICK (entailment): blocks and learning rate",
             rows=("model.blocks", "optimizer.learning_rate"),
             scores=("dev.accuracy", "test.accuracy"),
-            notes=("49 test pairs and 3 dev pairs of SICK also stand in its training file",),
+            notes=("49 test pairs and 3 dev pairs of SICK are also in its training file",),
         ),
     )

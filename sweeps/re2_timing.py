@@ -1,5 +1,5 @@
 """RE2's inference time, the paper's Table 5: one to three blocks with three encoder layers, 100 batches of 8 pairs of
-20 tokens, beside BiMPM, CAFE, DIIN and CSRAN.
+20 tokens, with BiMPM, CAFE, DIIN and CSRAN.
 
     jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory DATA --workdir runs/timing
 
@@ -31,8 +31,8 @@ def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: 
         if model == "re2":
             timed |= data_sets.settings(re2.timed())
         else:
-            told = data_sets.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
-            timed[re2.TIMED_BESIDE[model]] = model_settings(model, dataset) | told
+            characters = data_sets.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
+            timed[re2.TIMED_BESIDE[model]] = model_settings(model, dataset) | characters
     return Timing(
         name=f"re2-timing-{dataset}",
         title="Inference time of RE2",

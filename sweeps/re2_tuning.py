@@ -1,7 +1,8 @@
 """The grid in which the paper tuned RE2 (section 3.2): blocks, encoder layers, learning rate, batch size; on Quora the
 prediction.
 
-    jaxmatch tune sweeps/re2_tuning.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/tuning
+    jaxmatch tune sweeps/re2_tuning.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/tuning
 
 `--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. The paper gives ranges, not the values
 tried within them. Everything else is as in the released setting. Axes are changed by name

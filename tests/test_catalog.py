@@ -114,7 +114,7 @@ def test_wikiqa_files_include_the_ids_beside_them(tmp_path):
     }
     (tmp_path / "WikiQA-train.ref").unlink()
     error = refused("wikiqa", tmp_path)
-    assert error.path == tmp_path / "WikiQA-train.ref" and "needed beside WikiQA-train.txt" in str(error)
+    assert error.path == tmp_path / "WikiQA-train.ref" and "needed with WikiQA-train.txt" in str(error)
 
 
 def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):

@@ -90,7 +90,7 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         (
             "in.jsonl",
             b'{"text_a": "a", "text_b": "b", "text_a": "c"}\n',
-            ":1: not valid JSON (the key 'text_a' stands in it twice)",
+            ":1: not valid JSON (the key 'text_a' occurs twice)",
         ),
         ("in.jsonl", b"[" * 200_000 + b"\n", ":1: the JSON is nested too deeply"),
     ],

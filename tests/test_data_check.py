@@ -53,8 +53,8 @@ def test_classification_by_hand(own):
         "- only 85.0% of all tokens have a vector",
         "- vectors some.2d: 1 broken line left out (line 4: 0 numbers instead of 2)",
         "- train: 1 pair repeats an earlier one",
-        "- train: 1 pair stands there with different labels",
-        "- dev: 1 pair stands in the training split too",
+        "- train: 1 pair occurs there with different labels",
+        "- dev: 1 pair occurs in the training split too",
     ]
 
 
@@ -77,7 +77,7 @@ def test_regression_and_outliers(own):
     assert "train 2.500 2.500 2.500 0.000" in lines
     assert "- train: every pair has the score 2.5" in lines
     assert "- test b: the longest text has 40 tokens, 99% have at most 2; a maximum length would save padding" in lines
-    assert "- test: 199 pairs stand in the training split too" in lines
+    assert "- test: 199 pairs occur in the training split too" in lines
 
 
 def test_nothing_wrong(own):
@@ -131,4 +131,4 @@ def test_pairs_left_out_on_purpose_are_counted(data_folder):
 def test_real_data(data_folder):
     lines = lines_of(check(DataSettings("sick_relatedness", str(data_folder))))
     assert "train 4,500 4,470 0" in lines
-    assert "- test: 49 pairs stand in the training split too" in lines
+    assert "- test: 49 pairs occur in the training split too" in lines

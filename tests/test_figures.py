@@ -251,7 +251,7 @@ def test_the_same_values_give_the_same_bytes_whatever_the_users_style(tmp_path, 
 def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
     source = tmp_path / "values.json"
     source.write_bytes(content.encode("utf-8", "surrogatepass"))
-    with pytest.raises(InputError, match="values.json: .*give a JSON file written beside a figure"):
+    with pytest.raises(InputError, match="values.json: .*give the JSON file of a figure"):
         figures.redraw(source, tmp_path)
     with pytest.raises(InputError, match="absent.json: cannot be read"):
         figures.redraw(tmp_path / "absent.json", tmp_path)

@@ -142,7 +142,7 @@ def test_class_names_in_parquet_are_kept(tmp_path):
         ({"columns": "text_a"}, "columns: 'text_a' is not NAME=VALUE"),
         ({"columns": "text_a=x,text_b=x"}, "column 'x' is named twice"),
         ({"columns": "text_a=text_b"}, "column 'text_b' is named twice"),
-        ({"labels": "0=a,0=b"}, "labels: '0' stands there twice"),
+        ({"labels": "0=a,0=b"}, "labels: '0' occurs twice"),
         ({"split": "0.8/0.1"}, "split is '0.8/0.1'; give the shares"),
         ({"split": "1/0/0"}, "give the shares"),
         ({"split": "most"}, "give the shares"),

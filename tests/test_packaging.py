@@ -1,4 +1,4 @@
-"""The requirements stand in two files, which must agree; the shell scripts must say what is wrong in one line."""
+"""The requirements are in two files, which must agree; the shell scripts must say what is wrong in one line."""
 
 import importlib.metadata
 import os

@@ -179,7 +179,7 @@ DAMAGE = [
     ("trecqa", "</QApairs>\n", "", 17, "\"<QApairs id='1.5'>\" where a tag of an answer or </QApairs> is expected"),
     ("trecqa", "<positive>", "<Positive>", 7, "'<Positive>' where a tag of an answer or </QApairs> is expected"),
     ("trecqa", "<QApairs id='1.5'>", "<QApairs id=1.5>", 18, "where <QApairs id='...'> is expected"),
-    ("trecqa", "id='1.5'", "id='1.4'", 18, "question '1.4' stands here again, first on line 1"),
+    ("trecqa", "id='1.5'", "id='1.4'", 18, "question '1.4' occurs here again, first on line 1"),
     ("trecqa", "id='1.4'", "id=''", 1, "the question's id is empty"),
     ("trecqa", "<question>\nWhere\t?\nWRB\t.\n</question>\n", "", 24, "an answer before the question of '2'"),
     ("own tsv", "you .", "you\t.", 3, "5 columns where the header names 4"),
@@ -201,7 +201,7 @@ def test_damage_is_named_with_file_and_line(tmp_path, name, old, new, line, word
     [
         ("q1 0 d2 0", "q1 0 d2 1", 2, "label '1' where WikiQA-dev.txt has '0'"),
         ("q1 0 d2 0", "q1 d2 0", 2, "3 fields where 4 are expected"),
-        ("q1 0 d2 0", "q1 0 d1 0", 2, "document 'd1' of question 'q1' stands here twice"),
+        ("q1 0 d2 0", "q1 0 d1 0", 2, "document 'd1' of question 'q1' occurs here twice"),
         ("q2 0 d1 0", "q1 0 d3 0", 3, "question 'q1' has another text in WikiQA-dev.txt than on line 1"),
         ("q2 0 d1 0\n", "", 3, "the file ends before line 3 of WikiQA-dev.txt"),
         ("q1 0 d2 0\n", "q1 0 d2 0\n\n", 3, "a blank line"),

@@ -7,14 +7,14 @@
 
 Stages, in their order:
 
-    compiled       programs of RE2, CSRAN and ESAN: memory, kernels, bytes, time; beside the bound, and what is known without a device
-    replicas       one run and ten of RE2 on SNLI text, beside the public PyTorch RE2 (needs snli_1.0)
-    wikiqa         ten seeds of RE2 on WikiQA (needs WikiQACorpus)
+    compiled       programs of RE2, CSRAN and ESAN: memory, kernels, bytes, time; with the bound, and what is known
+    without a device replicas       one run and ten of RE2 on SNLI text, compared with the public PyTorch RE2 (needs
+    snli_1.0) wikiqa         ten seeds of RE2 on WikiQA (needs WikiQACorpus)
     depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
     more-replicas  2 to 64 runs of RE2 on SNLI text
 
 All is kept as soon as it is known, and the same command goes on where it was ended, however it was. Sweeps read the
-original files: the cache of encoded data is found by the content of these, and does not stand in for them. Of
+original files: the cache of encoded data is found by the content of these, and does not replace them. Of
 WikiQACorpus the .txt and .ref files do.
 """
 

@@ -1,6 +1,7 @@
 """Compiles a training program on the device that is here, runs it, and says what it holds, moves and takes.
 
-    python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "asked_at": 0}'
+    python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "asked_at":
+    0}'
 
 The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each has a process of
 its own: the most memory that was in use is counted for a whole process.

@@ -61,7 +61,7 @@ class Plan:
 
 
 def compiled(plan: Plan, stage: Stage) -> None:
-    """Programs compiled and run: what they hold, move and take, beside the bound and what was compiled without a
+    """Programs compiled and run: what they hold, move and take, with the bound and what was compiled without a
     device.
     """
     fields = ("model", "replicas", "batch", "precision")

@@ -39,7 +39,8 @@ def train(stage: Stage, budget: Budget, words: Sequence[str], workdir: Path, lea
         return
     if budget.left() < least + SECONDS_TO_STOP:
         say(
-            f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(budget.left())} are left"
+            f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(budget.left())} are "
+            "left"
         )
         return
     say(

@@ -37,15 +37,15 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         row = {"model": name, "seconds": seconds, "planned": needs.of(REPLICAS) / REPLICAS / 2**20}
         held = compiled_bytes(executable)
         if held is not None:
-            best = needs.parameters  # which a cohort keeps beside
+            best = needs.parameters  # which a cohort keeps in addition
             row["memory"] = (held / REPLICAS + best) / 2**20
         row["goal"] = GOAL if jax.default_backend() == "cpu" else ""
         rows.append(row)
     return rows, [
-        f"The training step of {REPLICAS} runs at once, {BATCH} pairs of {LENGTH} tokens each; from its trace on, with nothing taken from "
-        "a cache.",
-        "Memory: what that program's own account says it holds at most, a tenth of it, and a run's best parameters so far; without data and "
-        "word vectors. Planned: what a plan takes it for.",
+        f"The training step of {REPLICAS} runs at once, {BATCH} pairs of {LENGTH} tokens each; from its trace on, with "
+        "nothing taken from a cache.",
+        "Memory: what that program's own account says it holds at most, a tenth of it, and a run's best parameters so "
+        "far; without data and word vectors. Planned: what a plan takes it for.",
     ]
 
 

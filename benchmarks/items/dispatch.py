@@ -72,9 +72,11 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         row["goal"] = f"≤ {GOAL:.0f}" if row["count"] == STEPS_AT_ONCE else ""
     step = timing.spread([1e6 * (all_steps - none) / STEPS_AT_ONCE for _, none, all_steps in rounds])["median"]
     return rows, [
-        f"RE2 at its smallest, batch {config.training.batch_size}, {many.lengths} lengths; the device computes a step in {step:,.0f} µs.",
-        "Of several: a dispatch that makes no steps, shared by so many. Of one step: its time without the device's, which is what a step more "
-        "takes in the program of several. Where the device is busy for longer, the host works meanwhile.",
+        f"RE2 at its smallest, batch {config.training.batch_size}, {many.lengths} lengths; the device computes a step "
+        f"in {step:,.0f} µs.",
+        "Of several: a dispatch that makes no steps, shared by so many. Of one step: its time without the device's, "
+        "which is what a step more takes in the program of several. Where the device is busy for longer, the host "
+        "works meanwhile.",
     ]
 
 

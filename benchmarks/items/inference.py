@@ -40,15 +40,15 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         if peer:
             notes.append(f"Peer: {peer.name}. Sorting by length changes nothing here: one batch, all of one length.")
     notes += [
-        f"{BATCH} pairs of {LENGTH} tokens a sentence, {MODEL['encoder_layers']} encoder layers, hidden {MODEL['hidden_size']}; lists of "
-        f"ids in, probabilities out. A time is the mean of {CALLS} calls.",
+        f"{BATCH} pairs of {LENGTH} tokens a sentence, {MODEL['encoder_layers']} encoder layers, hidden "
+        f"{MODEL['hidden_size']}; lists of ids in, probabilities out. A time is the mean of {CALLS} calls.",
         "Plain: `optimize_for_cpu=False`, without products of words computed beforehand (docs/cpu_inference.md).",
     ]
     return rows, notes
 
 
 def _made_beforehand(model: InferenceModel, blocks: int, sides: np.ndarray) -> list[str]:
-    """What a model's first answer costs beside its compilation, where it looks products of words up."""
+    """The cost of a model's first prediction besides compilation, if it looks up products of words."""
     if jax.default_backend() != "cpu":
         return []
     again = InferenceModel(model.module, model.params, model.vectors)

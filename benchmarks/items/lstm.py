@@ -148,9 +148,11 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                     ]
             rows += _rows(shape, timing.in_turn(candidates, settings.rounds))
     notes = [
-        f"One layer, both directions, {INPUTS} inputs, rows of {ROW} tokens that hold both sentences of a pair. Where sentences have "
-        f"{EQUAL[0]} tokens each, torch takes them as they are, otherwise packed. Backward: gradients of all weights and of the inputs.",
-        "On arrays that lie ready on the device; the two in turn. Ours is compiled as answers (forward) and as training steps are.",
+        f"One layer, both directions, {INPUTS} inputs, rows of {ROW} tokens that hold both sentences of a pair. Where "
+        f"sentences have {EQUAL[0]} tokens each, torch takes them as they are, otherwise packed. Backward: gradients "
+        "of all weights and of the inputs.",
+        "On arrays that lie ready on the device; the two in turn. Ours is compiled as answers (forward) and as "
+        "training steps are.",
     ]
     if torch:
         notes.append(

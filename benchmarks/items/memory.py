@@ -68,11 +68,13 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
     ratios = [row["ratio"] for row in rows if row.get("ratio")]
     to_use = memory.calibration(rows[0]["device"]).to_use
     notes = [
-        "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a fresh process.",
-        "Used: on an accelerator the peak its allocator tells, on a CPU the growth of the process during a step plus the arrays that "
-        "stay; compiled: what the compiled step's own account says. Without the data and word vectors, which all runs share.",
-        f"Planned: the largest cohort that a plan trains at once; it fills {to_use:.0%} of the memory by its estimate. Would fit: if "
-        "all needed as much more or less than estimated as was measured, with nothing kept free.",
+        "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a "
+        "fresh process.",
+        "Used: on an accelerator the peak its allocator tells, on a CPU the growth of the process during a step plus "
+        "the arrays that stay; compiled: what the compiled step's own account says. Without the data and word vectors, "
+        "which all runs share.",
+        f"Planned: the largest cohort that a plan trains at once; it fills {to_use:.0%} of the memory by its estimate. "
+        "Would fit: if all needed as much more or less than estimated as was measured, with nothing kept free.",
     ]
     if ratios:
         notes.insert(

@@ -78,9 +78,11 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         row["step"] = timing.spread([1e3 * one for one in steps[row["model"]]])
         row["answer"] = timing.spread([1e3 * one / CALLS for one in answers[row["model"]]])
     return rows, [
-        f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word where they are not named: "
-        f"ESAN's are characters, parts of speech and exact matches. A step: {BATCH} random pairs of {LENGTH} tokens.",
-        f"An answer: {ANSWERED} pairs of {SENTENCE} tokens a sentence, lists of ids in, probabilities out; the mean of {CALLS} calls.",
+        f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word where "
+        f"they are not named: ESAN's are characters, parts of speech and exact matches. A step: {BATCH} random pairs "
+        f"of {LENGTH} tokens.",
+        f"An answer: {ANSWERED} pairs of {SENTENCE} tokens a sentence, lists of ids in, probabilities out; the mean of "
+        f"{CALLS} calls.",
     ]
 
 
@@ -90,11 +92,13 @@ def _answering(steps: Steps, data: EncodedData) -> Callable[[], None]:
     model = InferenceModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
     random = np.random.default_rng(1)
     asked = [side.tolist() for side in random.integers(2, WORDS, (2, ANSWERED, SENTENCE))]
-    told = {name: tuple(random.integers(0, 2, (2, ANSWERED, SENTENCE))) for name in flat.module.token_features}
+    token_features = {
+        name: tuple(random.integers(0, 2, (2, ANSWERED, SENTENCE))) for name in flat.module.token_features
+    }
 
     def work() -> None:
         for _ in range(CALLS):
-            probabilities_of(model.logits(*(np.array(side, np.int32) for side in asked), told))
+            probabilities_of(model.logits(*(np.array(side, np.int32) for side in asked), token_features))
 
     return work
 

@@ -18,7 +18,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.sweep import preparation
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
-# Runs at once that are tried on an accelerator; on a CPU one, since there a run costs the same beside others.
+# Runs at once that are tried on an accelerator; on a CPU one, since there a run costs the same with others.
 REPLICAS = (10, 5, 1)
 # Where on a CPU the lengths that are measured lie among the tokens of an epoch; the others are read off the line
 # through them.
@@ -210,7 +210,8 @@ def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]
     dominant = max(by_data, key=by_data.__getitem__)
     shares = ", ".join(f"{name} {share:.0%}" for name, share in by_data.items())
     speeds = "; ".join(
-        f"{name} {1 / one.pair_seconds:,.0f} pairs/s ({one.replicas} runs at once, batch {one.config.training.batch_size}, "
+        f"{name} {1 / one.pair_seconds:,.0f} pairs/s ({one.replicas} runs at once, batch "
+        f"{one.config.training.batch_size}, "
         f"{one.length} tokens a pair, {one.config.training.epochs} epochs)"
         for name, one in measured.items()
     )
@@ -227,13 +228,17 @@ def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]
     return [
         f"{dominant} dominates: {shares}; compilation {rows[-1]['compile'] / total:.0%} of all.",
         f"Measured, the released settings: {speeds}.",
-        f"{paper_tables.SEEDS} seeds a row on the full sets ({sizes} pairs an epoch) and dev after every epoch, a pair of which counts as a third.",
+        f"{paper_tables.SEEDS} seeds a row on the full sets ({sizes} pairs an epoch) and dev after every epoch, a pair "
+        "of which counts as a third.",
         "All epochs of the released settings: an upper bound, early stopping would end most runs sooner.",
-        "Settings that stand in several rows are trained once. Variants are scaled by the multiply-adds of a training step, counted in its program.",
-        "Lengths of the given data; on a CPU two are measured and the others lie on the line through them, on an accelerator all are.",
+        "Settings that are in several rows are trained once. Variants are scaled by the multiply-adds of a training "
+        "step, counted in its program.",
+        "Lengths of the given data; on a CPU two are measured and the others lie on the line through them, on an "
+        "accelerator all are.",
         "Compilation: every length of every variant, by the time of those measured, scaled by the number of products.",
-        "Peer: its runs one after another on the same number of pairs, scaled alike, as released and with batches sorted by length (its "
-        "`sort_by_len`); its evaluation counts as ours, a third of a training pair, though it sorts no batches of dev."
+        "Peer: its runs one after another on the same number of pairs, scaled alike, as released and with batches "
+        "sorted by length (its `sort_by_len`); its evaluation counts as ours, a third of a training pair, though it "
+        "sorts no batches of dev."
         + (f" Its time for a pair of an epoch, of ours in the same rounds, {ratios}." if ratios else ""),
     ]
 

@@ -35,17 +35,18 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     files = vector_file.write(folder, words, vector_bytes)
     rounds = min(settings.rounds, MOST_COLD_ROUNDS)
     try:
-        rows, told = _data_rows(settings, folder, files[0] if settings.quick else None, rounds)
+        rows, counts = _data_rows(settings, folder, files[0] if settings.quick else None, rounds)
         rows += _vector_rows(files, words_file, rounds)
     finally:
         shutil.rmtree(folder)
     pairs, megabytes = sum(sizes.values()), sum(bytes_of.values()) / 1e6
     notes = [
-        f"{pairs:,} pairs, {megabytes:,.0f} MB of jsonl with all official fields, made from {source} by exchanging words: "
-        f"{2 * pairs:,} sentences, no two equal; {told['words']:,} words in the vocabulary.",
-        f"Their word vectors: {Path(settings.vectors).name or 'made up'}; a larger file takes longer, as the rows of vectors alone say (a .zip "
-        "there is of as much text).",
-        "Every time is that of a fresh process; the files lie in the system's file cache, our own cache is empty for a cold start.",
+        f"{pairs:,} pairs, {megabytes:,.0f} MB of jsonl with all official fields, made from {source} by exchanging "
+        f"words: {2 * pairs:,} sentences, no two equal; {counts['words']:,} words in the vocabulary.",
+        f"Their word vectors: {Path(settings.vectors).name or 'made up'}; a larger file takes longer, as the rows of "
+        "vectors alone say (a .zip there is of as much text).",
+        "Every time is that of a fresh process; the files lie in the system's file cache, our own cache is empty for a "
+        "cold start.",
         "Memory is the peak of the resident set over that before reading, without the rows that are kept.",
     ]
     return rows, notes

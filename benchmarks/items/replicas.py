@@ -1,4 +1,4 @@
-"""Training many runs at once: what one of them costs beside others, against a run alone, the public PyTorch RE2, and
+"""Training many runs at once: what one of them costs among others, against a run alone, the public PyTorch RE2, and
 the device.
 """
 
@@ -19,11 +19,11 @@ from jaxmatch.sweep import memory, preparation
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
-# A point whose step lasts longer is timed by itself, unless it is the first beside a single run: in a third as many
+# A point whose step lasts longer is timed by itself, unless it is the first after a single run: in a third as many
 # rounds, and fewer, but one, where its steps would last longer than LONG_SECONDS together.
 OFTEN_SECONDS = 6.0
 LONG_SECONDS = 30.0
-# A run's cost beside others, of its cost alone, at most.
+# The most that a run may cost among others, relative to its cost alone.
 CPU_GOAL = 1.05
 # (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
 ACCELERATOR_GOALS = {(10, 128): 0.2}
@@ -62,8 +62,8 @@ def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str,
         folder = str(write_peer_data(data, settings.scratch / "replicas")) if peer else ""
         if peer:
             notes.append(
-                f"Peer: {peer.name}; one run after another, its own batches, padded to their longest sentences, as released and "
-                "sorted by length (its `sort_by_len`)."
+                f"Peer: {peer.name}; one run after another, its own batches, padded to their longest sentences, as "
+                "released and sorted by length (its `sort_by_len`)."
             )
 
         def series(batch: int, replicas: Sequence[int], **changes: Any) -> list[dict[str, Any]]:
@@ -202,13 +202,13 @@ def _notes(data: EncodedData, length: int, operations: Mapping[str, float], roun
     measured = ", ".join(f"{speed / 1e12:.3g} TFLOP/s in {name}" for name, speed in operations.items())
     return [
         f"{data.name}: pairs of {length} tokens, the mean over an epoch with padding; one device.",
-        f"Ceiling: the fastest product of large square matrices in the same run, {measured}. Counted for a share of it: the "
-        "multiply-adds of all matrix products of a step, forward and backward, nothing else.",
+        f"Ceiling: the fastest product of large square matrices in the same run, {measured}. Counted for a share of "
+        "it: the multiply-adds of all matrix products of a step, forward and backward, nothing else.",
         f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
-        "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all lasts more than "
-        f"{OFTEN_SECONDS:.0f} s, and it is not the first beside a run alone, it is timed by itself, in turn with a quarter as many steps "
-        f"of a run alone as there are runs: {rounds} times, or fewer, but once, where those steps would last more than "
-        f"{LONG_SECONDS:.0f} s together.",
+        "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all "
+        f"lasts more than {OFTEN_SECONDS:.0f} s, and it is not the first after a run alone, it is timed by itself, in "
+        f"turn with a quarter as many steps of a run alone as there are runs: {rounds} times, or fewer, but once, "
+        f"where those steps would last more than {LONG_SECONDS:.0f} s together.",
     ]
 
 

@@ -41,9 +41,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         row |= {"later": timing.spread(seconds), "later_cpu": timing.spread(busy)}
         rows.append(row | {"goal": timing.verdict(f"≤ {GOALS[name]} s", row["later"]["median"] <= GOALS[name])})
     return rows, [
-        f"RE2 with the paper's setting for {DATA}, {WORDS:,} words; {TOKENS[0]} to {TOKENS[1]} tokens a text. The first start begins without "
-        "compiled programs, a later one finds them. CPU: seconds of all cores. The goals are for a quiet machine; where the load before was "
-        "not near 0, other work shared it."
+        f"RE2 with the paper's setting for {DATA}, {WORDS:,} words; {TOKENS[0]} to {TOKENS[1]} tokens a text. The "
+        "first start begins without compiled programs, a later one finds them. CPU: seconds of all cores. The goals "
+        "are for a quiet machine; where the load before was not near 0, other work shared it."
     ]
 
 
@@ -56,7 +56,7 @@ def _files(scratch: Path) -> tuple[Path, Path, Path]:
     model = random_model(settings_of_model, vectors=vectors, outputs=CLASSES)
     folder = scratch / "run"
     folder.mkdir()
-    told = {"vocabulary_words": words, "vectors": vectors, "labels": LABELS, "task": "classification"}
+    fields = {"vocabulary_words": words, "vectors": vectors, "labels": LABELS, "task": "classification"}
     rules = {"tokenizer": "word", "lowercase": True, "remove_punctuation": True, "maximum_length": 0}
     config = {"data": {"name": "own"}}
     model_folder.save(
@@ -65,7 +65,7 @@ def _files(scratch: Path) -> tuple[Path, Path, Path]:
         params=model.params,
         preprocessing=rules,
         config=config,
-        **told,
+        **fields,
     )
     texts = [" ".join(draw.choice(words[2:], draw.integers(*TOKENS, endpoint=True))) for _ in range(2 * PAIRS)]
     texts[0] = f'He said: "{texts[0]}"'  # which takes all rules of the tokeniser

@@ -39,8 +39,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         rows.append(row)
         notes.append(note)
     notes += [
-        "A launch is a fresh process, import and all; what is compiled is kept in a folder of the launches of one name. "
-        "Compiled: requests to the compiler that the kept programs did not answer, of training, evaluation and small helpers together.",
+        "A launch is a fresh process, import and all; what is compiled is kept in a folder of the launches of one "
+        "name. Compiled: requests to the compiler that the kept programs did not answer, of training, evaluation and "
+        "small helpers together.",
         "Share: evaluation and checkpoints of training. Writing the models of all runs (models) is part of neither.",
     ]
     return rows, notes
@@ -62,11 +63,11 @@ def launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, **_share(parts["evaluate"] + parts["checkpoint"], parts["train"])}
 
 
-def _share(beside: float, training: float) -> dict[str, Any]:
-    """What is spent beside training, of training; nothing to say where nothing was trained."""
+def _share(other: float, training: float) -> dict[str, Any]:
+    """Other time as a share of training time; empty if nothing was trained."""
     if not training:
         return {"share": "", "met": ""}
-    return {"share": beside / training, "met": "yes" if beside / training <= GOAL_SHARE else "no"}
+    return {"share": other / training, "met": "yes" if other / training <= GOAL_SHARE else "no"}
 
 
 def epoch_share(measured: Mapping[str, Any], train_pairs: int) -> dict[str, float]:
@@ -100,9 +101,10 @@ def _snli(settings: Settings) -> tuple[dict[str, Any], str]:
     }
     row |= {**dict.fromkeys(PARTS, ""), **parts, "seconds": sum(parts.values()), "compile": done["compile_seconds"]}
     note = (
-        f"re2_snli: {asked['steps']} steps of {done['pairs']:,} pairs took {done['step_seconds']:.1f} s, scoring {done['dev']:,} dev "
-        f"pairs {done['evaluate_seconds']:.1f} s, a checkpoint {done['checkpoint_seconds']:.2f} s; its epoch of {SNLI_TRAIN_PAIRS:,} "
-        f"pairs, dev scored once, a checkpoint every {done['checkpoint_every']:.0f} s, follows from these."
+        f"re2_snli: {asked['steps']} steps of {done['pairs']:,} pairs took {done['step_seconds']:.1f} s, scoring "
+        f"{done['dev']:,} dev pairs {done['evaluate_seconds']:.1f} s, a checkpoint {done['checkpoint_seconds']:.2f} s; "
+        f"its epoch of {SNLI_TRAIN_PAIRS:,} pairs, dev scored once, a checkpoint every {done['checkpoint_every']:.0f} "
+        "s, follows from these."
     )
     return {**row, **_share(parts["evaluate"] + parts["checkpoint"], parts["train"])}, note
 

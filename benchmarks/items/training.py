@@ -93,7 +93,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         if peer:
             notes.append(f"Peer: {peer.name}; its own batches, as released and sorted by length (its `sort_by_len`).")
     notes.append(
-        f"{data.name}: {data.splits['train'].pairs:,} training pairs; every length of an epoch, weighted by its batches."
+        f"{data.name}: {data.splits['train'].pairs:,} training pairs; every length of an epoch, weighted by its "
+        "batches."
     )
     return rows, notes
 

@@ -26,7 +26,7 @@ PAPERS_PAIRS = {
 
 # What the layers that align two sentences keep their weights as (layers/alignment.py).
 _KEPT = "weights"
-# Where they stand in a model, and what they are called.
+# Where they are in a model, and what they are called.
 _NAMES = {
     r"blocks_(\d+) alignment": "block",
     r"alignment_(\d+) alignment": "alignment layer",

@@ -44,7 +44,7 @@ def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format:
 
     Arguments:
       found: one a setting, all of one split.
-      published: rows of papers; those that have a score of the split, and are of the same data set, stand below.
+      published: rows of papers; those that have a score of the split, and are of the same data set, are shown below.
       notes: of the sweep.
     """
     if format == "json":
@@ -94,7 +94,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
     )
     sections = [tuple((*row, "") if printed else row for row in _rows(one)) for one in found]
     records = [record for one in found for record in one.members]
-    told = captions.caption(records, scores, [frozenset(record["seed"] for record in one.members) for one in found])
+    details = captions.caption(records, scores, [frozenset(record["seed"] for record in one.members) for one in found])
     sizes = sorted({f"{one.members[0]['data']['name']} {split}, {one.pairs:,} pairs" for one in found})
     headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", "averaged probability")
     return Sheet(
@@ -102,7 +102,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
         caption=(
             f"{'; '.join(sizes)}.",
             "Alone: each run by itself.",
-            *told,
+            *details,
             "Equal votes are decided by the summed probability; parameters are those of all runs.",
         ),
         notes=(*notes, *_notes([row for row, _ in printed])),
@@ -117,9 +117,9 @@ def _notes(published: Sequence[Published]) -> tuple[str, ...]:
     """Where published rows are from, and on how many pairs they were trained; what is alike is said once."""
     labels: dict[str, list[str]] = {}
     for row in published:
-        told = [row.source, *([f"{row.training_pairs:,} training pairs"] if row.training_pairs else [])]
-        told += ["its released configuration chooses checkpoints on the test set"] * row.chosen_on_test
-        labels.setdefault("; ".join(told), []).append(row.label)
+        details = [row.source, *([f"{row.training_pairs:,} training pairs"] if row.training_pairs else [])]
+        details += ["its released configuration chooses checkpoints on the test set"] * row.chosen_on_test
+        labels.setdefault("; ".join(details), []).append(row.label)
     return tuple(f"{', '.join(dict.fromkeys(names))}: {source}." for source, names in labels.items())
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Half the squared weights times this is added to the summed loss, so that classes which can be told apart without an
+# Half the squared weights times this is added to the summed loss, so that classes which can be separated without an
 # error have finite weights.
 _PENALTY = 1.0
 

@@ -38,7 +38,7 @@ class Answers:
         """Takes a pair, and answers all that wait if these are enough.
 
         Arguments:
-          line: where it stands in the input, counted from 1.
+          line: its line in the input, counted from 1.
           fields: "text_a", "text_b" and whatever else is to be kept.
 
         Raises:

@@ -3,8 +3,8 @@
     jaxmatch configs
     jaxmatch configs quickstart --copy
 
-A name takes the place of a file: `jaxmatch sweep quickstart`, `jaxmatch train re2 --dataset sick`. A file in configs/ or
-sweeps/ of the current folder goes before the package's.
+A name takes the place of a file: `jaxmatch sweep quickstart`, `jaxmatch train re2 --dataset sick`. A file in configs/
+or sweeps/ of the current folder goes before the package's.
 """
 
 import argparse

@@ -39,11 +39,9 @@ def memory_text(device) -> str:
     """A device's memory as the platform tells: "60.0 GiB for this process, 0.4 GiB in use"."""
     from jaxmatch.sweep.memory import device_bytes
 
-    told = device.memory_stats() or {}
-    if "bytes_limit" in told:
-        return (
-            f"{told['bytes_limit'] / GIB:.1f} GiB for this process, {told.get('bytes_in_use', 0) / GIB:.1f} GiB in use"
-        )
+    statistics = device.memory_stats() or {}
+    if "bytes_limit" in statistics:
+        return f"{statistics['bytes_limit'] / GIB:.1f} GiB for this process, {statistics.get('bytes_in_use', 0) / GIB:.1f} GiB in use"
     if device.platform == "cpu":
         return f"{device_bytes(device) / GIB:.1f} GiB, its share of this machine's memory"
     return "it does not tell its memory"

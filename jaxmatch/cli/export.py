@@ -5,8 +5,8 @@
 
 `stablehlo` writes a program that `jax.export` runs on CPUs, GPUs and TPUs. `onnx` writes one for ONNX Runtime; it needs
 `pip install 'jaxmatch[onnx]'` and `pip install --no-deps jax2onnx`. Both take any number of pairs of any length.
-`safetensors` writes the weights alone. Tokenizer, vocabulary and word vectors are written beside it, in plain files.
-docs/how_to/export.md shows how to run an export.
+`safetensors` writes the weights alone. Tokenizer, vocabulary and word vectors are written to the same folder, in plain
+files. docs/how_to/export.md shows how to run an export.
 """
 
 import argparse

@@ -33,7 +33,7 @@ def _fetch(arguments: argparse.Namespace) -> None:
     if not arguments.names:
         show(_list(releases().values()))
         return
-    # A data set that several names stand for is fetched once.
+    # A data set that has several names is fetched once.
     chosen = list({release.name: release for release in map(release_of, arguments.names)}.values())
     directory = arguments.data_directory or os.environ.get(DATA_VARIABLE, "")
     if not directory:
@@ -77,7 +77,7 @@ def _accept(releases: Sequence[Any], accepted: bool) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], Callable[[int, int | None], None]]]:
-    """Yields what makes, for a file, the function that is told the bytes that are there, and of how many."""
+    """Yields a function: name of a file -> function of (bytes downloaded, bytes in all or None) that shows them."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

@@ -97,8 +97,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.grouping import by_setting, setting_name
 
-    # In a sweep of several models, RE2 is the one that has such features; a sweep without any is told so by
-    # `occlusion`.
+    # In a sweep of several models, only RE2 has such features; for a sweep without RE2, `occlusion` raises an error.
     settings = by_setting(records_of(folder))
     settings = [members for members in settings if _is_re2(members[0])] or settings
     if not settings:

@@ -19,8 +19,9 @@ def slug(setting: str) -> str:
 
 
 def records_of(directory: Path) -> list[dict[str, Any]]:
-    """What the finished and diverged runs left: of the sweep that was started last there, as its table shows them, or
-    of all the runs in a folder of which nothing but runs was kept.
+    """The records of the finished and diverged runs in a folder.
+
+    With `sweep.json`, those of the sweep that was started last there, as in its table; otherwise those of all runs.
 
     Raises:
       InputError: there are none, or one is damaged.
@@ -46,15 +47,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_run(arguments: argparse.Namespace) -> Path:
-    """The folder of the run that a command is asked for; of a sweep's best run it says on standard error which it is.
+    """The folder of the run that a command line names; with --best, prints to standard error which run it is.
 
     Raises:
       InputError: as `best_run`.
     """
     if not arguments.best:
         return arguments.run
-    folder, told = best_run(arguments.run)
-    note(f"note: {told}")
+    folder, line = best_run(arguments.run)
+    note(f"note: {line}")
     return folder
 
 
@@ -79,9 +80,9 @@ def best_run(directory: Path) -> tuple[Path, str]:
         ("scores", {record["selected_on"] for record in records}),
     ):
         if len(kinds) > 1:
-            told = ", ".join(sorted(kinds))
-            raise InputError(f"its runs differ in {name}: {told}", path=directory, remedy=_NAME_ONE)
+            found = ", ".join(sorted(kinds))
+            raise InputError(f"its runs differ in {name}: {found}", path=directory, remedy=_NAME_ONE)
     score = best["selected_on"].removeprefix("dev.")
-    told = f"{best['run']} ({setting_name(best)}, seed {best['seed']})"
-    told += f" is the best of {len(records)} runs by dev {score}, {best['dev'][score]:.4f}"
-    return directory / "runs" / best["run"], told
+    line = f"{best['run']} ({setting_name(best)}, seed {best['seed']})"
+    line += f" is the best of {len(records)} runs by dev {score}, {best['dev'][score]:.4f}"
+    return directory / "runs" / best["run"], line

@@ -74,8 +74,9 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
 
 
 def _note_change(run: Path, split: str, file: Path) -> None:
-    """Says on standard error that a file is not the one that the run's record names; without a record, or in an old
-    one, none is named.
+    """Warns on standard error if the file of a split has changed since the run was trained.
+
+    The run's record has its checksum. Without a record, or with an old one that has no checksums, nothing is printed.
     """
     from jaxmatch.data.cache import hash_file
     from jaxmatch.files import read_json

@@ -1,4 +1,4 @@
-"""Measure how fast models predict on the CPU, as the papers do, and print the times beside the papers' times.
+"""Measure how fast models predict on the CPU, as the papers do, and print the times next to the papers' times.
 
     jaxmatch timing sweeps/re2_timing.py --dataset snli --data-directory data --workdir runs/timing
     jaxmatch timing sweeps/re2_timing.py --run runs/snli/runs/RUN --data-directory data

@@ -29,8 +29,8 @@ class DataConfig:
     split_seed: int = setting(0, "with split: another seed chooses other pairs", least=0)
     vectors: str = setting(
         "",
-        "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory; hashed: vectors made from "
-        "the spelling of words; none: for model.words=trained",
+        "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory; hashed: vectors made "
+        "from the spelling of words; none: for model.words=trained",
     )
     tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
         "word", "tokenizer; data/tokens.py describes them"

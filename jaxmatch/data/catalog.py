@@ -34,7 +34,7 @@ def find_files(
     """The files that `load` would read, without reading them; "train" need not be among them.
 
     Returns:
-      Split -> its file, for the splits there are; a companion file stands under its split and suffix ("dev.ref").
+      Split -> its file, for the splits there are; a companion file is under its split and suffix ("dev.ref").
       Empty for generated data.
 
     Raises:
@@ -72,7 +72,7 @@ def find_files(
             companion = found[split].with_suffix(companion_suffix)
             if not plain_file.is_plain_file(companion):
                 raise InputError(
-                    f"there is no such file, which is needed beside {found[split].name}",
+                    f"there is no such file, which is needed with {found[split].name}",
                     path=companion,
                     remedy="both are part of the official release",
                 )
@@ -151,7 +151,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
 
 
 def load_split(name: str, directory: str | Path | None, split: str) -> Split:
-    """Reads one split of a data set that is not one's own, without the pairs beside it where they lie in other files.
+    """Reads one split of a data set that is not one's own, without the other splits if they are in other files.
 
     Raises:
       InputError: as in `load`, or there is no such split.

@@ -22,7 +22,7 @@ class Corpus:
       texts: the distinct texts.
       words: word -> number, in order of first appearance.
       tokens: <int32>[tokens], the word numbers of all distinct texts, laid end to end.
-      counts: <int64>[words], occurrences over all splits; a text that stands in many pairs counts as often.
+      counts: <int64>[words], occurrences over all splits; a text that is in many pairs counts as often.
       sentences: split -> side ('a', 'b') -> <int64>[pairs], which distinct text.
     """
 
@@ -38,7 +38,7 @@ class Corpus:
         longest = preprocessing.maximum_length or None
         from_its_end = bool(longest) and preprocessing.truncation_side == "left"
         for text in texts:
-            # Taken one by one: a word that stands only where a text is cut off is none of this data.
+            # Taken one by one: a word that occurs only where texts are cut off does not count.
             pieces = preprocessing.pieces(text)
             kept = (
                 number
@@ -73,7 +73,7 @@ class Corpus:
         return (tokens if ids is None else ids[tokens]), offsets
 
     def places(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
-        """Where the tokens of one column stand in `tokens`.
+        """Where the tokens of one column are in `tokens`.
 
         Returns:
           places <int64>[total], offsets <int64>[pairs + 1].

@@ -174,7 +174,8 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     lines += [
         f"  vectors {escaped(report.name)}: {report.lines:,} words of {report.dimensions} dimensions,"
         f" {_count(report.broken, 'broken line')}",
-        f"  vocabulary: {len(words) - 2:,} words, {_percent_covered(shares['words_with_vector'])} of them with a vector",
+        f"  vocabulary: {len(words) - 2:,} words, {_percent_covered(shares['words_with_vector'])} of them with a "
+        "vector",
         f"  {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector,"
         f" {_percent_covered(shares['tokens_in_vocabulary'])} are in the vocabulary",
     ]
@@ -197,7 +198,7 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
 
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
-    """Pairs that stand twice in a split, twice with different labels, or in the training split too."""
+    """Pairs that occur twice in a split, twice with different labels, or in the training split too."""
     texts = {name: list(zip(split.text_a, split.text_b, strict=True)) for name, split in data.splits.items()}
     for name, split in data.splits.items():
         repeated = len(split) - len(set(texts[name]))
@@ -206,13 +207,13 @@ def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
         contradicting = _contradicting(texts[name], split)
         if contradicting:
             problems.append(
-                f"{name}: {_count(contradicting, 'pair stands', 'pairs stand')} there with different labels"
+                f"{name}: {_count(contradicting, 'pair occurs', 'pairs occur')} there with different labels"
             )
     known = set(texts.get("train", ()))
     for name in texts:
         shared = 0 if name == "train" else sum(pair in known for pair in texts[name])
         if shared:
-            problems.append(f"{name}: {_count(shared, 'pair stands', 'pairs stand')} in the training split too")
+            problems.append(f"{name}: {_count(shared, 'pair occurs', 'pairs occur')} in the training split too")
 
 
 def _contradicting(texts: Sequence[tuple[str, str]], split: Split) -> int:

@@ -27,7 +27,7 @@ def download(address: str, path: Path, checksum: str, progress: Progress) -> Non
       address: a URL of HTTP, or the path of a local file.
       path: the file to make; it is there whole or not at all.
       checksum: "sha256:..." or "md5:..."; empty if none is known.
-      progress: told the bytes that are there, and of how many (None: unknown).
+      progress: called with the bytes downloaded and the bytes in all (None: unknown).
 
     Raises:
       InputError: pooch is not installed, the file cannot be had, or it has another checksum.
@@ -64,7 +64,7 @@ def _copied(source: str, output: Path, path: Path, progress: Progress) -> None:
 
 
 def _resumed(address: str, output: Path, path: Path, progress: Progress) -> None:
-    """Downloads into a file beside `path`, which a download that was interrupted has begun, and moves it to `output`."""
+    """Downloads into a file next to `path`, continues one that was interrupted, and moves it to `output`."""
     import requests
 
     part, state = (path.with_name(f".{path.name}{suffix}") for suffix in (_PART, _STATE))

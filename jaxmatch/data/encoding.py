@@ -45,8 +45,8 @@ class DataSettings:
       maximum_length: tokens kept of a text, 0 for all.
       truncation_side: where a longer text loses tokens: "right" or "left".
       characters: how many numbers there are for the characters of words (see `character_table`); 0 leaves them out.
-      tags: whether the part of speech of each token is told.
-      exact_match: whether it is told which words the other sentence has, too.
+      tags: whether each token gets its part of speech.
+      exact_match: whether each token gets a mark if the other sentence has the same word.
       columns, labels, quoted, split, split_seed: of own data, as in the config (`own_layout.layout_of`).
     """
 

@@ -89,7 +89,7 @@ def _parts(data: Any, layout: Layout) -> dict[str, Any]:
     for name, frame in data.items():
         if name not in SPLITS or SPLITS[name] in parts:
             raise InputError(
-                f"split {shown(name)} is none of {', '.join(SPLITS)}, or stands there twice",
+                f"split {shown(name)} is none of {', '.join(SPLITS)}, or occurs twice",
                 remedy='choose the parts: {"train": data["train"], "dev": ..., "test": ...}',
             )
         parts[SPLITS[name]] = frame

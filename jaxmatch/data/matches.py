@@ -1,4 +1,4 @@
-"""Exact matches: whether a word also stands in the other sentence (ESAN, section 2.1; the released code of CSRAN)."""
+"""Exact matches: whether a word also occurs in the other sentence (ESAN, section 2.1; the released code of CSRAN)."""
 
 from collections.abc import Iterable
 

@@ -29,7 +29,7 @@ def tokenizer(name: str) -> Any:
 def _alone(name: str) -> ModuleType:
     """A module of NLTK, imported without running `nltk/__init__.py` and `nltk/tokenize/__init__.py`.
 
-    Empty packages stand in for both while it is imported, and are gone afterwards: whoever imports NLTK later gets all
+    Empty packages replace both while it is imported, and are gone afterwards: whoever imports NLTK later gets all
     of it.
     """
     (folder,) = importlib.util.find_spec("nltk").submodule_search_locations

@@ -36,7 +36,7 @@ class Release:
       home: the owners' page.
       files: an archive, or several files.
       data_sets: names of the catalog that are read from it; none of word vectors.
-      folder: the folder of a data directory that it fills; empty for word vectors, which lie beside the folders.
+      folder: the folder of a data directory that it fills; empty for word vectors, which are next to the folders.
     """
 
     name: str

@@ -27,7 +27,8 @@ class Source:
       about: split -> what it is, where that is not what its name says, or why it is not there.
       filtered: of a ranking, whether only questions with right and wrong candidates count in its scores; otherwise all
         with a right one.
-      companion_suffix: the suffix of a second file that must lie beside each split's file; empty if there is none.
+      companion_suffix: the suffix of a second file that each split's file needs in the same folder; empty if there is
+        none.
     """
 
     name: str

@@ -53,7 +53,7 @@ def _word_rules() -> list[tuple[re.Pattern[str], str]]:
 def _plain_words(text: str) -> list[str] | None:
     """What the word tokeniser gives for plain text, or None if the text is not plain."""
     stem = text.removesuffix(".").rstrip(" ")
-    # A full stop is set apart at the very end, behind which brackets may stand: an end that is clear is asked for.
+    # A full stop is set apart at the very end, which brackets may follow: an end that is clear is asked for.
     if not stem or not (stem[-1].isalnum() or stem[-1] in "?!,"):
         return None
     if text.endswith("..") or _has_contraction(stem):

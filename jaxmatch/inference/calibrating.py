@@ -101,7 +101,7 @@ def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: st
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     hits, taken = np.cumsum(right[order]), np.arange(1, len(order) + 1)
-    # A threshold stands between two different probabilities, or below or above them all.
+    # A threshold lies between two different probabilities, or below or above them all.
     ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     thresholds = (falling[ends] + np.append(falling[ends][1:], 0.0)) / 2
     hits, taken = hits[ends], taken[ends]

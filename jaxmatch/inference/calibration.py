@@ -1,7 +1,7 @@
 """What dev says about a trained model's probabilities: a temperature, and a threshold between two labels.
 
-calibration.json stands beside model.json. A folder without it loads as before, and versions that do not know it read
-the rest.
+calibration.json is in the folder of model.json. A folder without it loads as before, and versions that do not know it
+read the rest.
 """
 
 import dataclasses

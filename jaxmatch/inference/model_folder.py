@@ -1,16 +1,17 @@
 """The folder of a trained model: plain arrays and JSON, no pickle, nothing that is executed.
 
-    model.json              format number, task, labels, settings, preprocessing, the run's config, checksums of all
-    files and of itself parameters.safetensors  <float32> arrays, named by their path in the parameter tree:
-    "blocks_0/encoder/..." vocabulary.txt          one word a line, in the order of the ids (vocabulary_file.py)
+    model.json              format number, task, labels, settings, preprocessing, the run's config, checksums
+    parameters.safetensors  <float32> arrays, named by their path in the parameter tree: "blocks_0/encoder/..."
+    vocabulary.txt          one word a line, in the order of the ids (vocabulary_file.py)
     vectors.npy             <float32>[words, dimensions]
+    calibration.json        optional (calibration.py)
 
-That is format 2. Folders of format 1 are read, too: they have `parameters.npz` instead of the safetensors file, and no
-checksum of model.json. Checksums only protect against accidents, so shapes and sizes are checked too, before memory is
-allocated.
+This is format 2. Folders of format 1 can be read, too: they have `parameters.npz` instead of the safetensors file, and
+no checksum of model.json itself. Checksums protect against accidents only, so shapes and sizes are checked as well,
+before memory is allocated.
 
-The characters of words follow from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's
-tagger, whose model is not in the folder (data/tagging.py). A calibration may stand beside these files (calibration.py).
+The characters of words are computed from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's
+tagger, whose model is not in the folder (data/tagging.py).
 """
 
 import contextlib
@@ -117,7 +118,7 @@ def save(
 
 
 def save_calibration(path: str | os.PathLike, calibration: Calibration) -> Path:
-    """Writes a calibration beside a model, atomically, and returns its file.
+    """Writes a calibration into a model's folder, atomically, and returns its file.
 
     Arguments:
       path: as `find` takes it.

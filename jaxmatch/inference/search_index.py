@@ -1,6 +1,6 @@
 """Searches many stored texts: a prefilter finds candidates for a query, and the model ranks these.
 
-A saved index is a folder beside the model or anywhere else, plain arrays and JSON:
+A saved index is a folder, anywhere, of plain arrays and JSON:
 
     index.json     format number, prefilter, number of texts, fingerprint of the vocabulary, checksums of all files
     texts.jsonl    a text a line, as a JSON string

@@ -1,8 +1,7 @@
 """Reads float32 arrays from untrusted files; names, types, shapes and sizes are checked before the numbers are read.
 
-Read the shapes first, which only reads headers, and the arrays only if the shapes are right: a compressed array may
-  take a thousand
-times the memory of its file. Nothing is executed. A damaged file raises ValueError.
+Read the shapes first, which reads only headers, and the arrays only if the shapes are right: a compressed array may
+take a thousand times the memory of its file. Nothing is executed. A damaged file raises ValueError.
 """
 
 import io
@@ -122,7 +121,7 @@ def _read_members(file: BinaryIO, read: Callable[[zipfile.ZipFile, zipfile.ZipIn
             for member in archive.infolist():
                 name = member.filename.removesuffix(".npy")
                 if name in found or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise ValueError(f"{name} stands there twice, or is packed as NumPy packs no array")
+                    raise ValueError(f"{name} occurs twice, or is compressed as NumPy compresses no array")
                 found[name] = read(archive, member, name)
     except _BROKEN_ARCHIVE as error:
         raise ValueError(f"it is no archive of arrays: {error}") from error

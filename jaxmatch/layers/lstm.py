@@ -18,9 +18,7 @@ _ON_A_CPU = contextvars.ContextVar("on_a_cpu", default=False)
 
 @contextlib.contextmanager
 def traced_for_a_cpu() -> Iterator[None]:
-    """What is traced in this context is for a CPU alone, and holds no choice: for whoever looks at its equations before
-    it is lowered.
-    """
+    """Traces only the CPU form, without a platform switch, so that its jaxpr can be inspected."""
     before = _ON_A_CPU.set(True)
     try:
         yield
@@ -29,10 +27,9 @@ def traced_for_a_cpu() -> Iterator[None]:
 
 
 def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where either direction comes to the sentence that it reads second: <int8>[row, step] -> <bool>[row, step, 1]
-    twice.
+    """Where each direction begins its second sentence: <int8>[row, step] -> two of <bool>[row, step, 1].
 
-    The sentence that it reads first needs no mark: it finds the zeros of the start.
+    Its first sentence needs no mark: the state is zero at the start anyway.
     """
     of_first, of_second = sentences == 1, sentences == 2
     place = jax.lax.iota(jnp.int32, sentences.shape[1])[None]
@@ -42,7 +39,7 @@ def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 class Lstm(nn.Module):
-    """Hidden states of each sentence for itself.
+    """Hidden states; each sentence of a row is encoded separately.
 
     Glorot-initialised, gate by gate (CSRAN, section 3.2), with one bias a gate.
 

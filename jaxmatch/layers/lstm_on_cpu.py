@@ -4,10 +4,9 @@ Both directions and both sentences of all rows run in one scan. What does not de
 it: the product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent
 kernel is one product after the scan rather than a sum over its steps.
 
-The large arrays, [row, step, 4 * features] of a direction, are neither copied nor laid out anew: a step reads its place
-in them and writes it. First they hold what the inputs add to the gates, then the gates. The backward pass writes the
-gradients of the sums into the gates to arrays of their own: in the place of the gates, XLA would copy the whole arrays
-in each step.
+The large arrays, [row, step, 4 * features] of a direction, are updated in place, without a copy or another layout. They
+first hold the input projections, then the gates. The backward pass writes the gradients of the gate pre-activations to
+separate arrays: if it overwrote the gates, XLA would copy the whole arrays in each step.
 """
 
 import functools
@@ -85,10 +84,10 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
 def recurrence(
     added: Directions, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, begins: Directions, precision: str
 ) -> jax.Array:
-    """The recurrent part of an LSTM. Padding leaves a state as it is; the first token of a sentence finds zeros.
+    """The recurrent part of an LSTM. Padding keeps the state; at the first token of a sentence the state is zero.
 
     Arguments:
-      added: what the inputs add to the gates, <float32>[row, step, 4 * features] of each direction.
+      added: input projections, summed into the gates, <float32>[row, step, 4 * features] of each direction.
       kernel: <float32>[direction, features, 4 * features].
       bias: <float32>[direction, 4 * features].
       is_token: <bool>[row, step, 1].
@@ -114,9 +113,7 @@ def _backward(precision, residuals, state_gradients):
     transposed = list(jnp.swapaxes(kernel, -1, -2))
 
     def one_step(carry, step_and_cells):
-        """From the gradients of the states after a step to those of the states before it, and of the sums into its
-        gates.
-        """
+        """One backward step: gradients of the next state -> those of the previous state and gate pre-activations."""
         gradients, of_added = carry
         step, met = step_and_cells
         before, written = [], []

@@ -1,17 +1,16 @@
-"""The recurrence of an LSTM for an accelerator, where every kernel that a step starts costs time.
+"""The recurrence of an LSTM on an accelerator, where each kernel launch in a step costs time.
 
-A step makes one product for both directions, which `jax.vmap` extends to all replicas. Of the rest, XLA makes two
-further kernels on a GPU, and three in the backward pass: one or two that compute, and one that writes what is kept to
-its place among that of all steps. Barriers keep it to that: what they return is computed once, not again by each kernel
-that reads it. The kernel that is left counts the steps.
+A step makes one matrix product for both directions, which `jax.vmap` extends to all replicas. XLA compiles the rest of
+a step to two more kernels on a GPU, three in the backward pass: one or two that compute, and one that stores what is
+saved. Optimisation barriers keep it at that: without them, each kernel that reads a value computes it again. One more
+kernel counts the steps.
 
-What a scan reads and writes lies step by step in the order in which each direction reads, but for what the inputs add,
-which stays as the product with the inputs gives it.
+Scan arrays are step-major, in each direction's reading order: [step, direction, row, ...]. Input projections (`added`)
+stay batch-major.
 
-Kept for the backward pass are, side by side, the four gates, the cell that the step met and the tanh of its new cell,
-so that nothing but products and sums is left to do. Where there is no token, gates that let the cell pass stand there,
-and the hidden state that passes stands in the place of the tanh: a hidden state is the output gate times that,
-everywhere.
+Saved for the backward pass (`kept`): the four gates, the previous cell and tanh(new cell), so that the backward pass
+only multiplies and adds. At padding, input gate 0 and forget and output gates 1 are saved, and the previous hidden
+state instead of the tanh: hidden state = output gate * saved tanh holds everywhere.
 """
 
 import functools
@@ -30,16 +29,12 @@ _MULTIPLE = 8
 
 
 def _in_order(values: jax.Array) -> jax.Array:
-    """[row, step, direction, size] -> [step, direction, row, size], the steps in the order in which each direction
-    reads.
-    """
+    """[row, step, direction, size] -> [step, direction, row, size], in each direction's reading order."""
     return jnp.concatenate([values[:, :, :1], values[:, ::-1, 1:]], axis=2).transpose(1, 2, 0, 3)
 
 
 def _in_place(values: jax.Array) -> jax.Array:
-    """The way back of `_in_order`, directions side by side: [step, direction, row, size] -> [row, step, direction *
-    size].
-    """
+    """The inverse of `_in_order`: [step, direction, row, size] -> [row, step, direction * size]."""
     values = values.transpose(2, 0, 1, 3)
     return jnp.concatenate(
         [values[:, :, 0], *(values[:, ::-1, direction] for direction in range(1, values.shape[2]))], axis=-1
@@ -47,7 +42,7 @@ def _in_place(values: jax.Array) -> jax.Array:
 
 
 def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
-    """What the inputs add in a step: from <float32>[row, step, directions * size] -> [direction, row, size]."""
+    """The input projections of a step: <float32>[row, step, directions * size] -> [direction, row, size]."""
     rows, length, columns = added.shape
     size = columns // directions
     places = (step, length - 1 - step)[:directions]
@@ -104,11 +99,10 @@ def _parts(kept: jax.Array) -> list[jax.Array]:
 def recurrence(
     added: jax.Array, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, starts: jax.Array, precision: str
 ) -> jax.Array:
-    """The recurrent part of an LSTM. Padding leaves a state as it is; where a direction starts a sentence it finds
-    zeros.
+    """The recurrent part of an LSTM. Padding keeps the state; at the start of a sentence the state is zero.
 
     Arguments:
-      added: what the inputs add to the gates, <float32 or bfloat16>[row, step, directions * 4 * features].
+      added: input projections, summed into the gates, <float32 or bfloat16>[row, step, directions * 4 * features].
       kernel: <float32>[direction, features, 4 * features].
       bias: <float32>[direction, 4 * features].
       is_token: <bool>[step, direction, row, 1], in the order in which each direction reads.
@@ -134,9 +128,7 @@ def _backward(precision, residuals, state_gradients):
     zeros = jnp.zeros((directions, rows, features), jnp.float32)
 
     def one_step(carry, given):
-        """From the gradients that the step after hands on to those that this one does, and of the sums into its
-        gates.
-        """
+        """One backward step: gradients of the next state -> those of the previous state and gate pre-activations."""
         product, passed, of_cell = carry
         of_state, token, next_start, kept = given
         *gates, cell, squashed = _parts(kept)

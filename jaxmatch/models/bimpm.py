@@ -1,7 +1,7 @@
 """BiMPM: bilateral multi-perspective matching (Wang et al., IJCAI 2017), its figure 1.
 
 Both sentences go through the same parameters, also in the matching and the aggregation layer; a pair is one row of
-tokens (models/pair_model.py). Dropout stands after every layer of the figure, as in section 4.1. It differs from the
+tokens (models/pair_model.py). Dropout is after every layer of the figure, as in section 4.1. It differs from the
 paper in the characters: they go through an LSTM in both directions, of half the size each (model.characters=bilstm),
 where the paper has one direction. The hidden prediction layer has tanh, as in the authors' code; the paper does not
 say. That code also has what the paper does not, and is left out here: highway layers, matching of the words themselves,

@@ -1,7 +1,7 @@
 """CSRAN: co-stack residual affinity networks (Tay et al., EMNLP 2018), its figure 1.
 
 Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
-(models/pair_model.py). As in the released code, a CAFE block stands before each LSTM layer of the stack
+(models/pair_model.py). As in the released code, a CAFE block comes before each LSTM layer of the stack
 (model.refinement_place=after: between them, as the paper says), and dropout before every highway, LSTM and dense layer.
 Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first
 prediction layer has dropout before it, too. Their mask adds -1e-30, which masks nothing: padding takes part in their

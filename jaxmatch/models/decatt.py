@@ -51,7 +51,7 @@ class IntraAttention(nn.Module):
         seen = FeedForward(self.config, name="feed_forward")((sequence,), dropout_rate)
         scores = matmul(seen, jnp.swapaxes(seen, -1, -2), self.config.precision)
         distance_bias = self.param("distance_bias", nn.initializers.zeros, (FARTHEST + 1,), jnp.float32)
-        # Counted in tokens: padding may stand between them.
+        # Counted in tokens: padding may lie between them.
         place = jnp.cumsum(sentences > 0, axis=1)
         distance = jnp.minimum(jnp.abs(place[:, :, None] - place[:, None, :]), FARTHEST)
         scores = scores + distance_bias[distance].astype(scores.dtype)

@@ -4,7 +4,7 @@ A pair is one row of tokens (models/pair_model.py); the first `grid_length` toke
 and words beyond are cut, as by the authors, who keep 48. The grid of interactions therefore has one size, whatever the
 lengths of the sentences and of the row: places without a token are zeros in it, where the authors' code has what its
 layers make of padding. Self-attention, fuse gate and their parameters are each sentence's own; the penalty on their
-difference is left out. Dropout stands before each layer with weights, but the convolutions of the dense blocks.
+difference is left out. Dropout is before each layer with weights except the convolutions of the dense blocks.
 """
 
 import flax.linen as nn

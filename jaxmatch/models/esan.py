@@ -1,9 +1,8 @@
 """ESAN: enhanced sentence alignment network (Hu et al., W-NUT 2020), its figure 1.
 
 Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
-(models/pair_model.py). The paper says that there is dropout, not where: here, as in RE2's code, words are dropped once
-for all that sees them, so is what the encoder gives, and there is dropout before every later layer whose weights are
-trained but the co-attention and the gates.
+(models/pair_model.py). The paper does not say where dropout is. Here, as in RE2's code: once on the words, once on the
+encoder's output, and before every later trained layer except co-attention and gates.
 """
 
 import flax.linen as nn

@@ -1,8 +1,8 @@
 """ESIM: the enhanced sequential inference model (Chen et al., ACL 2017), the left half of its figure 1.
 
-Encode with a BiLSTM, align by the dot products of its states, compare, compose with a second BiLSTM, pool, predict. Both
-sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper trains the word
-vectors along; here they are given. In its setting (300-dimensional vectors, the defaults, three classes) it trains
+Encode with a BiLSTM, align by the dot products of its states, compare, compose with a second BiLSTM, pool, predict.
+Both sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper trains the
+word vectors along; here they are given. In its setting (300-dimensional vectors, the defaults, three classes) it trains
 4,326,303 numbers; RE2's Table 1 prints 4.3M. The tree LSTM of the paper's HIM is left out: it takes parsed sentences.
 """
 

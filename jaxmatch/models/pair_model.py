@@ -69,7 +69,7 @@ class PairModel(nn.Module):
         vectors: jax.Array | WordTable,
         dropout_rate: jax.Array | float | None = None,
     ) -> jax.Array:
-        """As a call, for pairs that already are rows; padding may stand anywhere in them.
+        """As a call, for pairs that already are rows; padding may be anywhere in them.
 
         Arguments:
           tokens: {'ids': <int32>[batch, length]}, the words of both sentences, those of the first before those of the

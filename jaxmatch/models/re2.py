@@ -2,7 +2,7 @@
 
 Up to the pooling layer both sentences go through the same parameters, so a pair is one row of tokens, the second
 sentence after the first: every token-wise layer is one product over both, and rows need padding at one end only.
-Convolution, alignment and pooling are told which sentence a token is of.
+Convolution, alignment and pooling get the sentence of each token as an argument.
 """
 
 import flax.linen as nn

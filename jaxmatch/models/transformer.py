@@ -1,9 +1,9 @@
 """A small transformer encoder over both sentences, trained from scratch: the modern baseline.
 
 A pair is one sequence, in which each token attends to all tokens of both sentences (Vaswani et al., 2017; the sentences
-are told apart by an embedding as in BERT, Devlin et al., 2019). Layer normalization stands before each sublayer (Xiong
-et al., 2020), so that training needs little warmup. Each sentence is pooled by mean and maximum. Nothing is pretrained
-but the word vectors; no paper has this setting.
+are distinguished by an embedding as in BERT, Devlin et al., 2019). Layer normalization comes before each sublayer
+(Xiong et al., 2020), so that training needs little warmup. Each sentence is pooled by mean and maximum. Nothing is
+pretrained but the word vectors; no paper has this setting.
 """
 
 import math

@@ -35,8 +35,8 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
 }
 # What a table with a row "w/o CSRA" or with the stacked baseline has to say.
 ALIGNED_NOTE = (
-    "Without co-stack affinity, the affinity is of the last layer; the alignment is then of all layers, which section 3.5 calls "
-    "identical, unless model.aligned_layers is changed to last, as in the released code"
+    "Without co-stack affinity, the affinity is of the last layer; the alignment is then of all layers, which section "
+    "3.5 calls identical, unless model.aligned_layers is changed to last, as in the released code"
 )
 DEPTHS = (1, 2, 3, 4, 5)
 # Curves of Figures 2 (SciTail) and 3 (Quora, SNLI): data set -> curve -> what it changes.
@@ -69,8 +69,8 @@ def depth_notes(name: str) -> tuple[str, ...]:
         return (f"{PRINTED.citation} draw this in Figure {figure} and print no numbers",)
     dev, test = (found[0].scores[score] for score in ("dev.accuracy", "test.accuracy"))
     return (
-        f"{PRINTED.citation} draw this in Figure {figure}; footnote 3 says that a stack has {dev} on dev and {test} on test "
-        "over a single layer, and that 5 layers are best",
+        f"{PRINTED.citation} draw this in Figure {figure}; footnote 3 says that a stack has {dev} on dev and {test} on "
+        "test over a single layer, and that 5 layers are best",
     )
 
 
@@ -101,7 +101,7 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
 
 
 def published_for_train_all() -> tuple[Published, ...]:
-    """CSRAN's figures for TrecQA, to stand in a table of models trained on the smaller TRAIN: beside no row of it."""
+    """CSRAN's figures for TrecQA, for a table of models trained on the smaller TRAIN, below its rows."""
     (row,) = (row for row in published_main("trecqa", default_config("csran")) if row.label == PRINTED.label)
     return (dataclasses.replace(row, label=f"{PRINTED.label[:-1]}, trained on TRAIN-ALL)", settings={}),)
 

@@ -67,8 +67,8 @@ def _stated(name: str, config: ConfigDict) -> dict[str, Any]:
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 1 to 3: ESAN and the single models it is compared with, those of the slides last; nothing for a set that is
-    not in the paper.
+    """Tables 1 to 3: ESAN and the single models it is compared with, those of the slides last; nothing for a set that
+    is not in the paper.
 
     Arguments:
       name: of the data set.

@@ -110,7 +110,7 @@ def timed() -> dict[str, dict[str, Any]]:
 
 
 # Figure 2 is of "a three-block RE2 model", section 3.7, as the released setting of SNLI is; Figure 3 shows the third
-# block as the last. The number of seeds is told of neither.
+# block as the last. The paper gives no number of seeds for either.
 ANALYSED_BLOCKS = 3
 ANALYSED_SEEDS = 3
 

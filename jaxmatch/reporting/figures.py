@@ -1,4 +1,4 @@
-"""Figures of what the analyses found, each a pure function of the plain values that are kept beside it.
+"""Figures of what the analyses found, each a pure function of plain values, which are kept as JSON next to it.
 
 What is drawn is in drawings.py; here it becomes files. The same values give the same bytes.
 """
@@ -27,7 +27,7 @@ _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 1
 
 
 def write(data: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """Keeps values as JSON, and draws them beside it as PNG and SVG.
+    """Keeps values as JSON, and draws them next to it as PNG and SVG.
 
     Arguments:
       data: plain values; "kind" says what they are of.
@@ -52,7 +52,7 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
       data: plain values; "kind" says what they are of.
       folder: is made where it is not there.
       name: of the files, without their ending.
-      source: the file the values stand in, for errors.
+      source: the file of the values, for errors.
 
     Raises:
       InputError: matplotlib is not installed, or the values are not those of a figure.
@@ -96,17 +96,13 @@ def redraw(source: Path, folder: Path) -> list[Path]:
     Raises:
       InputError: the file cannot be read or holds something else, or matplotlib is not installed.
     """
-    check_plain_file(source, "give a JSON file written beside a figure")
+    check_plain_file(source, "give the JSON file of a figure")
     try:
         data = read_json(source)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot be read ({error})", path=source, remedy="give a JSON file written beside a figure"
-        ) from error
+        raise InputError(f"cannot be read ({error})", path=source, remedy="give the JSON file of a figure") from error
     if not isinstance(data, dict) or data.get("kind") not in list(KINDS):
-        raise InputError(
-            "does not hold the values of a figure", path=source, remedy="give a JSON file written beside a figure"
-        )
+        raise InputError("does not hold the values of a figure", path=source, remedy="give the JSON file of a figure")
     return draw(data, folder, Path(source).stem, source=source)
 
 

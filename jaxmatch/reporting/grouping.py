@@ -16,7 +16,9 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def setting_of_run(run: str) -> str:
-    """What the names of runs share that differ in the seed alone: a run is named by a hash of settings and data, and its seed."""
+    """What the names of runs share that differ in the seed alone: a run is named by a hash of settings and data, and
+    its seed.
+    """
     return run.rpartition("-seed")[0]
 
 

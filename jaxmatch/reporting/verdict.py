@@ -1,5 +1,5 @@
-"""What a sweep found, in sentences: the best setting, whether the seeds bear it out, the run to use, the command to repeat
-it. And the effect of each axis of its grid.
+"""What a sweep found, in sentences: the best setting, whether the seeds bear it out, the run to use, the command to
+repeat it. And the effect of each axis of its grid.
 """
 
 import dataclasses
@@ -40,8 +40,8 @@ class Setting:
 
 
 def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
-    """The dev score that chooses checkpoints, and the settings by its mean, the best first. Empty where the sweep's runs
-    chose by different scores or were trained on different data: their means cannot be compared.
+    """The dev score that chooses checkpoints, and the settings by its mean, the best first. Empty where the sweep's
+    runs chose by different scores or were trained on different data: their means cannot be compared.
     """
     done = [record for record in folder.records.values() if record["status"] == "finished"]
     score = done[0]["selected_on"] if done else ""
@@ -99,12 +99,12 @@ def _summary(score: str, values: Sequence[float]) -> str:
 
 
 def _best(score: str, best: Setting, others: Sequence[Setting]) -> str:
-    told = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
+    line = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
     if not others:
-        return f"{told}. It is the only setting."
+        return f"{line}. It is the only setting."
     gap = numbers.print_number(score, abs(best.mean - others[0].mean))
     unit = " points" if numbers.is_percent(score) else ""
-    return f"{told}. That is {gap}{unit} better than the next, {_end(others[0].name)}"
+    return f"{line}. That is {gap}{unit} better than the next, {_end(others[0].name)}"
 
 
 def _end(sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""What is shown of one cohort in training, and told to those who follow its runs."""
+"""Progress of one cohort in training, for the display and for listeners."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class CohortDisplay(Listener):
             defined = [value for value in scores if not math.isnan(value)] or scores
             best = max(defined) if SCORES[score].higher_is_better else min(defined)
             several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
-            told = several if len(scores) > 1 else f"{scores[0]:.4f}"
-            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {told}")
+            text = several if len(scores) > 1 else f"{scores[0]:.4f}"
+            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {text}")
 
     def resumed(self, done: int, total: int) -> None:
         advance, self._reached = (done / total - self._reached) * self._work, done / total

@@ -15,7 +15,7 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     Arguments:
       plan: of the sweep.
       folder: where they are kept.
-      display: is told that they are fitted, which takes minutes on the largest data sets.
+      display: says that they are fitted, which takes minutes on the largest data sets.
 
     Raises:
       InputError: one cannot be fitted here, or those of the folder are damaged.

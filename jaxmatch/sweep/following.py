@@ -56,7 +56,8 @@ class RunListener:
 
         Arguments:
           run: the run.
-          evaluation: "samples" (pairs seen so far), "epoch", "train_loss", "learning_rate", and "dev", a dict of scores.
+          evaluation: "samples" (pairs seen so far), "epoch", "train_loss", "learning_rate", and "dev", a dict of
+            scores.
         """
 
     def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
@@ -72,10 +73,10 @@ class RunListener:
 class Following:
     """Tells listeners about the runs of a cohort.
 
-    A listener that raises an exception is told no more; training goes on.
+    A listener that raises an exception is removed; training goes on.
 
     Arguments:
-      listeners: whom to tell. One that fails is taken out of the list.
+      listeners: their methods are called. One that fails is removed from the list.
       runs: in the order of the cohort.
       say: prints a line.
     """
@@ -102,15 +103,15 @@ class Following:
             self._tell("ended", position, record_of(self._runs[position]) if self._listeners else None)
         self._open.clear()
 
-    def _tell(self, method: str, position: int, *told: Any) -> None:
+    def _tell(self, method: str, position: int, *values: Any) -> None:
         with self._lock:
             for listener in [*self._listeners]:
                 try:
-                    getattr(listener, method)(self._runs[position], *told)
+                    getattr(listener, method)(self._runs[position], *values)
                 except Exception as error:
                     self._listeners.remove(listener)
                     name = type(listener).__name__
-                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is told no more")
+                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is called no more")
 
 
 def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:

@@ -110,13 +110,13 @@ class Sweep:
       config: what all runs share.
       grid: dotted setting -> the values it takes; every combination is trained.
       seeds: every combination is trained with each.
-      table: which scores the table shows, how, and beside which published ones; without scores, a launcher shows those
+      table: which scores the table shows, how, and with which published ones; without scores, a launcher shows those
         that go with `training.selection`. None: a row for each variant and each value of the grid.
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
         which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
-      floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs. Its rows are then named by
-        "variant".
+      floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs. Its rows are then named
+        by "variant".
       command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
     """
 
@@ -156,7 +156,8 @@ class Sweep:
             if not isinstance(options, Mapping) or set(options).difference(ANALYSES[name]):
                 known = ", ".join(ANALYSES[name])
                 raise TypeError(
-                    f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or nothing"
+                    f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or "
+                    "nothing"
                 )
             if not isinstance(options.get("split", ""), str):
                 raise TypeError(f"the split of the analysis {name!r} is {options['split']!r}: make it a text")

@@ -101,7 +101,8 @@ def check_common(fields: Mapping[str, set[str]]) -> None:
     for field, values in fields.items():
         if len(values) > 1:
             raise InputError(
-                f"the settings of this grid differ in {field} ({', '.join(sorted(values))}): they have no score in common",
+                f"the settings of this grid differ in {field} ({', '.join(sorted(values))}): they have no score in "
+                "common",
                 remedy="tune them one by one",
             )
 
@@ -156,7 +157,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
-    """How a run stands at a rung.
+    """The state of a run at a rung.
 
     Attributes:
       score: the best selection score so far, or None without one.
@@ -168,7 +169,7 @@ class Standing:
 
 
 def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
-    """How a run stood after some samples, whatever came after.
+    """The state of a run after some samples, whatever came after.
 
     Arguments:
       history: "curve" and "diverged_at_samples", as in a record.

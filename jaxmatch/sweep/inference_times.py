@@ -1,4 +1,4 @@
-"""Inference time as a launcher: models with random weights, or a trained one, timed on the CPU beside what papers
+"""Inference time as a launcher: models with random weights, or a trained one, timed on the CPU, next to what papers
 printed.
 """
 
@@ -52,7 +52,7 @@ class Timing:
       models: name of a row -> settings of the config that it changes.
       batches: how many are timed; 2 or more.
       published: rows of papers: "times.batch_seconds" among the scores and "parameters" among the settings. One with
-        the name of a row stands beside it.
+        the name of a row is shown next to it.
       notes: whatever else a reader must know.
       pairs: of a batch.
       length: tokens of a sentence.
@@ -80,7 +80,7 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained model to be timed beside the random ones: its name, itself, and the pairs of its data set or None."""
+    """A trained model to be timed with the random ones: its name, itself, and the pairs of its data set or None."""
 
     name: str
     matcher: Matcher
@@ -146,7 +146,8 @@ def plan_text(timing: Timing, split: str) -> str:
     throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {timing.config.data.name} {split}"
     of_each = f" of each of {timing.seeds} random starts" if timing.seeds > 1 else ""
     lines = [
-        f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a sentence{throughput}"
+        f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a "
+        f"sentence{throughput}"
     ]
     for name, config in configs_of(timing).items():
         parameters = parameter_count(build(config.model, outputs=outputs), timing.dimensions)
@@ -181,7 +182,7 @@ def run(
       split: the pairs of the throughput, or `NO_SPLIT`.
       trained: a trained model, which was loaded `on_the_cpu`.
       command: that asked for it, for the record.
-      say: is told which model is next.
+      say: called with a line about the next model.
 
     Returns:
       The record, as plain values for JSON; `drawings.timing` draws its figure, `tables.times` makes its table.

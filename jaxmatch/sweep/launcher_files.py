@@ -21,9 +21,12 @@ MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles
 
 @contextlib.contextmanager
 def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Turns what a config or sweep file raises into one line that names the file and, where it is known, its line.
+    """Turns an exception of a config or sweep file into an `InputError` that names the file and, if known, the line.
 
-    Where options of a command line go into it, what it says of its own accord is of them, not of the file.
+    Arguments:
+      path: of the file.
+      options: values of the command line that are passed to the file. With any, an `InputError` that the file raises is
+        about them, and passes unchanged.
     """
     try:
         yield
@@ -88,7 +91,7 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
 
 
 def config_file(path: str | Path) -> tuple[Path, dict[str, str]]:
-    """The file and the options that a path or a name stands for (named_files.py). Where there is no configs/re2_snli.py,
+    """The file and the options of a path or a name (named_files.py). Where there is no configs/re2_snli.py,
     it is configs/re2.py with dataset=snli.
     """
     path = find(path, (CONFIGS,))

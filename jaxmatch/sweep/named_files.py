@@ -1,6 +1,6 @@
 """Config and sweep files by name: `re2` for configs/re2.py, `quickstart` for sweeps/quickstart.py.
 
-The folders configs/ and sweeps/ stand at the top of the source tree. An installed package has copies of them in
+The folders configs/ and sweeps/ are at the top of the source tree. An installed package has copies of them in
 jaxmatch/launchers/. A file in configs/ or sweeps/ of the current folder goes before both, so that an edited one counts.
 """
 
@@ -35,7 +35,7 @@ def configs() -> dict[str, str]:
 
 
 def data_sets(file: Path) -> list[str]:
-    """The data sets that stand in a config's `DATA_SETS`; nothing is executed."""
+    """The data sets in a config's `DATA_SETS`; nothing is executed."""
     for node in _parsed(file).body:
         if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["DATA_SETS"]:
             return [key.value for key in getattr(node.value, "keys", ()) if isinstance(key, ast.Constant)]
@@ -53,11 +53,11 @@ def closest(name: str, kinds: Sequence[str]) -> str:
 
 
 def find(path: str | Path, kinds: Sequence[str]) -> Path:
-    """The file that a path or a name stands for.
+    """The file of a path or a name.
 
     Arguments:
-      path: a path, or the name of a file. A config's name may end in that of a data set: `re2_snli`. So may a path as in
-        the source tree, configs/re2_snli.py, which stands for the name where there is no such file.
+      path: a path, or the name of a file. A config's name may end in that of a data set: `re2_snli`. So may a path as
+        in the source tree, configs/re2_snli.py, which is used where there is no such file.
       kinds: `CONFIGS`, `SWEEPS`, or both in the order in which they are looked in.
 
     Returns:

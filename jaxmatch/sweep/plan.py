@@ -176,7 +176,8 @@ def _cohorts(
     shared = memory.shared_bytes(data)
     if shared > memory.device_bytes(devices[0]):
         raise InputError(
-            f'the training pairs of "{data.name}", each padded to the longest of {train.lengths.max():,} tokens, and the word vectors take '
+            f'the training pairs of "{data.name}", each padded to the longest of {train.lengths.max():,} tokens, and '
+            "the word vectors take "
             f"{shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f}",
             remedy="cut long texts: --config.data.maximum_length=N",
         )
@@ -230,13 +231,13 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
         )
     dev = data.splits["dev"]
     constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, wherever anything has
-    told = {
+    about_labels = {
         "label_names": data.labels,
         "groups": dev.groups,
         "documents": dev.documents,
         "filtered": data.filtered,
     }
-    scores = score(data.task, dev.labels, constant, **told)
+    scores = score(data.task, dev.labels, constant, **about_labels)
     if math.isnan(scores.get(training["selection"], 0.0)):
         ranked = data.task == "ranking" and training["selection"] != "auc"
         reason = "no question has both a right and a wrong candidate" if ranked else "their labels are all alike"

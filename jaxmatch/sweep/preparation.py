@@ -39,8 +39,8 @@ def vectors_file(name: str, directory: str) -> str:
 
 
 def guessed_task(config: Mapping[str, Any]) -> str:
-    """The task of one's own data where its columns tell it; "" where the config does, for other data, and for files that
-    cannot be read, which whoever reads them will say.
+    """The task of one's own data where its columns tell it; "" where the config does, for other data, and for files
+    that cannot be read, which whoever reads them will say.
     """
     data = config["data"]
     if data["name"] != catalog.OWN or data["task"]:

@@ -52,7 +52,7 @@ def execute(
     Arguments:
       plan: a grid.
       workdir: where; see `agree`.
-      display: told how it goes.
+      display: shows the progress.
       halving: when settings are dropped, and how many.
       devices: default: all there are.
 
@@ -95,13 +95,12 @@ def on_record(run: str, record: Mapping[str, Any]) -> bool:
 def saving(
     plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, float]]:
-    """What halving made of the grid: steps of programs, the same times their slots, and seconds.
+    """Training steps and seconds of the grid with halving, and how many it would have taken without.
 
     Returns:
-      "lockstep_steps", "replica_steps" and "train_seconds" -> {"made", "whole"}; `whole` is what the grid would have
-      taken without halving if no run stopped early, its seconds estimated from the speed up to the first rung.
-      "compile_seconds" has `made`
-      alone: a smaller program has to be compiled, too.
+      "lockstep_steps", "replica_steps" (steps times slots) and "train_seconds" -> {"made", "whole"}. `whole` is without
+      halving, if no run had stopped early; its seconds are estimated from the speed up to the first rung.
+      "compile_seconds" has `made` only: smaller cohorts need programs of their own.
     """
     times = {record["cohort"]: record["times"] for record in records}
     parts = ("lockstep_steps", "replica_steps", "train_seconds", "compile_seconds")

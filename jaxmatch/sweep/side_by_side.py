@@ -1,4 +1,4 @@
-"""Jobs beside each other, each in a thread of its own on devices of its own."""
+"""Runs jobs at the same time, each in its own thread, on its own devices."""
 
 import concurrent.futures
 import dataclasses
@@ -14,7 +14,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Stopped(BaseException):
-    """What ends a job that is told to stop. No `Exception`: nobody takes it for a failure of the job."""
+    """Ends a job that is asked to stop. Not an `Exception`, so that it does not count as a failure of the job."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ def lasting(jobs: Iterable[Job], devices: int) -> float:
 
 
 def run_jobs(jobs: Sequence[Job], devices: Sequence[jax.Device]) -> list[Any]:
-    """Runs jobs on devices: the longest first, others beside it on what it leaves free.
+    """Runs jobs on devices: the longest first, others at the same time on the devices that it leaves free.
 
     Where no two of them have room, all run in this thread, in the order given.
 

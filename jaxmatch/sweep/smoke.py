@@ -47,7 +47,7 @@ _SETTINGS = {
 
 
 def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
-    """The embedded data set that stands in for a config's own, and the scores it has."""
+    """The embedded data set used instead of a config's own, and the scores it has."""
     name, selection = config.data.name, config.training.selection
     labels: tuple[str, ...] = ()
     if name in catalog.CATALOG:

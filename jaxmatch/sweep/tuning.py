@@ -63,8 +63,9 @@ class Choice:
             )
         seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         return (
-            f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, among "
-            f"{self.candidates} setting{'s' * (self.candidates > 1)}{left_out}: {setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
+            f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, "
+            f"among {self.candidates} setting{'s' * (self.candidates > 1)}{left_out}: "
+            f"{setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
             "trained anew with other seeds than those that chose it"
         )
 
@@ -120,14 +121,14 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
 def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
     """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported.
 
-    A published row of the model's own result stands beside the chosen setting, whatever its structure: it was tuned,
+    A published row of the model's own result is shown next to the chosen setting, whatever its structure: it was tuned,
     too.
 
     Arguments:
       planned: the sweep of the grid.
       choice: of its settings.
       seeds: how many.
-      on_test: whether best on test is noted too, beside published results that were chosen so.
+      on_test: whether best on test is recorded too, for comparison with published results that were chosen so.
     """
     first = max(choice.seeds) + 1
     layout = planned.table

@@ -1,6 +1,6 @@
 """Checkpoints of a cohort that survive a kill at any moment and notice damage.
 
-Orbax writes a checkpoint beside the finished ones and renames it. A rename does not prove that every byte reached the
+Orbax writes a checkpoint next to the finished ones and renames it. A rename does not prove that every byte reached the
 disk, so a digest of the arrays goes in as well; a checkpoint that cannot be read, or whose digest differs, is passed
 over for the one before.
 """
@@ -60,7 +60,7 @@ def _hindered(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
 
 
-# Of the threads that train cohorts beside each other: what `quiet` changes is the whole process's.
+# Of the threads that train cohorts at the same time: what `quiet` changes is the whole process's.
 _ONE_AT_A_TIME = threading.Lock()
 
 

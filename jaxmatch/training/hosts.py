@@ -1,8 +1,8 @@
 """Training by several processes, each with devices of its own: what they share and what process 0 alone decides.
 
 The processes run the same programs on arrays that span the devices of all. What is read from a clock, a disk or a
-device's allocator can differ between them, so process 0 decides and the others are told. A single process takes none of
-these ways: each function gives at once what it would without this module.
+device's allocator can differ between them, so process 0 decides and sends its decision to the others. In a single
+process each function returns at once, without communication.
 """
 
 import dataclasses

@@ -263,15 +263,14 @@ class Lockstep:
         return self._placed
 
     def spread(self, state: ReplicaState, slots: np.ndarray) -> ReplicaState:
-        """Takes over a state of other slots, that of a cohort on another number of devices; those that only filled are
-        left out.
+        """Adopts the state of a cohort that was trained on another number of devices. Filler slots are dropped.
 
         Arguments:
-          state: of all of them.
-          slots: their runs, as in `slots`.
+          state: of all slots that it had.
+          slots: their runs, as in the attribute `slots`.
 
         Returns:
-          The state of the slots as they are now.
+          The state of the new slots.
         """
         kept = np.flatnonzero(slots >= 0)
         self.slots = np.full(self._whole(len(kept)), -1)

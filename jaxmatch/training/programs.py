@@ -31,7 +31,7 @@ _hearing = threading.local()
 
 @contextlib.contextmanager
 def compilations_told(hear: Callable[["Program", float | None], None]) -> Iterator[None]:
-    """Within the block, what this thread compiles is told: `hear(program, None)` before, `hear(program, seconds)` after."""
+    """Calls `hear(program, None)` before and `hear(program, seconds)` after each compilation by this thread."""
     _hearing.hear = hear
     try:
         yield
@@ -149,6 +149,6 @@ def _forget_some() -> None:
 @functools.cache
 def warn_once() -> None:
     logging.getLogger(__name__).warning(
-        "more compiled programs than this process has memory mappings for: those used longest ago are given up, and compiled or loaded "
-        "again where they are wanted again (sysctl vm.max_map_count=262144 makes room for all)"
+        "more compiled programs than this process has memory mappings for: those used longest ago are given up, and "
+        "compiled or loaded again where they are wanted again (sysctl vm.max_map_count=262144 makes room for all)"
     )

@@ -1,5 +1,5 @@
-"""Scores of rankings by trec_eval's rules: mean average precision, mean reciprocal rank, recall at k; plain numpy, no loop
-over groups or models.
+"""Scores of rankings by trec_eval's rules: mean average precision, mean reciprocal rank, recall at k; plain numpy, no
+loop over groups or models.
 """
 
 import numpy as np

@@ -1,6 +1,4 @@
-"""How many replicas side by side fit a device: as compiled programs tell, and fewer where memory runs out all the
-same.
-"""
+"""How many replicas a device can compute at once: estimated from compiled programs, reduced if memory runs out."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -40,26 +38,27 @@ def ran_out(error: Exception) -> bool:
 
 
 def free_bytes(devices: Iterable[jax.Device]) -> int | None:
-    """What a program may take on each of some devices beside the arrays there; None where nobody tells, as of a CPU.
+    """Bytes that a program may still allocate on each of the devices: the least of them.
 
-    With several processes these are the devices of process 0.
+    None where a device reports no memory statistics, such as a CPU. With several processes, the devices of process 0
+    count.
     """
 
     def least() -> int | None:
-        told = [device.memory_stats() or {} for device in hosts.local(devices)]
-        if any("bytes_limit" not in each for each in told):
+        statistics = [device.memory_stats() or {} for device in hosts.local(devices)]
+        if any("bytes_limit" not in each for each in statistics):
             return None
-        return min(int(SHARE_TO_USE * each["bytes_limit"]) - each.get("bytes_in_use", 0) for each in told)
+        return min(int(SHARE_TO_USE * each["bytes_limit"]) - each.get("bytes_in_use", 0) for each in statistics)
 
     return hosts.decide(least)
 
 
 def bytes_beside_arguments(program: jax.stages.Compiled) -> int | None:
-    """What a compiled program takes on each device beside its arguments, by its own account; None without one."""
-    told = program.memory_analysis()
-    if told is None:
+    """Bytes that a compiled program allocates on each device besides its arguments; None if XLA does not say."""
+    analysis = program.memory_analysis()
+    if analysis is None:
         return None
-    return told.temp_size_in_bytes + told.output_size_in_bytes - told.alias_size_in_bytes
+    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
 
 
 def limit_that_fits(
@@ -67,7 +66,7 @@ def limit_that_fits(
 ) -> int | None:
     """How many replicas side by side a device has memory for.
 
-    The program for all is compiled first; where it takes too much, that for as many fewer. Seldom more than three are
+    The program for all replicas is compiled first; if it needs too much, one for fewer. More than three are rarely
     compiled, and the last is the one to run.
 
     Arguments:

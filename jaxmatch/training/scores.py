@@ -211,9 +211,9 @@ def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
     return (*names, *(name for name, added in ADDED.items() if added.task == task))
 
 
-def score(task: str, labels: ArrayLike, outputs: ArrayLike, **told: Any) -> dict[str, float]:
+def score(task: str, labels: ArrayLike, outputs: ArrayLike, **about_labels: Any) -> dict[str, float]:
     """The scores of one model: `replica_scores` of outputs without the replica axis."""
-    return replica_scores(task, labels, np.asarray(outputs)[None], **told)[0]
+    return replica_scores(task, labels, np.asarray(outputs)[None], **about_labels)[0]
 
 
 def replica_scores(

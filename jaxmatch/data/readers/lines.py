@@ -64,7 +64,7 @@ def decode_lines(
     Arguments:
       raw_lines: what iterating over a file opened in binary mode gives, or `bounded_lines`.
       path: what an error names.
-      keep_blank: yield blank lines too, wherever they stand, for formats in which a line is not a pair.
+      keep_blank: yield blank lines too, for formats in which a line is not a pair.
 
     Raises:
       InputError: bytes that are not UTF-8, a line longer than `LONGEST_LINE`, or a blank line with text after it that
@@ -232,7 +232,7 @@ def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
     """
     try:
         value = json.loads(line)
-        # Each key has a colon: where there are no more of them, none stands twice. Looking at each key would double the
+        # Each key has a colon: where there are no more of them, none occurs twice. Looking at each key would double the
         # time.
         if isinstance(value, dict) and line.count(":") > len(value):
             value = json.loads(line, object_pairs_hook=_with_keys_once)
@@ -259,7 +259,7 @@ def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise ValueError(f"the key {shown(twice)} stands in it twice")
+        raise ValueError(f"the key {shown(twice)} occurs twice")
     return found
 
 
@@ -284,6 +284,6 @@ def _columns(count: int) -> str:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """The first of some names as they may stand in an error message."""
+    """The first of some names, for an error message."""
     names = list(names)
     return ", ".join([shown(name, 30) for name in names[:most]] + ["..."] * (len(names) > most))

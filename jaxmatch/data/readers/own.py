@@ -1,7 +1,7 @@
 """The user's own data: CSV, TSV, JSON lines or Parquet, each also with gzip, with columns `text_a`, `text_b`, `label`
 and optional `group`.
 
-TSV is taken as it stands, unless it is said to be quoted: a text cannot hold a tab or a line end. The other formats can
+TSV is taken as it is, unless data.quoted says otherwise: a text cannot hold a tab or a line end. The other formats can
 hold any text. Rows of Parquet are counted from 0, as pandas counts them.
 """
 
@@ -135,8 +135,8 @@ def gather(rows: Iterable[Row], path: Path, task: str, labels: Sequence[str] | N
 
 
 def _label_name(label: Any, layout: Layout) -> str | None:
-    """A label as text: of a whole number that became a float beside missing ones, too; "" for a missing one, None for
-    what names no class.
+    """A label as text: of also of a whole number that pandas made a float because others are missing; "" for a missing
+    one, None for what names no class.
     """
     if label is None:
         return ""

@@ -69,7 +69,7 @@ def _named(text: str, setting: str, example: str) -> dict[str, str]:
         if not (name and equals and value):
             raise InputError(f"{setting}: {shown(part)} is not NAME=VALUE", remedy=f"write it like {example}")
         if name in found:
-            raise InputError(f"{setting}: {shown(name)} stands there twice", remedy=f"write it like {example}")
+            raise InputError(f"{setting}: {shown(name)} occurs twice", remedy=f"write it like {example}")
         found[name] = value
     return found
 

@@ -56,7 +56,7 @@ class PairCollector:
         group: str | None = None,
         document: str | None = None,
     ) -> None:
-        """Adds the pair that stands on `line`.
+        """Adds the pair on `line`.
 
         Raises:
           InputError: a text, the label or the group is empty, or the label is none of those known or holds a control

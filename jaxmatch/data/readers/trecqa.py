@@ -58,7 +58,7 @@ def read(path: Path) -> Split:
             group = found[1]
             if known.setdefault(group, line) != line:
                 raise InputError(
-                    f"question {shown(group)} stands here again, first on line {known[group]}", path=path, line=line
+                    f"question {shown(group)} occurs here again, first on line {known[group]}", path=path, line=line
                 )
             if not group:
                 raise InputError("the question's id is empty", path=path, line=line)

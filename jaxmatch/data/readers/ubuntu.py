@@ -2,7 +2,7 @@
 
 Utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn), which
 stay in the text; where a file gives each utterance a column of its own, they are joined by `__eot__`. In the dev and
-test files ten candidate responses stand one below the other for each context; in the training file a right and a wrong
+test files the ten candidate responses of a context are on consecutive lines; in the training file a right and a wrong
 one.
 """
 
@@ -62,5 +62,5 @@ def _check_size(size: int, path: Path, start: int) -> None:
             f"the context that begins here has {size} of its {CANDIDATES} candidates",
             path=path,
             line=start,
-            remedy="its lines stand together and have the same text in the context",
+            remedy="its lines are consecutive and have the same text in the context",
         )

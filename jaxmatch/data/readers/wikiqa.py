@@ -1,4 +1,4 @@
-"""WikiQA (Yang et al., 2015): the tokenised text, with question and document ids from the TREC file beside it.
+"""WikiQA (Yang et al., 2015): the tokenised text, with question and document ids from the TREC file of the same split.
 
 `WikiQA-dev.txt` holds question, sentence, label by tabs; `WikiQA-dev.ref` holds `question-id 0 document-id label` for
 the same pairs in the same order. The ids are what trec_eval groups by and breaks ties with.
@@ -19,7 +19,7 @@ COMPANION_SUFFIX = ".ref"
 
 
 def read(path: Path) -> Split:
-    """Reads `WikiQA-{train,dev,test}.txt` and the `.ref` file beside it.
+    """Reads `WikiQA-{train,dev,test}.txt` and the `.ref` file next to it.
 
     Raises:
       InputError: one of the files or a line of it is damaged, or they do not describe the same pairs.
@@ -53,7 +53,7 @@ def read(path: Path) -> Split:
             )
         if (group, document) in seen:
             raise InputError(
-                f"document {shown(document)} of question {shown(group)} stands here twice", path=reference, line=line
+                f"document {shown(document)} of question {shown(group)} occurs here twice", path=reference, line=line
             )
         seen.add((group, document))
         # Labels are mostly 0 and agree by accident; a shifted file shows here.

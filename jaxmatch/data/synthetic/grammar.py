@@ -213,6 +213,7 @@ def say_all(clauses: Sequence[Clause], longest: int = 14) -> str | None:
 
 
 FUNCTION_WORDS = tuple(
-    "the some a an all every each no not at least most more fewer than exactly is are do does and by to of in front next left right "
+    "the some a an all every each no not at least most more fewer than exactly is are do does and by to of in front "
+    "next left right "
     "which who what how many".split()
 )

@@ -31,7 +31,7 @@ _LIKELY = {
     + ("swapped adjectives", "negation", "number"),
 }
 _MORE = ("stronger", "wording", "wording", "weaker", "quantifier")
-# What makes a clause that lies beside the point: it shares words, but speaks of other things.
+# What makes a clause that is irrelevant: it shares words, but speaks of other things.
 _DISTRACTIONS = ("noun", "predicate", "swapped roles", "adjective", "opposite quantifier")
 
 

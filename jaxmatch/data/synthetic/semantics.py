@@ -119,7 +119,7 @@ def _relation(cells: tuple[int, ...], boxes: int, ground: tuple, first: tuple, s
 
 
 def relation(first: Meaning, second: Meaning) -> str | None:
-    """How the second sentence stands to the first.
+    """The relation of the second sentence to the first.
 
     Returns:
       "entailment", "neutral" or "contradiction"; None where one sentence denies itself or what the other takes for

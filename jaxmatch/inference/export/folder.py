@@ -1,4 +1,4 @@
-"""The folder of an exported model: the program or its weights, and beside it all that a text needs to become its input.
+"""The folder of an exported model: the program or its weights, and all that turns a text into its input.
 
 export.json                        task, labels, calibration, names of the inputs, the model's settings, checksums
 tokenizer.json                     how texts become tokens (data/tokenizer_rules.py)

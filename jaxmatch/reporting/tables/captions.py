@@ -29,23 +29,25 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:
     """How many runs were given up on the way, and when."""
-    told = [record.get("dropped") for record in records if record["status"] == "dropped"]
-    if not told:
+    found = [record.get("dropped") for record in records if record["status"] == "dropped"]
+    if not found:
         return []
     after = [
-        each["after_epochs"] for each in told if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)
+        each["after_epochs"]
+        for each in found
+        if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)
     ]
     when = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
-    shares = {each.get("eta") for each in told if isinstance(each, Mapping)}
+    shares = {each.get("eta") for each in found if isinstance(each, Mapping)}
     share = (
         f"the best 1/{shares.pop()} of the settings went on each time"
         if len(shares) == 1 and None not in shares
         else ""
     )
     why = "; ".join(part for part in (when, share) if part)
-    verb = "was" if len(told) == 1 else "were"
+    verb = "was" if len(found) == 1 else "were"
     why = f" ({why})" if why else ""
-    return [f"{len(told)} of {len(records)} runs {verb} dropped by successive halving{why}, and count in no mean."]
+    return [f"{len(found)} of {len(records)} runs {verb} dropped by successive halving{why}, and count in no mean."]
 
 
 def _converged(records: Sequence[Mapping]) -> list[str]:
@@ -66,7 +68,7 @@ def _converged(records: Sequence[Mapping]) -> list[str]:
 
 
 def _about(record: Mapping) -> str:
-    """What the splits are whose names do not say it; records of older versions do not hold it."""
+    """Descriptions of splits whose names do not describe them; older records have none."""
     about = record["data"].get("about")
     known = about if isinstance(about, Mapping) else {}
     return "".join(f"; {split}: {known[split]}" for split in ("train", "dev", "test") if split in known)
@@ -86,15 +88,13 @@ def _data(records: Sequence[Mapping]) -> list[str]:
 
 
 def _share(coverage: Any) -> float | None:
-    """Of the words in the texts, each as often as it stands there: how many have a vector; None where a record does not
-    tell.
-    """
+    """The fraction of tokens that have a word vector, in [0, 1]; None where a record does not hold it."""
     share = coverage.get("tokens_with_vector") if isinstance(coverage, Mapping) else None
     return share if isinstance(share, float) and 0 <= share <= 1 else None
 
 
 def _covered(shares: set[float | None]) -> str:
-    """The same in words, where all data sets of a table tell it."""
+    """The fractions in words; empty if one of the data sets has none."""
     if None in shares:
         return ""
     low, high = (_percent(share) for share in (min(shares), max(shares)))
@@ -108,12 +108,12 @@ def _percent(share: float) -> str:
 
 
 def _precisions(records: Sequence[Mapping]) -> list[str]:
-    """What matrix products really used, unless all were float32, as asked; nothing where no record tells."""
-    told = [_precision(record) for record in records]
+    """The precision of matrix products in fact; empty if all were float32 as asked, or if no record holds it."""
+    found = [_precision(record) for record in records]
     unremarkable = all(
-        record.get("products") is None or said == "float32" for record, said in zip(records, told, strict=True)
+        record.get("products") is None or said == "float32" for record, said in zip(records, found, strict=True)
     )
-    return [] if unremarkable else [f"Precision: {'; '.join(_distinct(told))}."]
+    return [] if unremarkable else [f"Precision: {'; '.join(_distinct(found))}."]
 
 
 def _precision(record: Mapping) -> str:

@@ -148,8 +148,8 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
     """Whether the mean of a cell "covers" the published number, "beats" or "misses" it, and the interval of their
     difference that says so; None where nothing can be said.
 
-    Nothing can be said from fewer than two seeds or from seeds that all agree, beside another training set, and of a
-    score that is not the same quantity.
+    Nothing can be said from fewer than two seeds or from seeds that all agree, if the training sets
+    differ, or if the score is not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
     theirs, rounding = _number_and_rounding(score, text)

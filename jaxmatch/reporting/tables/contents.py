@@ -24,15 +24,13 @@ class Published:
       label: whose result it is, "RE2 (paper)".
       scores: score -> text, printed as it is given: {"test.map": "0.7452 ± 0.0044"}.
       source: where it was printed: "Yang et al. (2019), Table 4".
-      settings: what stands in its other columns: a grid key, "parameters" or "seeds" -> value. Where just one cell of a
-        table has all these settings (besides the last two), the scores stand beside those of that cell, not in a row
-        below.
-      training_pairs: of the set it was trained on, or 0: not told. Beside models trained on another number of pairs (by
-        more than a hundredth) nothing is said of beating or missing, and the table tells the number.
-      chosen_on_test: whether the released setting behind it chooses checkpoints on the test set, which a table then
-        tells.
-      unlike: score -> why ours of that name is not to be held against it: told, and nothing is said of beating or
-        missing.
+      settings: its other columns: a grid key, "parameters" or "seeds" -> value. If exactly one cell of a table has
+        all these settings (except the last two), the scores are shown next to that cell's, not in a row below.
+      training_pairs: of the set it was trained on; 0: unknown. If ours were trained on another number of pairs (by more
+        than 1%), the table prints the number, and does not say whether ours are better or worse.
+      chosen_on_test: whether the released setting behind it chooses checkpoints on the test set; a note says so.
+      unlike: score -> why ours of that name cannot be compared with it. A note says so, and the table does not say
+        which is better.
     """
 
     label: str
@@ -69,12 +67,12 @@ class TableLayout:
       rows: grid keys that label a row: dotted config paths, "variant" or "seed".
       columns: a grid key whose values each get columns of their own; "" for none.
       scores: "dev.", "test.", "best_on_test." or "times." and a score's name.
-      published: rows of papers, to be shown beside the project's own rows of the same settings, or else below them.
+      published: rows of papers, shown next to our rows of the same settings, or else below them.
       notes: what differs from the paper's setting, and whatever else a reader must know.
       order: grid key -> its values in the order they are shown; values that are not named follow, sorted.
       original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or
         empty.
-      ensembles: rows of papers for the table of ensembles (tables/ensembles.py).
+      ensembles: rows of papers for the table of ensembles (analysis/ensemble_table.py).
     """
 
     title: str

@@ -37,11 +37,11 @@ def as_csv(table: Content) -> str:
         counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
         numbers: list[Any] = []
         for score in cell.scores:
-            told = _score_as_json(cell, score, differences.get((place, score)), beside.get(place))
-            flat = told | told.get("difference", {}) | (told["interval"] or {})
+            entry = _score_as_json(cell, score, differences.get((place, score)), beside.get(place))
+            flat = entry | entry.get("difference", {}) | (entry["interval"] or {})
             flat |= {
-                "published": told.get("published", {}).get("value"),
-                "verdict": told.get("published", {}).get("verdict"),
+                "published": entry.get("published", {}).get("value"),
+                "verdict": entry.get("published", {}).get("verdict"),
             }
             numbers += [flat.get(name) for name in names]
         rows.append([*settings.values(), *counts, *numbers])
@@ -81,7 +81,7 @@ def _score_as_json(
 ) -> dict[str, Any]:
     summary = cell.scores[score]
     interval = comparisons.interval(summary)
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "mean": summary.mean,
         "std": summary.deviation,
         "n": len(summary.values),
@@ -90,7 +90,7 @@ def _score_as_json(
     }
     if difference is not None:
         test = difference.test and dataclasses.asdict(difference.test)
-        told["difference"] = {
+        entry["difference"] = {
             **(test or {}),
             "difference": difference.value,
             "p_holm": difference.corrected,
@@ -98,13 +98,13 @@ def _score_as_json(
         }
     if published is not None and score in published.scores:
         text = published.scores[score]
-        told["published"] = {
+        entry["published"] = {
             "label": published.label,
             "text": text,
             "value": comparisons.published_number(score, text),
             **_verdict(cell, score, published),
         }
-    return told
+    return entry
 
 
 def _verdict(cell: Cell, score: str, published: Published) -> dict[str, Any]:

@@ -46,7 +46,7 @@ _BLOCK = re.compile(r"[#>+-]|\d+(?=[.)])")
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """What stands in one cell.
+    """The content of a cell.
 
     Attributes:
       content: plain text, not yet escaped.
@@ -66,7 +66,7 @@ class Sheet:
       caption: sentences that belong to the title.
       notes: sentences printed below.
       headings: one a column.
-      numeric: one a column; True for numbers, which stand at the right.
+      numeric: for each column, whether it holds numbers, which are aligned right.
       spans: ((heading, columns), ...) above the headings, from left to right, "" for none; or empty.
       sections: groups of rows, with a rule between groups; a row has one cell a column.
     """

@@ -170,16 +170,20 @@ def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple
     for published in table.layout.published:
         stands_beside = published in beside.values()
         shown = table.layout.scores if stands_beside or _has_row(table, published) else ()
-        told = [f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown]
+        details = [
+            f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown
+        ]
         if stands_beside:  # where a row below has columns for these
-            told += [f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings]
-        told += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
-        told += [
+            details += [
+                f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings
+            ]
+        details += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
+        details += [
             f"{numbers.score_heading(name)}: {reason}"
             for name, reason in published.unlike.items()
             if name in table.layout.scores
         ]
-        those = labels.setdefault("; ".join([published.source, *told]), [])
+        those = labels.setdefault("; ".join([published.source, *details]), [])
         those += [published.label] if published.label not in those else []
     return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
 
@@ -221,8 +225,9 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
             else "The paper's own deviation over its seeds is in it where one is printed"
         )
         signs.append(
-            f"In brackets: the {significance.CONFIDENCE:.0%} confidence interval of our mean less the published number (Welch's t). "
-            f"covers: it holds zero, but for rounding; beats: all of it is better; misses: all of it is worse. {theirs}."
+            f"In brackets: the {significance.CONFIDENCE:.0%} confidence interval of our mean less the published number "
+            "(Welch's t). covers: it holds zero, but for rounding; beats: all of it is better; misses: all of it is "
+            f"worse. {theirs}."
         )
     if plan.best:
         signs.append(
@@ -236,8 +241,9 @@ def sheet(table: Content) -> Sheet:
     """The table as it is printed, in plain text.
 
     The best mean of each score on each data set among the project's own runs is bold where it is best beyond chance
-    (uncertainty.py). Published scores stand beside the cell of the same settings, with what its interval says about them, or else
-    in rows below; those for which there is no column are told in a note. Floors stand between, and compete with none.
+    (uncertainty.py). Published scores appear next to the cell of the same settings, with what its interval says about
+    them, or else in rows below; those without a column are in a note. Floors come between, and are compared with
+    nothing.
     """
     layout, plan = table.layout, _plan(table)
     below = [each for each in layout.published if each not in plan.beside.values() and _has_row(table, each)]

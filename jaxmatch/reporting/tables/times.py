@@ -67,9 +67,7 @@ def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[s
 
 
 def sheet(record: Mapping[str, Any]) -> Sheet:
-    """A line a model, with what was measured here and what papers printed; models that were only printed stand
-    below.
-    """
+    """A line for each model, with measured and published times; models that were not measured come last."""
     published = {row["model"]: row for row in record["published"]}
     ours = {row["model"] for row in record["rows"]}
     only = tuple(_line(name, None, row) for name, row in published.items() if name not in ours)
@@ -113,14 +111,14 @@ def as_csv(record: Mapping[str, Any]) -> str:
     ]
     for row in record["rows"]:
         split, printed = row["split"], published.get(row["model"], {})
-        told = (split["data"], split["pairs"], *mean_and_deviation(_rates(split))) if split else (None,) * 4
+        throughput = (split["data"], split["pairs"], *mean_and_deviation(_rates(split))) if split else (None,) * 4
         rows.append(
             (
                 row["model"],
                 row["parameters"],
                 *mean_and_deviation(row["batch_seconds"]),
                 len(row["batch_seconds"]),
-                *told,
+                *throughput,
                 *(printed.get(key) for key in ("parameters", "seconds", "source")),
             )
         )
@@ -143,8 +141,9 @@ def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
     seeds = record.get("seeds", 1)
     starts = f", of each of {seeds} random starts" if seeds > 1 else ""
     sentences = [
-        f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of {record['length']} "
-        f"tokens a sentence, from word ids to probabilities, weights as they are before training{starts}."
+        f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of "
+        f"{record['length']} tokens a sentence, from word ids to probabilities, weights as they are before "
+        f"training{starts}."
     ]
     if trained := [row["model"] for row in record["rows"] if row.get("trained")]:
         sentences.append(f"Trained: {', '.join(trained)}.")
