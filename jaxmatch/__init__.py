@@ -51,7 +51,7 @@ MODULES = {
     "with_overrides": "jaxmatch.settings",
 }
 SUBMODULES = ("data", "extend", "interop")
-__all__ = [*MODULES]
+__all__ = [*MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -120,9 +120,9 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
 
 
 @functools.cache  # a grid validates many configs
-def _settings(model: str, *dataclasses_of_settings: type | None) -> list[str]:
-    """The dotted names of all settings of a model's config. They change with the dataclasses (jaxmatch/extend.py)."""
-    return list(flatten(default_config(model)))
+def _names(section: str, config: type) -> list[str]:
+    """The dotted names of a section's settings."""
+    return [f"{section}.{field.name}" for field in dataclasses.fields(config)]
 
 
 def validate(config: Mapping[str, Any]) -> None:
@@ -132,8 +132,10 @@ def validate(config: Mapping[str, Any]) -> None:
       InputError: names the field, its value and what it may be.
     """
     flat = flatten(config)
-    name = flat.get("model.name", "re2")
-    expected = _settings(name, MODELS.get(name) if isinstance(name, str) else None, *SECTIONS.values())
+    model = type(model_config({"name": flat.get("model.name", "re2")}))
+    expected = ["model.name", *_names("model", model)]
+    for name, section in SECTIONS.items():
+        expected += _names(name, section)
     for key in expected:
         if key not in flat:
             raise InputError(f"the config lacks config.{key}", remedy="begin with default_config()")

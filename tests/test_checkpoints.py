@@ -82,7 +82,7 @@ def test_what_could_not_be_read_is_there_until_another_is_written(checkpoints, t
     checkpoints.save(1, tree(1), {"epoch": 1})
     checkpoints.save(2, tree(2), {"epoch": 2})
     with monkeypatch.context() as patch:
-        patch.setattr("jaxmatch.training.checkpoints._digest", lambda *_: "another")
+        patch.setattr("jaxmatch.training.checkpoints.digest", lambda *_: "another")
         assert checkpoints.restore(tree(0)) is None
     assert digits(tmp_path) == ["1", "2"]
     assert checkpoints.restore(tree(0))[1] == {"epoch": 2}

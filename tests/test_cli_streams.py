@@ -196,7 +196,7 @@ def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
 def test_lines_are_those_of_the_file_whatever_the_blocks(tmp_path, monkeypatch, block):
-    monkeypatch.setattr("jaxmatch.cli.stream._BLOCK", block)
+    monkeypatch.setattr("jaxmatch.cli.stream.BLOCK_BYTES", block)
     for content in (b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nab\r\ncd\n\n", b"long line of text\n" * 3):
         file = tmp_path / "file"
         file.write_bytes(content)

@@ -33,7 +33,7 @@ TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), 
 def test_votes_and_means_by_hand():
     # First pair: two weak votes for class 0 against a sure one for class 1. Third: a tie of three, 0.7, 1.0 and 1.3 in
     # all. Fourth: a tie in everything, which goes to the first class.
-    np.testing.assert_array_equal(ensemble.majority_vote(PROBABILITIES), [0, 1, 2, 0])
+    np.testing.assert_array_equal(ensemble.vote_shares(PROBABILITIES).argmax(axis=1), [0, 1, 2, 0])
     mean = ensemble.average(PROBABILITIES)
     np.testing.assert_allclose(mean[0], [0.34, 0.66, 0.0])
     np.testing.assert_allclose(mean[2], [0.7 / 3, 1.0 / 3, 1.3 / 3])
@@ -42,8 +42,8 @@ def test_votes_and_means_by_hand():
 
 def test_a_tie_of_two_goes_to_the_larger_sum():
     sure, weak = [0.05, 0.95], [0.6, 0.4]
-    assert ensemble.majority_vote(np.array([[sure], [weak]])).tolist() == [1]
-    assert ensemble.majority_vote(np.array([[weak], [sure], [weak]])).tolist() == [0]
+    assert ensemble.vote_shares(np.array([[sure], [weak]])).argmax(axis=1).tolist() == [1]
+    assert ensemble.vote_shares(np.array([[weak], [sure], [weak]])).argmax(axis=1).tolist() == [0]
 
 
 def test_shares_order_by_votes_first_and_by_probability_only_among_equals():

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 def record(rate, seed, dev, test=0.5, status="finished", selected_on="dev.accuracy", variant="", data="sick"):
     name = selected_on.removeprefix("dev.")
     return {
+        "run": f"{variant}{rate}-seed{seed}",
         "seed": seed,
         "variant": variant,
         "overrides": {"optimizer.learning_rate": rate},

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks import timing
 from benchmarks.peer import Peer
-from benchmarks.random_model import random_model
 from benchmarks.settings import Column, Item, Settings
+from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import probabilities_of
 

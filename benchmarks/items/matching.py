@@ -14,9 +14,9 @@ from benchmarks import timing
 from benchmarks.peer import SORT_BY_LEN, Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
-from benchmarks.random_model import random_model
 from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL
+from jaxmatch.analysis.timing import random_model
 from jaxmatch.data import catalog
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.sweep import preparation

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks import fresh, timing
 from benchmarks.items.inference import CLASSES, DIMENSIONS, WORDS
-from benchmarks.random_model import random_model
 from benchmarks.settings import CONFIGS, Column, Item, Settings
+from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference import model_folder
 from jaxmatch.sweep.launcher_files import load_config
 

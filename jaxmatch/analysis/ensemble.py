@@ -52,19 +52,6 @@ def vote_shares(probabilities: np.ndarray) -> np.ndarray:
     return votes + probabilities.mean(axis=0) / (2 * runs)
 
 
-def majority_vote(probabilities: np.ndarray) -> np.ndarray:
-    """The class that most runs find most probable; a tie goes to the larger summed probability, then to the first
-    class.
-
-    Arguments:
-      probabilities: <float>[runs, pairs, classes].
-
-    Returns:
-      <int64>[pairs].
-    """
-    return vote_shares(probabilities).argmax(axis=1)
-
-
 def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     """Scores some runs on one split, alone and together.
 

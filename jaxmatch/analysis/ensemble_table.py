@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.analysis.ensemble import EnsembleScores
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting.grouping import setting_name
+from jaxmatch.reporting.significance import mean_and_deviation
 from jaxmatch.reporting.tables import captions, formats, numbers
 from jaxmatch.reporting.tables.contents import Published
 from jaxmatch.reporting.tables.formats import Sheet, Text
@@ -62,14 +62,14 @@ def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
     rows = []
     for name in one.scores.average:
         score = f"{one.split}.{name}"
-        alone = [scores[name] for scores in one.scores.single]
+        mean, deviation = mean_and_deviation([scores[name] for scores in one.scores.single])
         rows.append(
             (
                 setting_name(one.members[0]),
                 f"{one.parameters:,}",
                 str(len(one.members)),
                 numbers.score_heading(score),
-                f"{_number(score, statistics.fmean(alone))} ± {_number(score, statistics.stdev(alone))}",
+                f"{_number(score, mean)} ± {_number(score, deviation)}",
                 _DASH if one.scores.vote is None else _number(score, one.scores.vote[name]),
                 _number(score, one.scores.average[name]),
             )
@@ -162,7 +162,7 @@ def _as_csv(found: Sequence[Ensemble]) -> str:
         for name in one.scores.average:
             alone = [scores[name] for scores in one.scores.single]
             vote = None if one.scores.vote is None else one.scores.vote[name]
-            values = without_nan((statistics.fmean(alone), statistics.stdev(alone), vote, one.scores.average[name]))
+            values = without_nan((*mean_and_deviation(alone), vote, one.scores.average[name]))
             data = f"{one.members[0]['data']['name']} {one.split}"
             rows.append(
                 (

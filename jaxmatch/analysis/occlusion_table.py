@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxmatch.analysis.occlusion import FEATURES, Occlusion
+from jaxmatch.printable import without_nan
 from jaxmatch.reporting.tables import captions, formats
 from jaxmatch.reporting.tables.formats import Sheet, Text
 from jaxmatch.reporting.tables.spreadsheet import csv_text
@@ -86,7 +87,7 @@ def _as_csv(found: Sequence[Occluded]) -> str:
     """
 
     def plain(values: np.ndarray | None, label: int) -> float | None:
-        return None if values is None or not math.isfinite(values[label]) else float(values[label])
+        return None if values is None else without_nan(float(values[label]))
 
     rows: list[tuple[Any, ...]] = [
         (

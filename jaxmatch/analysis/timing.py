@@ -23,6 +23,33 @@ from jaxmatch.inference.matcher import Matcher, probabilities_of
 _WARM = 3
 
 
+def random_model(
+    settings: Mapping[str, Any],
+    *,
+    vectors: np.ndarray,
+    outputs: int,
+    characters: np.ndarray | None = None,
+    seed: int = 0,
+) -> InferenceModel:
+    """An untrained model: the values of its weights do not change a time.
+
+    Arguments:
+      settings: what `jaxmatch.models.build` takes.
+      vectors: <float32>[words, dimensions].
+      outputs: number of classes, or 1 for a regression.
+      characters: as of an `InferenceModel`, for models that take them.
+      seed: of the weights.
+
+    Raises:
+      InputError: the model has no such settings.
+    """
+    module = models.build(settings, outputs=outputs)
+    table = vectors if characters is None else WordTable(vectors, characters)
+    side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
+    parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]
+    return InferenceModel(module, parameters, vectors, characters)
+
+
 def random_matcher(
     model: Mapping[str, Any],
     *,
@@ -33,10 +60,9 @@ def random_matcher(
     dimensions: int,
     seed: int = 0,
 ) -> Matcher:
-    """A model that answers, with the weights it starts from and random word vectors: what they are does not change a
-    time.
+    """`random_model` with random word vectors, and what turns texts into its input.
 
-    The number of words may change it: the table of their products may be too large to be used
+    The number of words may change a time: the table of their products may be too large to be used
     (inference/cpu/predictor.py).
 
     Arguments:
@@ -50,17 +76,15 @@ def random_matcher(
     Raises:
       InputError: the model has no such settings.
     """
-    module = models.build(model, outputs=len(labels) or 1)
+    outputs = len(labels) or 1
+    module = models.build(model, outputs=outputs)
     counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
     words = vocabulary.build(counts, (), minimum_count=1)
     vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
     vectors[: UNKNOWN + 1] = 0
     characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None
-    table = vectors if characters is None else WordTable(vectors, characters)
-    side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
-    parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]
     return Matcher(
-        InferenceModel(module, parameters, vectors, characters),
+        random_model(model, vectors=vectors, outputs=outputs, characters=characters, seed=seed),
         vocabulary=words,
         preprocessing=preprocessing,
         labels=labels,

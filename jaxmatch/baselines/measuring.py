@@ -1,6 +1,5 @@
 """Floors held to the labels of dev and test, by the scores of the models."""
 
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from jaxmatch.baselines import tfidf
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.printable import without_nan
 from jaxmatch.training.scores import score
 
 
@@ -65,7 +65,7 @@ def _measured(data: EncodedData, name: str) -> dict[str, Any]:
             documents=split.documents,
             filtered=data.filtered,
         )
-        scores[part] = {key: value if math.isfinite(value) else None for key, value in found.items()}
+        scores[part] = without_nan(found)
     return {
         "name": name,
         "title": FLOORS[name].title,

@@ -12,7 +12,7 @@ from jaxmatch.errors import InputError
 SILENCE = 0.05  # seconds without a byte, after which what has come is worked on
 MOST_BYTES_OF_A_LINE = 2**26
 STANDARD_INPUT = "standard input"  # as an error names it
-_BLOCK = 2**20
+BLOCK_BYTES = 2**20
 
 
 @contextlib.contextmanager
@@ -56,7 +56,7 @@ def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] 
         if when_silent is not None and not poll.poll(1000 * SILENCE):
             when_silent()
             poll.poll()
-        block = os.read(descriptor, _BLOCK)
+        block = os.read(descriptor, BLOCK_BYTES)
         if not block:
             break
         *ended, begun = block.split(b"\n")

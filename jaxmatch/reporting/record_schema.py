@@ -1,11 +1,11 @@
 """What a table reads out of a record: checked fields, settings, scores."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from jaxmatch.errors import InputError
+from jaxmatch.printable import without_nan
 
 STATUSES = ("finished", "diverged", "dropped")
 FORMAT = 1
@@ -128,7 +128,7 @@ def score_of(record: Mapping, score: str) -> float | None:
     """The value of a score such as "test.mrr"; None where the record has none or an undefined one (NaN)."""
     part, _, name = score.partition(".")
     value = scores_of(record, part).get(name)
-    return float(value) if value is not None and math.isfinite(value) else None
+    return None if value is None else without_nan(float(value))
 
 
 def has_setting(record: Mapping, key: str) -> bool:

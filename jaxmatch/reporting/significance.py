@@ -79,7 +79,7 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     values = _checked(values, confidence)
     if len(values) < 2:
         return None
-    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    mean, deviation = mean_and_deviation(values)
     reach = _quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
     return Interval(mean, mean - reach, mean + reach, confidence, len(values))
 

@@ -38,7 +38,8 @@ def data_sets(file: Path) -> list[str]:
     """The data sets in a config's `DATA_SETS`; nothing is executed."""
     for node in _parsed(file).body:
         if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["DATA_SETS"]:
-            return [key.value for key in getattr(node.value, "keys", ()) if isinstance(key, ast.Constant)]
+            constants = [key.value for key in getattr(node.value, "keys", ()) if isinstance(key, ast.Constant)]
+            return [name for name in constants if isinstance(name, str)]
     return []
 
 

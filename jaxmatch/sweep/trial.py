@@ -13,6 +13,7 @@ import numpy as np
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.models import build
 from jaxmatch.products import products_of
+from jaxmatch.reporting.grouping import grouped
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state, train_step
 
@@ -54,10 +55,7 @@ class Trial:
 
 def trials(device: jax.Device) -> Iterator[Trial]:
     """Compiles `WHAT` for a device and trains it for a moment on random words, once for each kind of products."""
-    same: dict[str, list[str]] = {}
-    for precision in PRECISIONS:
-        same.setdefault(products_of(precision, device), []).append(precision)
-    for products, precisions in same.items():
+    for products, precisions in grouped(PRECISIONS, lambda precision: products_of(precision, device)).items():
         try:
             with jax.default_device(device):
                 yield Trial(tuple(precisions), products, *seconds_of(precisions[0]))

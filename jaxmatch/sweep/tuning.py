@@ -16,6 +16,7 @@ from typing import Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
+from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.reporting.tables import comparisons, make_table
 from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
 from jaxmatch.reporting.wording import setting_text
@@ -90,12 +91,10 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     )
     score = records[0]["selected_on"]
     name = score.removeprefix("dev.")
-    places: dict[str, list[Mapping[str, Any]]] = {}
-    for record in records:
-        places.setdefault(repr((record["variant"], sorted(record["overrides"].items()))), []).append(record)
+    settings = grouped(records, lambda record: setting_of_run(record["run"]))
     means: list[tuple[float, Mapping[str, Any]]] = []
     dropped = 0
-    for runs in places.values():
+    for runs in settings.values():
         if {run["status"] for run in runs} in ({"dropped"}, {"dropped", "finished"}):
             dropped += 1
             continue
@@ -112,8 +111,8 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
         score=score,
         mean=mean,
         seeds=tuple(sorted({record["seed"] for record in records})),
-        candidates=len(places),
-        diverged=len(places) - len(means) - dropped,
+        candidates=len(settings),
+        diverged=len(settings) - len(means) - dropped,
         dropped=dropped,
     )
 

@@ -33,7 +33,7 @@ _SYSTEM_ERROR = re.compile(r"os_error_code='(\d+)'")
 _DAMAGE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
-def _digest(arrays: Any, notes: dict) -> str:
+def digest(arrays: Any, notes: dict) -> str:
     state = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     for leaf in jax.tree.leaves(arrays):
         state.update(np.ascontiguousarray(leaf).data)
@@ -128,7 +128,7 @@ class Checkpoints:
         """
         arrays = _numbered(arrays)
         notes = json.loads(json.dumps(notes))
-        sealed = {"notes": notes, "digest": _digest(arrays, notes)}
+        sealed = {"notes": notes, "digest": digest(arrays, notes)}
         items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(sealed))
         # One of its own number was left by a run that was stopped right after it.
         for old in {number, *self._damaged}.intersection(self.manager.all_steps()):
@@ -164,7 +164,7 @@ class Checkpoints:
                         number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), notes=ocp.args.JsonRestore())
                     )
                 arrays, sealed = jax.tree.map(np.asarray, items.arrays), items.notes
-                if sealed["digest"] != _digest(arrays, sealed["notes"]):
+                if sealed["digest"] != digest(arrays, sealed["notes"]):
                     problem = "its digest differs"
                 elif len(arrays) != structure.num_leaves:
                     problem = "it holds another structure"
