@@ -19,7 +19,7 @@ def own(tmp_path):
             (tmp_path / f"{name}.tsv").write_text("\n".join([head, *("\t".join(row) for row in rows)]) + "\n")
         if vectors:
             (tmp_path / "some.2d.txt").write_text(vectors)
-        return DataSettings("own", str(tmp_path), task, str(tmp_path / "some.2d.txt") if vectors else "")
+        return DataSettings("own", str(tmp_path), task, vectors=str(tmp_path / "some.2d.txt") if vectors else "")
 
     return write
 

@@ -78,7 +78,9 @@ def test_arrays_by_hand(own, tmp_path):
 def test_regression_labels_are_numbers(tmp_path):
     (tmp_path / "train.tsv").write_text("text_a\ttext_b\tlabel\na cat\ta dog\t3.25\n")
     (tmp_path / "v.txt").write_text("cat 1 2\n")
-    data = prepare(DataSettings("own", str(tmp_path), "regression", str(tmp_path / "v.txt")), tmp_path / "cache")
+    data = prepare(
+        DataSettings("own", str(tmp_path), "regression", vectors=str(tmp_path / "v.txt")), tmp_path / "cache"
+    )
     labels = data.splits["train"].labels
     assert labels.dtype == np.float32 and labels.tolist() == [3.25] and data.labels == ()
     assert data.splits["train"].groups is None and data.splits["train"].documents is None
@@ -178,7 +180,7 @@ def test_second_start_reads_nothing_again(own, tmp_path, monkeypatch):
 def test_what_was_prepared_does_not_depend_on_where(own, tmp_path):
     moved = tmp_path / "elsewhere"
     os.rename(own.directory, moved)
-    other = DataSettings("own", str(moved), "ranking", own.vectors)
+    other = DataSettings("own", str(moved), "ranking", vectors=own.vectors)
     fingerprint = prepare(other, tmp_path / "cache").fingerprint
     os.rename(moved, own.directory)
     assert prepare(own, tmp_path / "other cache").fingerprint == fingerprint
@@ -196,7 +198,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", [{name: value} for name, value in CHANGES.items()], ids=CHANGES)
 def test_every_setting_has_an_entry_of_its_own(own, tmp_path, change):
     first = prepare(own, tmp_path / "cache")
-    changed = DataSettings("own", own.directory, own.task, own.vectors, **change)
+    changed = DataSettings("own", own.directory, own.task, vectors=own.vectors, **change)
     other = prepare(changed, tmp_path / "cache")
     assert other.fingerprint != first.fingerprint
     assert_same(first, prepare(own, tmp_path / "cache"))
@@ -304,7 +306,7 @@ def test_settings_that_cannot_be_used(own, tmp_path):
     with pytest.raises(InputError, match="'own' brings no word vectors; name a file"):
         prepare(DataSettings("own", own.directory, own.task), tmp_path / "cache")
     with pytest.raises(InputError, match="no-such.txt: there is no such vector file"):
-        prepare(DataSettings("own", own.directory, own.task, str(tmp_path / "no-such.txt")), tmp_path / "cache")
+        prepare(DataSettings("own", own.directory, own.task, vectors=str(tmp_path / "no-such.txt")), tmp_path / "cache")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="the cache cannot be written"):
         prepare(own, tmp_path / "file")

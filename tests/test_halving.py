@@ -173,6 +173,7 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
 def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
     def record(rate, seed, dev, status="finished"):
         return {
+            "run": f"{rate}-seed{seed}",
             "seed": seed,
             "variant": "",
             "overrides": {"rate": rate},

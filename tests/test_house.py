@@ -15,7 +15,7 @@ FILES = {"errors", "printable", "plain_file", "files"}
 MAY_IMPORT = {
     "config": set(),
     "settings": {"config"},
-    "data": set(),
+    "data": {"config"},
     "layers": {"config", "data"},
     "models": {"config", "settings", "data", "layers", "memory_mappings"},
     "training": {"config", "data", "layers", "models", "memory_mappings"},

@@ -9,6 +9,7 @@ from typing import Any
 import filelock
 import numpy as np
 
+from jaxmatch.config import DataConfig
 from jaxmatch.data import cache, catalog, matches, synthetic, tagging, vectors, vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
@@ -29,45 +30,21 @@ NO_VECTORS = "none"
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSettings:
-    """Which data, and how its text becomes numbers.
+class DataSettings(DataConfig):
+    """The data section of a config, with its files found, and what the model takes of each word besides its vector.
 
     Attributes:
-      name: a name of the catalog, or 'own'.
       directory: the folder with the data files; not needed for embedded data.
-      task: for own data, 'classification', 'regression' or 'ranking'; otherwise the catalog knows.
       vectors: a file of word vectors in GloVe's text layout (.txt, .txt.gz, .zip); 'hashed' for those of
         `hashed_vectors.py`; 'none' for a model that learns them; '' takes the vectors that an embedded data set brings.
-      tokenizer: a key of `jaxmatch.data.tokens.TOKENIZERS`.
-      lowercase: whether tokens, and words of the vector file, are lower-cased.
-      remove_punctuation: whether tokens that are nothing but punctuation are dropped.
-      minimum_count: a word without a vector is kept when it occurs this often.
-      maximum_length: tokens kept of a text, 0 for all.
-      truncation_side: where a longer text loses tokens: "right" or "left".
       characters: how many numbers there are for the characters of words (see `character_table`); 0 leaves them out.
       tags: whether each token gets its part of speech.
       exact_match: whether each token gets a mark if the other sentence has the same word.
-      columns, labels, quoted, split, split_seed: of own data, as in the config (`own_layout.layout_of`).
     """
 
-    name: str
-    directory: str = ""
-    task: str = ""
-    vectors: str = ""
-    tokenizer: str = "word"
-    lowercase: bool = True
-    remove_punctuation: bool = True
-    minimum_count: int = 5
-    maximum_length: int = 0
-    truncation_side: str = "right"
     characters: int = 0
     tags: bool = False
     exact_match: bool = False
-    columns: str = ""
-    labels: str = ""
-    quoted: bool = False
-    split: str = ""
-    split_seed: int = 0
 
     @property
     def layout(self) -> own_layout.Layout:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from jaxmatch.config import DataConfig
 from jaxmatch.data.nltk_tokenizers import tokenizer
 from jaxmatch.data.tokenizer_rules import SENTENCE_END, substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
@@ -117,11 +118,11 @@ class Preprocessing:
       InputError: no such tokeniser or side, or a negative length.
     """
 
-    tokenizer: str = "word"
-    lowercase: bool = True
-    remove_punctuation: bool = True
-    maximum_length: int = 0
-    truncation_side: str = "right"
+    tokenizer: str = DataConfig.tokenizer
+    lowercase: bool = DataConfig.lowercase
+    remove_punctuation: bool = DataConfig.remove_punctuation
+    maximum_length: int = DataConfig.maximum_length
+    truncation_side: str = DataConfig.truncation_side
 
     def __post_init__(self):
         if self.tokenizer not in TOKENIZERS:
