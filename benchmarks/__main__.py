@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from benchmarks import reports
+from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper, replicas
-from benchmarks.settings import Settings
-from jaxmatch import huge_pages
+from jaxmatch.cli import huge_pages
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
 from jaxmatch.sweep.preparation import DATA_VARIABLE
@@ -91,7 +91,7 @@ def write_tables(results: Path) -> None:
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
-        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/huge_pages.py; from commit 69b17d6 on). "
+        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/cli/huge_pages.py; from commit 69b17d6 on). "
         "A peer's processes have what ours have where a table's header says so; in older tables they had none. Older "
         "tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the goals "
         "in their records. A table is of the commit that it names: what was changed since is not in it. Tables were "

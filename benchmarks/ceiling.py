@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import timing
+from benchmarks import stopwatch
 
 # Products one after another in a timed program, so that starting it does not count.
 PRODUCTS = 8
@@ -111,8 +111,8 @@ def measure(rounds: int, sides: tuple[int, ...] | None = None) -> dict[str, floa
     best = dict.fromkeys(precisions, 0.0)
     for side in sides:
         candidates = {name: _chain(side, dtype, how) for name, (dtype, how) in precisions.items()}
-        for name, seconds in timing.in_turn(candidates, rounds).items():
-            speed = 2 * PRODUCTS * side**3 / timing.spread(seconds)["median"]
+        for name, seconds in stopwatch.in_turn(candidates, rounds).items():
+            speed = 2 * PRODUCTS * side**3 / stopwatch.spread(seconds)["median"]
             best[name] = max(best[name], speed)
     return best
 

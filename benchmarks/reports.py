@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from benchmarks.settings import Column, Item
+from benchmarks.item import Column, Item
 from jaxmatch.files import write_json
 from jaxmatch.sweep.recording import commit, device_name, versions
 

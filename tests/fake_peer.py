@@ -6,7 +6,7 @@ Its `torch` stands in the checkout, too, so that `benchmarks/peer_worker.py` run
 import sys
 from pathlib import Path
 
-from benchmarks.settings import Settings
+from benchmarks.item import Settings
 
 FILES = {
     "torch.py": """

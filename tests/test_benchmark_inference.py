@@ -1,7 +1,7 @@
 import pytest
 
+from benchmarks.item import Settings
 from benchmarks.items import inference, matching
-from benchmarks.settings import Settings
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.item import Settings
 from benchmarks.items import lstm
-from benchmarks.settings import Settings
 
 
 def settings(folder, python):

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from benchmarks import memory_worker, reports
+from benchmarks.item import Settings
 from benchmarks.items import memory
-from benchmarks.settings import Settings
 
 ANSWER = {
     "needs": {"step": 60 * 2**20, "parameters": 10 * 2**20, "most": None},

@@ -1,8 +1,8 @@
 import jax
 import pytest
 
+from benchmarks.item import Settings
 from benchmarks.items import compilation, models
-from benchmarks.settings import Settings
 
 
 @pytest.fixture

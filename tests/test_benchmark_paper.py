@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import paper_tables, steps
+from benchmarks.item import Settings
 from benchmarks.items import paper
-from benchmarks.settings import Settings
 from jaxmatch import models
 from jaxmatch.sweep import preparation
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks import text, vector_file
+from benchmarks.item import Settings
 from benchmarks.items import ITEMS
-from benchmarks.settings import Settings
 from benchmarks.watch import Watch, rest
 from jaxmatch.data import catalog
 from jaxmatch.data.vectors import read_vectors

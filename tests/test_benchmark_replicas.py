@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import ceiling, steps
+from benchmarks.item import Settings
 from benchmarks.items import replicas
-from benchmarks.settings import Settings
 from jaxmatch.sweep import preparation
 
 

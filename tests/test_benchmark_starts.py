@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.item import Settings
 from benchmarks.items import starts
-from benchmarks.settings import Settings
 from jaxmatch.inference import model_folder
 
 

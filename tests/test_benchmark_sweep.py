@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchmarks.item import Settings
 from benchmarks.items import ITEMS, sweep
-from benchmarks.settings import Settings
 
 
 def done(**changed):

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from jaxmatch import unseen_devices
-from jaxmatch.cli import devices
+from jaxmatch.cli import devices, unseen_devices
 from jaxmatch.cli.main import main
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.products import products_of

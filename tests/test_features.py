@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jaxmatch.data import encoding, tagging
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.encoding import DataSettings, prepare
-from jaxmatch.data.matches import exact_matches, exact_matches_of
+from jaxmatch.data.exact_match import exact_matches, exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.settings import default_config, with_overrides

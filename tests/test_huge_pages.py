@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jaxmatch import huge_pages
+from jaxmatch.cli import huge_pages
 
 EITHER = "always [madvise] never\n"
 

@@ -31,7 +31,7 @@ from benchmarks import fresh, reports
 from benchmarks.device import tables
 from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
-from benchmarks.settings import Settings
+from benchmarks.item import Settings
 from jaxmatch.errors import InputError
 from jaxmatch.sweep.preparation import DATA_VARIABLE, vectors_file
 from jaxmatch.sweep.recording import commit

@@ -4,9 +4,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import fresh
+from benchmarks.item import Settings
 from benchmarks.items import replicas
-from benchmarks.settings import Settings
-from jaxmatch.huge_pages import start_again_with_huge_pages
+from jaxmatch.cli.huge_pages import start_again_with_huge_pages
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from benchmarks.device import pieces, sweeps
 from benchmarks.device.budget import Budget, Stage, say
+from benchmarks.item import Settings
 from benchmarks.items.replicas import BATCHES, REPLICAS
-from benchmarks.settings import Settings
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import figures
 from jaxmatch.reporting.score_vs_setting import scores_against

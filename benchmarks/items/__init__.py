@@ -1,5 +1,6 @@
 """The benchmarks, by the name the command line gives them; in the order they run."""
 
+from benchmarks.item import Item
 from benchmarks.items import (
     compilation,
     dispatch,
@@ -15,7 +16,6 @@ from benchmarks.items import (
     sweep,
     training,
 )
-from benchmarks.settings import Item
 
 ITEMS: dict[str, Item] = {
     "training": training.ITEM,

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
+from benchmarks.item import Column, Item, Settings
 from benchmarks.items.models import BATCH, CLASSES, DIMENSIONS, LENGTH, config_of, models_of
 from benchmarks.memory_worker import compiled_bytes
-from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
 from jaxmatch.sweep import memory
 from jaxmatch.training.replicas import at_once, most_at_once

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 
-from benchmarks import steps, timing
-from benchmarks.settings import Column, Item, Settings
+from benchmarks import steps, stopwatch
+from benchmarks.item import Column, Item, Settings
 from jaxmatch.sweep import preparation
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.step import STEPS_AT_ONCE
@@ -55,22 +55,22 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         "none": lambda: many.seconds(0, STEPS_AT_ONCE),
         "many": lambda: many.seconds(STEPS_AT_ONCE, 1),
     }
-    found = timing.in_turn(candidates, settings.rounds)
+    found = stopwatch.in_turn(candidates, settings.rounds)
     rounds = list(zip(found["single"], found["none"], found["many"], strict=True))
-    own = timing.spread([1e6 * (alone - (all_steps - none) / STEPS_AT_ONCE) for alone, none, all_steps in rounds])
+    own = stopwatch.spread([1e6 * (alone - (all_steps - none) / STEPS_AT_ONCE) for alone, none, all_steps in rounds])
     rows = [{"program": "of one step", "count": 1, "host": own}]
     for count in COUNTS:
         rows.append(
             {
                 "program": "of several",
                 "count": count,
-                "host": timing.spread([1e6 * none / count for none in found["none"]]),
+                "host": stopwatch.spread([1e6 * none / count for none in found["none"]]),
             }
         )
     for row in rows:
         row["share"] = row["host"]["median"] / 1e3
         row["goal"] = f"≤ {GOAL:.0f}" if row["count"] == STEPS_AT_ONCE else ""
-    step = timing.spread([1e6 * (all_steps - none) / STEPS_AT_ONCE for _, none, all_steps in rounds])["median"]
+    step = stopwatch.spread([1e6 * (all_steps - none) / STEPS_AT_ONCE for _, none, all_steps in rounds])["median"]
     return rows, [
         f"RE2 at its smallest, batch {config.training.batch_size}, {many.lengths} lengths; the device computes a step "
         f"in {step:,.0f} µs.",

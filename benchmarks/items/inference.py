@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import timing
+from benchmarks import stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
-from benchmarks.settings import Column, Item, Settings
 from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import probabilities_of
@@ -90,16 +90,16 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
             return sum(peer.ask("ids", text1=asked[0], text2=asked[1], times=CALLS)["seconds"])
 
         candidates["peer"] = theirs
-    seconds = timing.in_turn(candidates, rounds)
+    seconds = stopwatch.in_turn(candidates, rounds)
     row: dict[str, Any] = {"blocks": blocks}
     for name, own in seconds.items():
-        row[name] = timing.spread([1e3 * one / CALLS for one in own])
+        row[name] = stopwatch.spread([1e3 * one / CALLS for one in own])
     if peer:
-        row["of_peer"] = timing.ratio(seconds["ours"], seconds["peer"])
-        row["plain_of_peer"] = timing.ratio(seconds["plain"], seconds["peer"])
+        row["of_peer"] = stopwatch.ratio(seconds["ours"], seconds["peer"])
+        row["plain_of_peer"] = stopwatch.ratio(seconds["plain"], seconds["peer"])
     shares = {"ours": row.get("of_peer"), "plain": row.get("plain_of_peer")}
     row["goals"] = "; ".join(
-        timing.verdict(f"{name} ≤ {PEER_GOAL}", share["median"] <= PEER_GOAL if share else None)
+        stopwatch.verdict(f"{name} ≤ {PEER_GOAL}", share["median"] <= PEER_GOAL if share else None)
         for name, share in shares.items()
         if jax.default_backend() == "cpu"
     )

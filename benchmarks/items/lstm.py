@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import timing
+from benchmarks import stopwatch
 from benchmarks.conversation import Conversation, Ended
-from benchmarks.settings import Column, Item, Settings
+from benchmarks.item import Column, Item, Settings
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.layers.lstm import Lstm
 
@@ -146,7 +146,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                     candidates[f"torch {training}"] = lambda training=training: torch.ask("run", training=training)[
                         "seconds"
                     ]
-            rows += _rows(shape, timing.in_turn(candidates, settings.rounds))
+            rows += _rows(shape, stopwatch.in_turn(candidates, settings.rounds))
     notes = [
         f"One layer, both directions, {INPUTS} inputs, rows of {ROW} tokens that hold both sentences of a pair. Where "
         f"sentences have {EQUAL[0]} tokens each, torch takes them as they are, otherwise packed. Backward: gradients "
@@ -213,9 +213,9 @@ def _rows(shape: tuple[int, int, tuple[int, int]], seconds: Mapping[str, list[fl
             "tokens": str(least) if least == most else f"{least} to {most}",
             "work": work,
         }
-        row["ours"] = timing.spread([1e3 * one for one in ours])
+        row["ours"] = stopwatch.spread([1e3 * one for one in ours])
         if theirs:
-            row |= {"torch": timing.spread([1e3 * one for one in theirs]), "ratio": timing.ratio(ours, theirs)}
+            row |= {"torch": stopwatch.spread([1e3 * one for one in theirs]), "ratio": stopwatch.ratio(ours, theirs)}
         row["goal"] = GOAL if jax.default_backend() == "cpu" else ""
         rows.append(row)
     return rows

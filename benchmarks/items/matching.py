@@ -10,11 +10,11 @@ from typing import Any
 
 import jax
 
-from benchmarks import timing
+from benchmarks import stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
-from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL
 from jaxmatch.analysis.timing import random_model
 from jaxmatch.data import catalog
@@ -68,21 +68,21 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         began = time.perf_counter()
         ours()
         notes.append(f"The first call, which compiles a program for each length: {time.perf_counter() - began:.1f} s.")
-        seconds = timing.in_turn(candidates, settings.rounds)
-    row["ours"] = timing.spread([len(pairs) / one for one in seconds["ours"]])
-    row["tokenising"] = timing.ratio(seconds["tokenising"], seconds["ours"])
-    row["verdict"] = timing.verdict(f"≥ {GOAL}", None)
+        seconds = stopwatch.in_turn(candidates, settings.rounds)
+    row["ours"] = stopwatch.spread([len(pairs) / one for one in seconds["ours"]])
+    row["tokenising"] = stopwatch.ratio(seconds["tokenising"], seconds["ours"])
+    row["verdict"] = stopwatch.verdict(f"≥ {GOAL}", None)
     if settings.peer:
         for key, ratio in (("peer", "ratio"), ("sorted", "sorted_ratio")):
             speeds = {
-                batch: timing.spread([len(pairs) / one for one in seconds[peers[key, batch]]]) for batch in BATCHES
+                batch: stopwatch.spread([len(pairs) / one for one in seconds[peers[key, batch]]]) for batch in BATCHES
             }
             best = max(BATCHES, key=lambda batch: speeds[batch]["median"])
             row |= {key: speeds[best], f"{key}_batch": best}
-            row[ratio] = timing.ratio(seconds[peers[key, best]], seconds["ours"])
+            row[ratio] = stopwatch.ratio(seconds[peers[key, best]], seconds["ours"])
             said = ", ".join(f"{speed['median']:,.0f} with batches of {batch}" for batch, speed in speeds.items())
             notes.append(f"Peer {'sorted' if SORT_BY_LEN[key] else 'as released'}, pairs/s: {said}.")
-        row["verdict"] = timing.verdict(f"≥ {GOAL}", row["sorted_ratio"]["median"] >= GOAL)
+        row["verdict"] = stopwatch.verdict(f"≥ {GOAL}", row["sorted_ratio"]["median"] >= GOAL)
     if jax.default_backend() != "cpu":
         row["verdict"] = ""
     return [row], notes

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import fresh, steps
-from benchmarks.settings import Column, Item, Settings
+from benchmarks.item import Column, Item, Settings
 from jaxmatch.sweep import memory
 
 # (replicas, batch, length): one of the three grows at a time.

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from benchmarks import timing
+from benchmarks import stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.memory_worker import pairs_of
-from benchmarks.settings import Column, Item, Settings
 from benchmarks.steps import SMALL, Steps
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.inference.inference_model import InferenceModel
@@ -73,10 +73,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         steps = Steps(config, data, replicas=1, length=LENGTH)
         training[name], answering[name] = steps.seconds, _answering(steps, data)
         rows.append({"model": name, "parameters": steps.lockstep.programs.flat.count})
-    steps, answers = (timing.in_turn(candidates, settings.rounds) for candidates in (training, answering))
+    steps, answers = (stopwatch.in_turn(candidates, settings.rounds) for candidates in (training, answering))
     for row in rows:
-        row["step"] = timing.spread([1e3 * one for one in steps[row["model"]]])
-        row["answer"] = timing.spread([1e3 * one / CALLS for one in answers[row["model"]]])
+        row["step"] = stopwatch.spread([1e3 * one for one in steps[row["model"]]])
+        row["answer"] = stopwatch.spread([1e3 * one / CALLS for one in answers[row["model"]]])
     return rows, [
         f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word where "
         f"they are not named: ESAN's are characters, parts of speech and exact matches. A step: {BATCH} random pairs "

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import paper_tables, steps, timing
+from benchmarks import paper_tables, steps, stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
-from benchmarks.settings import Column, Item, Settings
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import preparation
@@ -108,7 +108,7 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
     if peer:
         peer.ask("build", folder=folder, settings=peer_settings(config, data))
         candidates |= peer.training(max(1, PEER_PAIRS // config.training.batch_size))
-    seconds = timing.in_turn(candidates, settings.rounds)
+    seconds = stopwatch.in_turn(candidates, settings.rounds)
     ours = [
         epoch_pair_seconds({one.length: values[number] / one.pairs for number, one in enumerate(measured)}, shares)
         for values in zip(*(seconds[str(number)] for number in range(len(measured))), strict=True)
@@ -120,9 +120,9 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
         data=data,
         replicas=replicas,
         length=typical,
-        pair_seconds=timing.spread(ours)["median"],
-        peer_pair_seconds={key: timing.spread(seconds[key])["median"] for key in SORT_BY_LEN if peer},
-        ratios={key: timing.ratio(seconds[key], ours) for key in SORT_BY_LEN if peer},
+        pair_seconds=stopwatch.spread(ours)["median"],
+        peer_pair_seconds={key: stopwatch.spread(seconds[key])["median"] for key in SORT_BY_LEN if peer},
+        ratios={key: stopwatch.ratio(seconds[key], ours) for key in SORT_BY_LEN if peer},
         compile_seconds=float(np.mean(compiled)) * (len(shares) + EVALUATION_BUCKETS * EVALUATION),
     )
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fresh, text, vector_file
+from benchmarks.item import Column, Item, Settings
 from benchmarks.preparation_worker import PARTS
-from benchmarks.settings import Column, Item, Settings
-from benchmarks.timing import in_turn, spread
+from benchmarks.stopwatch import in_turn, spread
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import jax
 
-from benchmarks import ceiling, steps, timing
+from benchmarks import ceiling, steps, stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
-from benchmarks.settings import Column, Item, Settings
 from jaxmatch import models
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import memory, preparation
@@ -99,7 +99,7 @@ def _series(
     if process:
         process.ask("build", folder=folder, settings=peer_settings(config, data))
         candidates |= process.training(max(1, 512 // batch))
-    seconds = timing.in_turn(candidates, settings.rounds)
+    seconds = stopwatch.in_turn(candidates, settings.rounds)
     peers = {key: candidates[key] for key in SORT_BY_LEN if process}
     # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, of the peer's pairs.
     times = {count: (seconds[str(count)], seconds["1"], {key: seconds[key] for key in peers}) for count in points}
@@ -137,13 +137,13 @@ def _figures(
       steps_at_the_ceiling: of one run, in a second, if its matrix products ran at the measured ceiling.
     """
     figures = {
-        "milliseconds": timing.spread([1e3 * one for one in own]),
-        "ratio": timing.ratio(own, [count * one for one in beside]),
-        "pairs": timing.spread([count * batch / one for one in own]),
-        "share": timing.spread([count / one / steps_at_the_ceiling for one in own]),
+        "milliseconds": stopwatch.spread([1e3 * one for one in own]),
+        "ratio": stopwatch.ratio(own, [count * one for one in beside]),
+        "pairs": stopwatch.spread([count * batch / one for one in own]),
+        "share": stopwatch.spread([count / one / steps_at_the_ceiling for one in own]),
     }
     for key, pair_seconds in peers.items():
-        figures[key] = timing.ratio([count * batch * one for one in pair_seconds], own)
+        figures[key] = stopwatch.ratio([count * batch * one for one in pair_seconds], own)
     return figures
 
 
@@ -165,7 +165,7 @@ def by_itself(
         return alone.taking(max(1, count // 4))
 
     candidates = {"all": steps.Steps(config, data, replicas=count, length=length).seconds, "alone": row}
-    return timing.in_turn(candidates | peers, often, warm=0)
+    return stopwatch.in_turn(candidates | peers, often, warm=0)
 
 
 def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
@@ -194,7 +194,7 @@ def goals(replicas: int, batch: int, measured: Mapping[str, Any]) -> str:
         if (goal := wanted.get((replicas, batch))) is not None:
             found = measured[key]["median"] if key in measured else None
             met = None if found is None else found <= goal if key == "ratio" else found >= goal
-            said.append(timing.verdict(words.format(goal), met))
+            said.append(stopwatch.verdict(words.format(goal), met))
     return "; ".join(said)
 
 

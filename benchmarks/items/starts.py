@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import fresh, timing
+from benchmarks import fresh, stopwatch
+from benchmarks.item import CONFIGS, Column, Item, Settings
 from benchmarks.items.inference import CLASSES, DIMENSIONS, WORDS
-from benchmarks.settings import CONFIGS, Column, Item, Settings
 from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference import model_folder
 from jaxmatch.sweep.launcher_files import load_config
@@ -38,8 +38,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         first, *later = (started(words, cache) for _ in range(1 + settings.rounds))
         seconds, busy = ([each[part] for each in later] for part in (0, 1))
         row = {"what": title, "first": first[0], "first_cpu": first[1]}
-        row |= {"later": timing.spread(seconds), "later_cpu": timing.spread(busy)}
-        rows.append(row | {"goal": timing.verdict(f"≤ {GOALS[name]} s", row["later"]["median"] <= GOALS[name])})
+        row |= {"later": stopwatch.spread(seconds), "later_cpu": stopwatch.spread(busy)}
+        rows.append(row | {"goal": stopwatch.verdict(f"≤ {GOALS[name]} s", row["later"]["median"] <= GOALS[name])})
     return rows, [
         f"RE2 with the paper's setting for {DATA}, {WORDS:,} words; {TOKENS[0]} to {TOKENS[1]} tokens a text. The "
         "first start begins without compiled programs, a later one finds them. CPU: seconds of all cores. The goals "

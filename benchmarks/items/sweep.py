@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fresh
-from benchmarks.settings import CONFIGS, Column, Item, Settings
+from benchmarks.item import CONFIGS, Column, Item, Settings
 
 WORKER = "benchmarks.sweep_worker"
 SWEEPS = CONFIGS.parent / "sweeps"

@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import timing
+from benchmarks import stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
-from benchmarks.settings import Column, Item, Settings
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import preparation
 from jaxmatch.training.cohort import Cohort
@@ -77,16 +77,16 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                 built = peer.ask("build", folder=folder, settings=peer_settings(config, data))
                 steps = max(1, 1024 // batch_size)
                 candidates |= peer.training(steps)
-            seconds = timing.in_turn(candidates, settings.rounds)
-            row = {"batch": batch_size, "padding": ours.padding, "verdict": timing.verdict(f"≥ {goal}", None)}
-            row["ours"] = timing.spread([ours.pairs / one for one in seconds["ours"]])
+            seconds = stopwatch.in_turn(candidates, settings.rounds)
+            row = {"batch": batch_size, "padding": ours.padding, "verdict": stopwatch.verdict(f"≥ {goal}", None)}
+            row["ours"] = stopwatch.spread([ours.pairs / one for one in seconds["ours"]])
             if peer:
                 row["parameters"] = built["parameters"]
                 own = [one / ours.pairs for one in seconds["ours"]]
                 for key, ratio in (("peer", "ratio"), ("sorted", "sorted_ratio")):
-                    row[key] = timing.spread([1 / one for one in seconds[key]])
-                    row[ratio] = timing.ratio(seconds[key], own)
-                row["verdict"] = timing.verdict(f"≥ {goal}", row["sorted_ratio"]["median"] >= goal)
+                    row[key] = stopwatch.spread([1 / one for one in seconds[key]])
+                    row[ratio] = stopwatch.ratio(seconds[key], own)
+                row["verdict"] = stopwatch.verdict(f"≥ {goal}", row["sorted_ratio"]["median"] >= goal)
             if jax.default_backend() != "cpu":
                 row["verdict"] = ""
             rows.append(row)

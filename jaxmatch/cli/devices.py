@@ -21,9 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import jax
 
+    from jaxmatch.cli.unseen_devices import unseen_devices
     from jaxmatch.devices import devices_there_are
     from jaxmatch.sweep.recording import device_name
-    from jaxmatch.unseen_devices import unseen_devices
 
     devices = devices_there_are()
     show(f"JAX {jax.__version__} computes on {device_name(devices)}")

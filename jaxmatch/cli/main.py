@@ -16,13 +16,13 @@ from jaxmatch import __version__
 from jaxmatch.cli import completion, suggestions
 from jaxmatch.cli.distributed import leave
 from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.cli.huge_pages import start_again_with_huge_pages
 from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import naming
-from jaxmatch.huge_pages import start_again_with_huge_pages
 from jaxmatch.printable import printable, shown
 
 # What a shell reports for a program that an interrupt or a closed pipe ended.

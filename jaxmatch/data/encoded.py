@@ -23,7 +23,7 @@ class EncodedSplit:
       groups: <int32>[pairs], what a candidate competes in, numbered in order of appearance; or None.
       documents: <unicode>[pairs], the candidate's name, or None.
       tags_a, tags_b: <uint8>, the part of speech of each token (data/tagging.py), or None.
-      exact_match_a, exact_match_b: <int8>, 1 for a token that the other sentence has, too (data/matches.py); or None.
+      exact_match_a, exact_match_b: <int8>, 1 for a token that the other sentence has, too (data/exact_match.py); or None.
     """
 
     tokens_a: np.ndarray

@@ -10,7 +10,7 @@ import filelock
 import numpy as np
 
 from jaxmatch.config import DataConfig
-from jaxmatch.data import cache, catalog, matches, synthetic, tagging, vectors, vocabulary
+from jaxmatch.data import cache, catalog, exact_match, synthetic, tagging, vectors, vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
@@ -179,7 +179,7 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
     arrays: dict[str, np.ndarray] = {"vectors": _table(words, found, vector_report.dimensions)}
     tags = tagging.tags_of(corpus.texts, settings.preprocessing) if settings.tags else None
     alike: dict[str, int] = {}
-    folded = np.array([alike.setdefault(matches.folded(word), len(alike)) for word in corpus.words], np.int64)
+    folded = np.array([alike.setdefault(exact_match.folded(word), len(alike)) for word in corpus.words], np.int64)
     for name, split in data.splits.items():
         columns = []
         for side in ("a", "b"):
@@ -191,7 +191,7 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
             if settings.exact_match:
                 columns += [folded[tokens], offsets]
         if settings.exact_match:
-            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = matches.exact_matches(*columns)
+            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = exact_match.exact_matches(*columns)
         arrays.update(_labels_and_groups(name, split, data))
     values = {
         "task": data.task,

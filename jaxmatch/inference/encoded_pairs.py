@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jaxmatch.data import tagging
-from jaxmatch.data.matches import exact_matches_of
+from jaxmatch.data.exact_match import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jaxmatch.config import DIINConfig
 from jaxmatch.layers.dense_net import DenseBlock
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.grid import Interaction, gathered
 from jaxmatch.layers.highway import Highway
+from jaxmatch.layers.interaction import Interaction, gathered
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import of_scores
 from jaxmatch.layers.parts import Parts

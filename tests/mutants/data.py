@@ -64,7 +64,7 @@ MUTANTS = [
      ["tests/test_tokens.py::test_options"]),
     ("jaxmatch/data/tokens.py", "slice(-self.maximum_length, None)", "slice(self.maximum_length)",
      ["tests/test_encoding.py::test_corpus_keeps_every_text_and_counts_every_occurrence"]),
-    ("jaxmatch/data/matches.py", "return word.casefold()", "return word", ["tests/test_features.py"]),
+    ("jaxmatch/data/exact_match.py", "return word.casefold()", "return word", ["tests/test_features.py"]),
     # Vectors.
     ("jaxmatch/data/vectors.py", "if word in words and word not in index:", "if word in words:",
      ["tests/test_vectors.py::test_every_kind_of_file_gives_the_same_rows"]),
