@@ -14,8 +14,8 @@ from typing import Any
 from jaxmatch import InputError, load_config
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan
-from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
+from jaxmatch.sweep.timing_plan import Timing
 
 # Asked for by -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}

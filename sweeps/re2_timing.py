@@ -12,8 +12,8 @@ data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 from jaxmatch import InputError, load_config, with_overrides
 from jaxmatch.errors import nearest
 from jaxmatch.papers import data_sets, re2
-from jaxmatch.sweep.inference_times import Timing
 from jaxmatch.sweep.launcher_files import model_settings
+from jaxmatch.sweep.timing_plan import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)
 GIVEN = {

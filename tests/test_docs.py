@@ -91,8 +91,8 @@ def test_the_map_of_the_readme_is_that_of_the_tree():
     text = (ROOT / "README.md").read_text()
     drawn = text[text.index("    jaxmatch/\n") :].partition("\n\n")[0].splitlines()
     assert text.count("\n", 0, text.index(drawn[-1])) < text.count("\n") / 3
-    inner = [line.split()[0].rstrip("/") for line in drawn if line.startswith("      ")]
-    outer = {line.split()[0].rstrip("/") for line in drawn if not line.startswith("      ")}
+    inner = [line.split()[0].rstrip("/") for line in drawn if re.match(r" {6}\S", line)]
+    outer = {line.split()[0].rstrip("/") for line in drawn if re.match(r" {4}\S", line)}
     rooms = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
     assert set(inner) == rooms | {"*.py"}
     inner.remove("*.py")

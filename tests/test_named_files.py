@@ -13,7 +13,7 @@ import setuptools
 from jaxmatch.cli import completion
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import inference_times, launch
+from jaxmatch.sweep import launch, timing_plan
 from jaxmatch.sweep.launcher_files import load_config
 from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, configs, files, find, title
 
@@ -104,7 +104,7 @@ def test_the_list_shows_all_and_a_copy_never_overwrites(empty, capsys):
 def test_a_copy_of_a_sweep_works_in_an_empty_folder(name, empty):
     copy = Path(shutil.copy(ROOT / "sweeps" / f"{name}.py", empty))
     if name.endswith("_timing"):
-        assert inference_times.resolve(copy, smoke=True).models
+        assert timing_plan.resolve(copy, smoke=True).models
     else:
         assert launch.resolve(copy, smoke=True).runs()
 

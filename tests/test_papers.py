@@ -13,7 +13,7 @@ from jaxmatch.config import MODELS
 from jaxmatch.errors import InputError
 from jaxmatch.papers import csran, esan, re2
 from jaxmatch.settings import flatten
-from jaxmatch.sweep import inference_times, launch
+from jaxmatch.sweep import launch, timing_plan
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 PAPER_SWEEPS = (
@@ -49,7 +49,7 @@ def test_what_make_papers_trains_is_there():
     assert {each.partition("/")[0] for each in asked} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
     for sweep, dataset in (each.split("/") for each in asked):
         if sweep.endswith("_timing"):
-            planned = inference_times.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
+            planned = timing_plan.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
         else:
             planned = resolved(sweep, dataset)
         assert planned.config.data.name == {"trecqa": "trecqa_all_clean"}.get(dataset, dataset)

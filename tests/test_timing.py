@@ -17,7 +17,7 @@ from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan, re2
 from jaxmatch.reporting.tables.times import times
-from jaxmatch.sweep import inference_times, launch
+from jaxmatch.sweep import inference_times, launch, timing_plan
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 RECORD = {
@@ -175,9 +175,9 @@ def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
 
 
 def test_the_launchers_time_what_the_papers_timed(capsys):
-    asked = inference_times.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
+    asked = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
     assert (asked.pairs, asked.length, asked.batches) == (8, 20, 100)
-    models = [dict(config.model) for config in inference_times.configs_of(asked).values()]
+    models = [dict(config.model) for config in timing_plan.configs_of(asked).values()]
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
@@ -189,8 +189,8 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
     ]
     assert not any(model["tags"] or model["exact_match"] for model in models)
     options = {"dataset": "scitail", "models": "csran,re2", "features": "none"}
-    other = inference_times.resolve(SWEEPS / "re2_timing.py", options=options)
-    csran, *blocks = inference_times.configs_of(other).values()
+    other = timing_plan.resolve(SWEEPS / "re2_timing.py", options=options)
+    csran, *blocks = timing_plan.configs_of(other).values()
     assert [config.model.name for config in blocks] == ["re2"] * 3
     assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as configs/csran.py has SciTail
     assert {row.label for row in asked.published} >= set(asked.models)  # each stands beside the paper's
@@ -280,7 +280,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp
 
 
 def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatch):
-    asked = inference_times.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
+    asked = timing_plan.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
     monkeypatch.setattr(inference_times, "split_of", lambda *_: Split(["a"], ["b"], ["neutral"]))
     with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
         inference_times.run(asked, say=pytest.fail)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data import vectors
+from jaxmatch.data import vector_stream, vectors
 from jaxmatch.data.vectors import read_vectors
 from jaxmatch.errors import InputError
 
@@ -110,7 +110,8 @@ def test_a_line_may_be_cut_by_a_block(tmp_path, monkeypatch):
     path.write_bytes(TEXT)
     whole = as_dictionary(read_vectors(path, Everything())[0])
     for size in (1, 7, 16):
-        monkeypatch.setattr(vectors, "BLOCK_BYTES", size)
+        for module in (vectors, vector_stream):
+            monkeypatch.setattr(module, "BLOCK_BYTES", size)
         assert as_dictionary(read_vectors(path, Everything())[0]) == whole
 
 

@@ -57,7 +57,7 @@ def _batches(text: str) -> int:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.tables.times import times
-    from jaxmatch.sweep import inference_times
+    from jaxmatch.sweep import inference_times, timing_plan
     from jaxmatch.sweep.named_files import SWEEPS, find
 
     with suggestions.of_options(arguments.parser):
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
     with suggestions.of_options(arguments.parser):
-        asked = inference_times.resolve(
+        asked = timing_plan.resolve(
             find(arguments.file, (SWEEPS,)),
             options=options,
             overrides=arguments.dotted["config"],
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
             smoke=arguments.smoke,
         )
     if arguments.dry_run:
-        show(inference_times.plan_text(asked, arguments.split))
+        show(timing_plan.plan_text(asked, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
     inference_times.check_folder(workdir, asked)

@@ -10,7 +10,7 @@ import filelock
 import numpy as np
 
 from jaxmatch.config import DataConfig
-from jaxmatch.data import cache, catalog, exact_match, synthetic, tagging, vectors, vocabulary
+from jaxmatch.data import cache, catalog, exact_match, synthetic, tagging, vector_stream, vectors, vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
@@ -162,8 +162,12 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     elif settings.vectors == NO_VECTORS:
         description["vectors"] = [NO_VECTORS, DIMENSIONS]
     elif settings.vectors:
-        digest = cache.file_digest(vectors.file_of(settings.vectors), cache_directory)
-        description["vectors"] = [vectors.file_name(settings.vectors), vectors.split_path(settings.vectors)[1], digest]
+        digest = cache.file_digest(vector_stream.file_of(settings.vectors), cache_directory)
+        description["vectors"] = [
+            vector_stream.file_name(settings.vectors),
+            vector_stream.split_path(settings.vectors)[1],
+            digest,
+        ]
     return cache.content_hash(description), digests
 
 

@@ -1,30 +1,20 @@
 """Word vectors in GloVe's text layout, streamed: a word and its numbers a line, separated by spaces.
 
-Nothing but the rows of wanted words is ever held: lines are read from the file, the gzip stream or the zip member as
-bytes, and the numbers of a line are turned into floats only after its word was found to be wanted.
+Only the rows of wanted words are held: lines are read as bytes (vector_stream.py), and the numbers of a line become
+floats only if its word is wanted.
 """
 
-import contextlib
 import dataclasses
-import gzip
-import os
-import zipfile
 from collections import Counter
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
-from jaxmatch import plain_file
-from jaxmatch.data.readers.lines import listed
+from jaxmatch.data.vector_stream import BLOCK_BYTES, LONGEST_LINE, file_name, open_lines
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# So much of the file is held at a time while it is read.
-BLOCK_BYTES = 1 << 22
-# A longer line is no vector: it has room for 50,000 numbers of 20 characters.
-_LONGEST_LINE = 1 << 20
 # How many lines are looked at to learn the number of dimensions, and how many broken ones are described.
 _LINES_LOOKED_AT, _EXAMPLES = 200, 5
 _NUMBER_BYTES = b"0123456789+-.eE "
@@ -88,117 +78,8 @@ def read_vectors(
       InputError: no such file, no regular file, a damaged archive, a line longer than 1 MiB, or no vectors in it.
     """
     path = Path(path)
-    archive = file_of(path)
-    with contextlib.ExitStack() as opened:
-        with _naming(archive):
-            stream = _open(opened, path)
-        return _read(_lines(stream, path), path, words, lowercase)
-
-
-def split_path(path: str | Path) -> tuple[Path, str]:
-    """(the file on disk, the member meant inside it or ''), for a path that may lead into a zip archive."""
-    path = Path(path)
-    if not os.path.exists(path):
-        for parent in path.parents:
-            if parent.suffix.lower() == ".zip" and os.path.isfile(parent):
-                return parent, path.relative_to(parent).as_posix()
-    return path, ""
-
-
-def file_of(path: str | Path) -> Path:
-    """The file on disk that holds the vectors.
-
-    Raises:
-      InputError: it is not there, or is no regular file.
-    """
-    archive, _ = split_path(path)
-    plain_file.require_plain_file(
-        archive, missing="there is no such vector file", remedy="name a .txt, .txt.gz or .zip file in GloVe's layout"
-    )
-    return archive
-
-
-def file_name(path: str | Path) -> str:
-    """A short name for tables: 'glove.840B.300d' for '/data/glove.840B.300d.txt.gz'."""
-    name = Path(path).name
-    for suffix in (".gz", ".zip", ".txt"):
-        name = name.removesuffix(suffix)
-    return name
-
-
-@contextlib.contextmanager
-def _naming(archive: Path) -> Iterator[None]:
-    """Has whatever reading a file raises name it: the errors of the decompressors have no class in common."""
-    try:
-        yield
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        of_the_system = isinstance(error, OSError) and error.errno is not None
-        if of_the_system or isinstance(error, RuntimeError):  # encrypted, or packed by an unknown method
-            reason = error.strerror if of_the_system else error
-            raise InputError(f"the word vectors cannot be read ({reason})", path=archive) from error
-        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
-
-
-def _open(opened: contextlib.ExitStack, path: Path) -> BinaryIO:
-    """The stream to read; `opened` closes it."""
-    archive, member = split_path(path)
-    if archive.suffix.lower() == ".zip":
-        contents = opened.enter_context(zipfile.ZipFile(archive))
-        return opened.enter_context(contents.open(_member(contents, archive, member)))
-    if archive.suffix.lower() == ".gz":
-        return opened.enter_context(gzip.open(archive, "rb"))
-    return opened.enter_context(open(archive, "rb"))
-
-
-def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    names = [name for name in names if not name.startswith("__MACOSX/")]
-    if wanted:
-        if wanted in names:
-            return wanted
-        raise InputError(f"the archive holds no {shown(wanted)}", path=path, remedy=f"it holds {listed(names)}")
-    names = [name for name in names if name.endswith(".txt")] or names
-    if len(names) != 1:
-        problem = f"the archive holds {len(names)} files" + (f": {listed(names)}" if names else "")
-        remedy = (
-            f"name one of them behind the archive, as in {shown(f'{path.name}/{names[0]}', 200)}"
-            if names
-            else "fetch it again"
-        )
-        raise InputError(problem, path=path, remedy=remedy)
-    return names[0]
-
-
-def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Lines without their ends; every stream is read in large blocks, whatever its own line reading costs.
-
-    Raises:
-      InputError: the stream is damaged, or a line is longer than `_LONGEST_LINE`; of such a line no more than a block
-        is held.
-    """
-    rest, before = b"", 0
-    archive, _ = split_path(path)
-    while True:
-        with _naming(archive):
-            block = stream.read(BLOCK_BYTES)
-        if not block:
-            break
-        lines = (rest + block).split(b"\n")
-        if max(map(len, lines)) > _LONGEST_LINE:
-            number = before + 1 + next(place for place, line in enumerate(lines) if len(line) > _LONGEST_LINE)
-            raise InputError(
-                f"the line is longer than {_LONGEST_LINE >> 20} MiB",
-                path=path,
-                line=number,
-                remedy="a line is a word and its numbers",
-            )
-        rest = lines.pop()
-        before += len(lines)
-        yield from lines
-    if rest:
-        yield rest
+    with open_lines(path) as lines:
+        return _read(lines, path, words, lowercase)
 
 
 class _Rows:
@@ -321,7 +202,7 @@ def _header(head: list[bytes], path: Path) -> int:
     # In a file of one-number vectors the first line "7 3" may as well be the word 7.
     if len(head) > 1 and len(head[1].split()) <= 2 and fields[1].lstrip(b"0") != b"1":
         return 0
-    if len(fields[1]) > len(str(_LONGEST_LINE)) or int(fields[1]) > _LONGEST_LINE // 2:
+    if len(fields[1]) > len(str(LONGEST_LINE)) or int(fields[1]) > LONGEST_LINE // 2:
         raise InputError(
             f"the header states {shown(fields[1].decode())} dimensions",
             path=path,

@@ -1,11 +1,11 @@
-"""Inference time as a launcher: models with random weights, or a trained one, timed on the CPU, next to what papers
-printed.
+"""Times the models of a plan (timing_plan.py) on the CPU, with random weights or trained, for a table with the papers'
+times.
 """
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,68 +14,22 @@ from ml_collections import ConfigDict
 
 from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
-from jaxmatch.data import catalog, synthetic, tagging
+from jaxmatch.data import catalog, tagging
 from jaxmatch.data.dataset import Split
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.inference.matcher import Matcher
-from jaxmatch.models import build, count_parameters
-from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.models import count_parameters
 from jaxmatch.reporting.tables.times import read_times
-from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launch import changed
-from jaxmatch.sweep.launcher_files import called, load_module
-from jaxmatch.sweep.memory import parameter_count
 from jaxmatch.sweep.preparation import data_directory, data_settings
 from jaxmatch.sweep.recording import commit, device_name, versions
-from jaxmatch.sweep.smoke import smoked
+from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, answers_of, configs_of
 from jaxmatch.workdir import TIMING_FILE, Workdir
 
 FORMAT = 1
-# What is read for the throughput where no split is: words enough for random ones.
-NO_SPLIT = "none"
+# Words enough for random ones where no split is read.
 _MADE_UP = tuple(f"word{number}" for number in range(10_000))
-_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": synthetic.DIMENSIONS}
-_SMOKE_NOTE = "Smoke run: tiny models on generated data; their times mean nothing"
-
-
-@dataclasses.dataclass(frozen=True)
-class Timing:
-    """What is timed.
-
-    Attributes:
-      name: what the folder is called.
-      title: of the table, without a full stop.
-      config: what the models share; its data set is that of the throughput.
-      models: name of a row -> settings of the config that it changes.
-      batches: how many are timed; 2 or more.
-      published: rows of papers: "times.batch_seconds" among the scores and "parameters" among the settings. One with
-        the name of a row is shown next to it.
-      notes: whatever else a reader must know.
-      pairs: of a batch.
-      length: tokens of a sentence.
-      dimensions: of the word vectors.
-      passes: over the split, that are timed.
-      most_pairs: of the split, None for all.
-      seeds: models of a row, each started from random weights of its own; batches are timed of each, the split of the
-        first.
-    """
-
-    name: str
-    title: str
-    config: ConfigDict
-    models: Mapping[str, Mapping[str, Any]]
-    batches: int
-    published: Sequence[Published] = ()
-    notes: tuple[str, ...] = ()
-    pairs: int = 8
-    length: int = 20
-    dimensions: int = 300
-    passes: int = 3
-    most_pairs: int | None = None
-    seeds: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,74 +39,6 @@ class Trained:
     name: str
     matcher: Matcher
     split: Split | None
-
-
-def resolve(
-    file: Path,
-    *,
-    options: Mapping[str, str] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    batches: int | None = None,
-    seeds: int | None = None,
-    smoke: bool = False,
-) -> Timing:
-    """The timing that a file and a command line describe together.
-
-    Arguments:
-      file: a Python file with `get_timing()`.
-      options: "data_directory", and whatever the file's `get_timing` takes.
-      overrides: dotted setting -> value or its text, for all models.
-      batches: how many, where it is not the file's number.
-      seeds: how many models of each row, where it is not the file's number.
-      smoke: tiny models on generated data.
-
-    Raises:
-      InputError: anything the user can mend.
-    """
-    options, overrides = dict(options or {}), dict(overrides or {})
-    directory = options.pop("data_directory", None)
-    if directory is not None and not smoke:  # generated data needs none
-        overrides["data.directory"] = directory
-    module = load_module(file)
-    if not hasattr(module, "get_timing"):
-        raise InputError(
-            "the file has no get_timing()", path=file, remedy="give a file of sweeps/ whose name ends in _timing.py"
-        )
-    timing = called(module, "get_timing", options, file)
-    if not isinstance(timing, Timing):
-        raise InputError(f"get_timing() returns a {type(timing).__name__}", path=file, remedy="return a Timing")
-    # As a sweep without seeds to train it is shrunk and changed as sweeps are.
-    layout = TableLayout(timing.title, (), notes=timing.notes)
-    sweep = Sweep(timing.name, timing.config, {}, (0,), layout, timing.models)
-    if smoke:
-        shrunk = smoked(sweep)
-        sweep = dataclasses.replace(shrunk, table=dataclasses.replace(layout, notes=(*timing.notes, _SMOKE_NOTE)))
-        timing = dataclasses.replace(timing, **_SMOKE)
-    sweep = changed(sweep, overrides=overrides)
-    return dataclasses.replace(
-        timing,
-        name=sweep.name,
-        config=sweep.config,
-        models=sweep.variants,
-        notes=sweep.table.notes,
-        batches=timing.batches if batches is None else batches,
-        seeds=timing.seeds if seeds is None else seeds,
-    )
-
-
-def plan_text(timing: Timing, split: str) -> str:
-    """What would be timed, one line a model."""
-    outputs = len(_answers(timing)[0]) or 1
-    throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {timing.config.data.name} {split}"
-    of_each = f" of each of {timing.seeds} random starts" if timing.seeds > 1 else ""
-    lines = [
-        f"{timing.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} tokens a "
-        f"sentence{throughput}"
-    ]
-    for name, config in configs_of(timing).items():
-        parameters = parameter_count(build(config.model, outputs=outputs), timing.dimensions)
-        lines.append(f"  {name}: {parameters:,} parameters")
-    return "\n".join(lines)
 
 
 @contextlib.contextmanager
@@ -192,7 +78,7 @@ def run(
         kept from the CPU.
     """
     load = os.getloadavg()[0]
-    pairs, answers = None if split == NO_SPLIT else split_of(timing, split), _answers(timing)
+    pairs, answers = None if split == NO_SPLIT else split_of(timing, split), answers_of(timing)
     if pairs is not None and any(config.model.get("tags") for config in configs_of(timing).values()):
         tagging.check_installed()  # found missing before anything is timed
     with on_the_cpu() as device:
@@ -258,22 +144,6 @@ def write(record: Mapping[str, Any], workdir: Path) -> Path:
     """Keeps a record in its folder, and gives its file."""
     write_json(workdir / TIMING_FILE, record)
     return workdir / TIMING_FILE
-
-
-def configs_of(timing: Timing) -> dict[str, ConfigDict]:
-    return {name: with_overrides(timing.config, settings) for name, settings in timing.models.items()}
-
-
-def _answers(timing: Timing) -> tuple[tuple[str, ...], str]:
-    """Labels and task of the data set."""
-    name = timing.config.data.name
-    if name in catalog.CATALOG:
-        return catalog.CATALOG[name].labels, catalog.CATALOG[name].task
-    if name not in catalog.EMBEDDED_TASKS:
-        raise InputError(
-            f"the labels of data set {name!r} are known when it is read", remedy="time one that has an official form"
-        )
-    return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
 
 
 def split_of(timing: Timing, name: str) -> Split:

@@ -70,9 +70,9 @@ MUTANTS = [
      ["tests/test_vectors.py::test_every_kind_of_file_gives_the_same_rows"]),
     ("jaxmatch/data/vectors.py", "word = word.lower() if lowercase else word", "word = word.lower()",
      ["tests/test_vectors.py::test_case_is_kept_when_asked"]),
-    ("jaxmatch/data/vectors.py", "        rest = lines.pop()\n", '        rest = b""\n',
+    ("jaxmatch/data/vector_stream.py", "        rest = lines.pop()\n", '        rest = b""\n',
      ["tests/test_vectors.py::test_a_line_may_be_cut_by_a_block"]),
-    ("jaxmatch/data/vectors.py", "_LONGEST_LINE = 1 << 20", "_LONGEST_LINE = 1 << 40",
+    ("jaxmatch/data/vector_stream.py", "LONGEST_LINE = 1 << 20", "LONGEST_LINE = 1 << 40",
      ["tests/test_vectors.py::test_a_header_of_impossible_dimensions"]),
     # Buckets and batches.
     ("jaxmatch/data/buckets.py", "np.searchsorted(np.asarray(buckets), lengths)", 'np.searchsorted(np.asarray(buckets), lengths, "right")',
