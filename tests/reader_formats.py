@@ -4,7 +4,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jaxmatch.data.readers import mrpc, own, quora, rte, scitail, sick, snli, stsb, trecqa, twitter_url, ubuntu, wikiqa
-from jaxmatch.errors import InputError
 
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -17,13 +16,6 @@ def write(folder, name, content):
 
 def columns(split):
     return list(zip(split.text_a, split.text_b, split.labels))
-
-
-def refused(read, path, *arguments):
-    with pytest.raises(InputError) as caught:
-        read(path, *arguments)
-    assert "\n" not in str(caught.value)
-    return caught.value
 
 
 SNLI_HEADER = (

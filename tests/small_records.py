@@ -47,6 +47,31 @@ def record(blocks=1, rate=0.001, seed=1, status="finished", **changes):
     return made | changes
 
 
+def setting_record(overrides, seed, dev=None, status="finished", variant="", data="sick", **changes):
+    """No more of a record than what groups runs by setting and compares their scores.
+
+    Data "snli-changed" is of the name "snli", from other files.
+    """
+    return {
+        "run": f"{variant}-{sorted(overrides.items())}-{data}-seed{seed}",
+        "seed": seed,
+        "status": status,
+        "variant": variant,
+        "overrides": overrides,
+        "selected_on": "dev.accuracy",
+        "dev": dev,
+        "data": {"name": data.partition("-")[0]},
+    } | changes
+
+
+def tried(rate, seed, dev, test=0.5, selected_on="dev.accuracy", **changes):
+    """A run of a grid of learning rates that tuning chooses from."""
+    name = selected_on.removeprefix("dev.")
+    scores = None if dev is None else {name: dev}
+    more = {"selected_on": selected_on, "test": {name: test}} | changes
+    return setting_record({"optimizer.learning_rate": rate}, seed, scores, **more)
+
+
 LAYOUT = TableLayout("RE2 on SICK", ("model.blocks", "optimizer.learning_rate"))
 
 

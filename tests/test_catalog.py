@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from refusals import refused
 
 from jaxmatch.data import catalog
 from jaxmatch.data.dataset import TASKS
@@ -18,12 +19,6 @@ def fill(folder, **files):
     for name, content in files.items():
         (folder / ".".join(name.rsplit("_", 1))).write_text(content)
     return folder
-
-
-def refused(*arguments, **keywords):
-    with pytest.raises(InputError) as caught:
-        catalog.load(*arguments, **keywords)
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -113,26 +108,26 @@ def test_wikiqa_files_include_the_ids_beside_them(tmp_path):
         "train.ref": tmp_path / "WikiQA-train.ref",
     }
     (tmp_path / "WikiQA-train.ref").unlink()
-    error = refused("wikiqa", tmp_path)
+    error = refused(catalog.load, "wikiqa", tmp_path)
     assert error.path == tmp_path / "WikiQA-train.ref" and "needed with WikiQA-train.txt" in str(error)
 
 
 def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):
     fill(tmp_path / "SciTailV1.1", **{"scitail_1.0_dev_tsv": "a\tb\tentails\n"})
-    text = str(refused("scitail", tmp_path))
+    text = str(refused(catalog.load, "scitail", tmp_path))
     assert "no train file: looked for scitail_1.0_train.tsv in" in text
     for folder in (tmp_path / "SciTailV1.1" / "tsv_format", tmp_path / "tsv_format", tmp_path):
         assert str(folder) in text
     assert "looked for train.tsv, train.csv, train.jsonl or train.parquet, also with .gz;" in str(
-        refused("own", tmp_path)
+        refused(catalog.load, "own", tmp_path)
     )
-    assert "looked for snli_1.0_train.jsonl or snli_1.0_train.txt in" in str(refused("snli", tmp_path))
+    assert "looked for snli_1.0_train.jsonl or snli_1.0_train.txt in" in str(refused(catalog.load, "snli", tmp_path))
 
 
 def test_a_test_file_alone_is_found_but_is_no_data_set(tmp_path):
     fill(tmp_path, **{"scitail_1.0_test_tsv": "a\tb\tentails\n"})
     assert catalog.find_files("scitail", tmp_path) == {"test": tmp_path / "scitail_1.0_test.tsv"}
-    assert "no train file" in str(refused("scitail", tmp_path))
+    assert "no train file" in str(refused(catalog.load, "scitail", tmp_path))
     with pytest.raises(InputError, match="no train file"):
         catalog.find_files("quora", tmp_path)
 
@@ -190,7 +185,7 @@ def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name,
 
     fill(tmp_path, **{test: rows("test")})
     assert list(catalog.find_files(name, tmp_path)) == ["test"]
-    assert "no train file" in str(refused(name, tmp_path))
+    assert "no train file" in str(refused(catalog.load, name, tmp_path))
     fill(tmp_path, **{train: rows("train")})
     data = catalog.load(name, tmp_path)
     assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 18, "dev": 2, "test": 20}
@@ -215,7 +210,7 @@ def test_clean_trecqa_trains_on_all_questions(tmp_path):
     raw, clean = (catalog.load(name, tmp_path) for name in ("trecqa", "trecqa_clean"))
     assert [len(raw.splits[split]) for split in ("train", "dev")] == [3, 3]
     assert [len(clean.splits[split]) for split in ("train", "dev")] == [3, 2]
-    assert "looked for train-all.xml in" in str(refused("trecqa_all", tmp_path))
+    assert "looked for train-all.xml in" in str(refused(catalog.load, "trecqa_all", tmp_path))
     fill(tmp_path, **{"train-all_xml": TREC + TREC.replace("id='", "id='x")})
     assert len(catalog.load("trecqa_all_clean", tmp_path).splits["train"]) == 6
     assert [len(catalog.load_split("trecqa_clean", tmp_path, split)) for split in ("train", "dev")] == [3, 2]
@@ -230,19 +225,19 @@ def test_ubuntu_trains_on_pairs_and_is_scored_on_ten_candidates(tmp_path):
     data = catalog.load("ubuntu", tmp_path)
     assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 2, "dev": 10, "test": 20}
     fill(tmp_path / "ubuntu_data", valid_txt="1\tc\tyes\n0\tc\tno\n")
-    error = refused("ubuntu", tmp_path)
+    error = refused(catalog.load, "ubuntu", tmp_path)
     assert error.line == 1 and "2 of its 10 candidates" in str(error)
 
 
 @pytest.mark.parametrize("directory", [None, ""])
 def test_a_directory_must_be_given(directory):
-    assert "give the directory that holds snli_1.0" in str(refused("snli", directory))
+    assert "give the directory that holds snli_1.0" in str(refused(catalog.load, "snli", directory))
 
 
 def test_a_directory_must_be_one(tmp_path):
-    assert "there is no such directory" in str(refused("snli", tmp_path / "nowhere"))
+    assert "there is no such directory" in str(refused(catalog.load, "snli", tmp_path / "nowhere"))
     (tmp_path / "file").touch()
-    assert "this is a file, not a directory" in str(refused("snli", tmp_path / "file"))
+    assert "this is a file, not a directory" in str(refused(catalog.load, "snli", tmp_path / "file"))
 
 
 # --- names and tasks ----------------------------------------------------------------------------------------------
@@ -257,19 +252,19 @@ def test_a_directory_must_be_one(tmp_path):
     ],
 )
 def test_an_unknown_name_gets_its_nearest(name, words):
-    assert words in str(refused(name, None))
+    assert words in str(refused(catalog.load, name, None))
 
 
 def test_a_name_like_no_other_gets_the_list():
-    text = str(refused("xyzzy", None))
+    text = str(refused(catalog.load, "xyzzy", None))
     assert all(name in text for name in catalog.names())
 
 
 def test_tasks_are_checked(tmp_path):
-    assert "did you mean regression?" in str(refused("own", tmp_path, task="regresion"))
-    text = str(refused("sick", tmp_path, task="regression"))
+    assert "did you mean regression?" in str(refused(catalog.load, "own", tmp_path, task="regresion"))
+    text = str(refused(catalog.load, "sick", tmp_path, task="regression"))
     assert "'sick' is a classification, not a regression" in text and "sick_relatedness" in text
-    assert "is a ranking, not a classification" in str(refused("embedded_ranking", task="classification"))
+    assert "is a ranking, not a classification" in str(refused(catalog.load, "embedded_ranking", task="classification"))
     scitail(tmp_path, "a")
     assert catalog.load("scitail", tmp_path, task="classification").task == "classification"
 
@@ -291,14 +286,14 @@ def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
 
 def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
-    error = refused("own", tmp_path)
+    error = refused(catalog.load, "own", tmp_path)
     assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
     assert "label 'maybe' is not one of 'no', 'yes'; the labels are those of the training file" in str(error)
 
 
 def test_own_single_class_is_refused(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
-    assert "every pair has the label 'yes'" in str(refused("own", tmp_path))
+    assert "every pair has the label 'yes'" in str(refused(catalog.load, "own", tmp_path))
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
     assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
 
@@ -309,7 +304,7 @@ def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
         train_tsv="group\ttext_a\ttext_b\tlabel\nq\ta\tb\t1\nq\ta\tc\t0\n",
         dev_tsv="text_a\ttext_b\tlabel\na\tb\t1\n",
     )
-    error = refused("own", tmp_path)
+    error = refused(catalog.load, "own", tmp_path)
     assert error.path == tmp_path / "dev.tsv" and "the header has no column 'group'" in str(error)
     data = catalog.load("own", tmp_path, task="classification")
     assert data.splits["train"].groups is None and data.labels == ("0", "1")
@@ -320,13 +315,13 @@ def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
 
 def test_own_ranking_needs_relevance_labels(tmp_path):
     fill(tmp_path, train_jsonl='{"text_a": "a", "text_b": "b", "label": "yes", "group": 1}')
-    error = refused("own", tmp_path)
+    error = refused(catalog.load, "own", tmp_path)
     assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
 
 
 def test_own_regression(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
-    error = refused("own", tmp_path, task="regression")
+    error = refused(catalog.load, "own", tmp_path, task="regression")
     assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
     (tmp_path / "dev.tsv").unlink()
     data = catalog.load("own", tmp_path, task="regression")
@@ -335,7 +330,7 @@ def test_own_regression(tmp_path):
 
 def test_own_file_in_both_formats_is_ambiguous(tmp_path):
     fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
-    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused("own", tmp_path))
+    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
 
 
 def test_official_line_ends_do_not_matter(data_folder, tmp_path):

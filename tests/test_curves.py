@@ -6,32 +6,25 @@ import statistics
 from pathlib import Path
 
 import pytest
+from small_records import setting_record
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.curves import curves
 from jaxmatch.reporting.grouping import by_setting, setting_name
 
 
-def record(setting, seed, scores=(), status="finished", variant="", **overrides):
+def scored(setting, seed, scores=(), status="finished", variant="", **overrides):
     curve = [
         {"samples": 100 * (step + 1), "dev": {"accuracy": score, "loss": 1.0}} for step, score in enumerate(scores)
     ]
-    return {
-        "run": f"{setting}-seed{seed}",
-        "seed": seed,
-        "status": status,
-        "variant": variant,
-        "overrides": overrides,
-        "selected_on": "dev.accuracy",
-        "curve": curve,
-    }
+    return setting_record(overrides, seed, None, status, variant, run=f"{setting}-seed{seed}", curve=curve)
 
 
 RECORDS = [
-    record("b", 1, (0.5, 0.7, 0.8), blocks=10),
-    record("b", 0, (0.3, 0.6), blocks=10),  # stopped early
-    record("a", 12, (0.4,), blocks=2),
-    record("a", 3, (0.9, math.nan), "diverged", blocks=2),
+    scored("b", 1, (0.5, 0.7, 0.8), blocks=10),
+    scored("b", 0, (0.3, 0.6), blocks=10),  # stopped early
+    scored("a", 12, (0.4,), blocks=2),
+    scored("a", 3, (0.9, math.nan), "diverged", blocks=2),
 ]
 
 
@@ -42,9 +35,9 @@ def test_settings_in_the_order_of_their_values_and_seeds():
 
 
 def test_a_setting_is_named_by_its_variant_and_values():
-    assert setting_name(record("a", 0, variant="w/o enc-in", kernel=[1, 3])) == "w/o enc-in, kernel=[1, 3]"
-    assert setting_name(record("a", 0)) == "as configured"
-    mixed = [record("x", 0, kernel="wide"), record("y", 0, kernel=3), record("z", 0, variant="a", kernel=1)]
+    assert setting_name(scored("a", 0, variant="w/o enc-in", kernel=[1, 3])) == "w/o enc-in, kernel=[1, 3]"
+    assert setting_name(scored("a", 0)) == "as configured"
+    mixed = [scored("x", 0, kernel="wide"), scored("y", 0, kernel=3), scored("z", 0, variant="a", kernel=1)]
     assert [members[0]["run"] for members in by_setting(mixed)] == ["y-seed0", "x-seed0", "z-seed0"]
 
 
@@ -65,7 +58,7 @@ def test_curves_by_hand():
 
 
 def test_a_score_that_is_not_a_number_is_no_point():
-    (setting,) = curves([record("a", 0, (0.5, math.nan, None))])["settings"]
+    (setting,) = curves([scored("a", 0, (0.5, math.nan, None))])["settings"]
     assert [point["samples"] for point in setting["points"]] == [100]
 
 

@@ -84,7 +84,7 @@ def visible(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def refused(capsys, status):
+def error_line(capsys, status):
     """The one line of an error."""
     assert status == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("jaxmatch: ")]
@@ -108,7 +108,7 @@ def test_an_archive_becomes_the_official_folder(server, tmp_path, capsys):
 
 def test_an_interrupted_download_goes_on(server, tmp_path, capsys):
     server.files["/RTE.zip"], server.cut = LARGE, 150_000
-    line = refused(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    line = error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
     assert "goes on where this one stopped" in line and visible(tmp_path) == []
     server.cut = None
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
@@ -128,7 +128,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(server, tmp
 
 def test_a_wrong_checksum_is_refused_and_nothing_kept(server, tmp_path, capsys):
     server.files["/snli_1.0.zip"] = zipped({"snli_1.0/snli_1.0_train.jsonl": "{}"})
-    line = refused(capsys, fetch(tmp_path, "snli", "--from", server.address))
+    line = error_line(capsys, fetch(tmp_path, "snli", "--from", server.address))
     assert "checksum" in line and releases()["snli"].files[0].checksum in line
     assert visible(tmp_path) == []
 
@@ -139,7 +139,7 @@ def test_a_recorded_checksum_holds_for_the_next_time(server, tmp_path, capsys):
     (tmp_path / "RTE").rename(tmp_path / "elsewhere")
     server.files["/RTE.zip"] = zipped({"RTE/train.tsv": RTE})
     capsys.readouterr()
-    assert "checksum" in refused(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    assert "checksum" in error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
     assert visible(tmp_path) == ["elsewhere", "fetched.json"]
 
 
@@ -166,7 +166,7 @@ def test_word_vectors_stay_packed_and_are_found(tmp_path):
 )
 def test_what_is_no_release_is_refused_and_nothing_kept(server, tmp_path, capsys, content, says):
     server.files["/RTE.zip"] = content
-    assert says in refused(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    assert says in error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
     assert visible(tmp_path) == []
     # The next try is not held to the checksum of what was refused.
     server.files["/RTE.zip"] = ARCHIVE
@@ -180,7 +180,7 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
         member = tarfile.TarInfo("../../escaped")
         member.size = 1
         archive.addfile(member, io.BytesIO(b"x"))
-    assert "damaged" in refused(capsys, fetch(data, "stsb", "--from", str(mirror)))
+    assert "damaged" in error_line(capsys, fetch(data, "stsb", "--from", str(mirror)))
     assert not list(tmp_path.rglob("escaped"))
 
 
@@ -197,19 +197,19 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
 )
 def test_bad_use_is_one_line(tmp_path, monkeypatch, capsys, words, says):
     monkeypatch.chdir(tmp_path)
-    line = refused(capsys, fetch(tmp_path, *words))
+    line = error_line(capsys, fetch(tmp_path, *words))
     assert says in line
     assert visible(tmp_path) == []
 
 
 def test_a_missing_file_is_named_with_its_status(server, tmp_path, capsys):
-    line = refused(capsys, fetch(tmp_path, "mrpc", "--from", server.address))
+    line = error_line(capsys, fetch(tmp_path, "mrpc", "--from", server.address))
     assert "msr_paraphrase_train.txt" in line and "404" in line
 
 
 def test_the_licence_is_accepted_first(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    line = refused(capsys, fetch(tmp_path / "data", "rte", accept=False))
+    line = error_line(capsys, fetch(tmp_path / "data", "rte", accept=False))
     assert "--accept-licences" in line and not (tmp_path / "data").exists()
 
 

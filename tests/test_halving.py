@@ -8,6 +8,7 @@ import pytest
 import small_sweep
 from hypothesis import example, given
 from hypothesis import strategies as st
+from small_records import tried
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
@@ -171,26 +172,14 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
 
 
 def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
-    def record(rate, seed, dev, status="finished"):
-        return {
-            "run": f"{rate}-seed{seed}",
-            "seed": seed,
-            "variant": "",
-            "overrides": {"rate": rate},
-            "status": status,
-            "selected_on": "dev.accuracy",
-            "dev": {"accuracy": dev},
-            "data": {"name": "sick"},
-        }
-
-    finished = [record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
+    finished = [tried(0.2, 0, dev=0.5), tried(0.2, 1, dev=0.5)]
     # Of the last setting patience had stopped one run before the other was dropped.
     others = [(0.1, "dropped", "dropped"), (0.3, "diverged", "dropped"), (0.4, "finished", "dropped")]
     records = [
-        record(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)
+        tried(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)
     ]
     choice = tuning.choose(records[:2] + finished + records[2:])
-    assert choice.overrides == {"rate": 0.2}
+    assert choice.overrides == {"optimizer.learning_rate": 0.2}
     assert (choice.candidates, choice.diverged, choice.dropped) == (4, 1, 2)
     assert "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving:" in choice.note()
 

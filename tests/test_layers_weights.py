@@ -24,7 +24,7 @@ class Kernel(nn.Module):
         )
 
 
-def start(shape=(3, 40, 60), activated=True, weight_normalization="he"):
+def initial_kernel(shape=(3, 40, 60), activated=True, weight_normalization="he"):
     kernel, variables = Kernel(shape, activated, weight_normalization).init_with_output(jax.random.key(0))
     return np.asarray(kernel), variables["params"]
 
@@ -32,21 +32,21 @@ def start(shape=(3, 40, 60), activated=True, weight_normalization="he"):
 @pytest.mark.parametrize("weight_normalization", ["he", "none"])
 @pytest.mark.parametrize(("activated", "variance"), [(True, 2 / 120), (False, 1 / 120)])
 def test_he_kernel_starts_with_its_variance(weight_normalization, activated, variance):
-    kernel, _ = start(activated=activated, weight_normalization=weight_normalization)
+    kernel, _ = initial_kernel(activated=activated, weight_normalization=weight_normalization)
     # 7,200 draws: the deviation of the estimated deviation is below one percent.
     assert abs(kernel.std() / np.sqrt(variance) - 1) < 0.04
     assert abs(kernel.mean()) < 4 * np.sqrt(variance / kernel.size)
 
 
 def test_he_gain_is_the_norm_so_that_the_kernel_is_the_direction():
-    kernel, params = start()
+    kernel, params = initial_kernel()
     assert set(params) == {"direction", "gain"}
     np.testing.assert_allclose(params["gain"], np.sqrt(np.square(params["direction"]).sum(axis=(0, 1))), rtol=1e-5)
     np.testing.assert_allclose(kernel, params["direction"], rtol=1e-5)
 
 
 def test_unit_gain_cancels_the_scale_of_the_direction():
-    kernel, params = start(weight_normalization="unit")
+    kernel, params = initial_kernel(weight_normalization="unit")
     np.testing.assert_array_equal(params["gain"], np.ones(60))
     np.testing.assert_allclose(column_norms(jnp.asarray(kernel)), np.ones(60), rtol=1e-5)
     assert abs(np.asarray(params["direction"]).std() / np.sqrt(2 / 120) - 1) < 0.04
@@ -63,7 +63,7 @@ def test_scaling_a_direction_changes_nothing_and_scaling_a_gain_scales_the_kerne
 
 
 def test_without_normalization_the_kernel_is_the_parameter():
-    kernel, params = start(weight_normalization="none")
+    kernel, params = initial_kernel(weight_normalization="none")
     assert set(params) == {"kernel"}
     np.testing.assert_array_equal(kernel, params["kernel"])
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import saved_model
+from refusals import refused
 
 import jaxmatch
 from jaxmatch.errors import InputError
@@ -30,12 +31,11 @@ def model(run, tmp_path):
     return shutil.copytree(run / "model", tmp_path / "model")
 
 
-def refused(model, match):
-    """Sees that a folder is refused in one short line, without much work."""
+def soon_refused(model, match):
+    """Checks that a folder is refused in one short line, without much work."""
     began = time.process_time()
-    with pytest.raises(InputError, match=match) as caught:
-        jaxmatch.load(model)
-    assert str(model) in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 700
+    said = str(refused(jaxmatch.load, model, match=match))
+    assert str(model) in said and len(said) < 700
     assert time.process_time() - began < 10
 
 
@@ -77,13 +77,13 @@ def test_arrays_in_fortran_order_answer_the_same(run, model):
 def test_numbers_that_are_not_finite_are_refused(model, value):
     before = (model / PARAMETERS).read_bytes()
     change_arrays(model, **{BIAS: np.array([0, value, 1], np.float32)})
-    refused(model, f"{PARAMETERS}: {BIAS} holds NaN or infinity")
+    soon_refused(model, f"{PARAMETERS}: {BIAS} holds NaN or infinity")
     (model / PARAMETERS).write_bytes(before)
     vectors = saved_model.vectors()
     vectors[5, 2] = value
     np.save(model / "vectors.npy", vectors)
     saved_model.edit(model)
-    refused(model, "vectors.npy: the table holds NaN or infinity")
+    soon_refused(model, "vectors.npy: the table holds NaN or infinity")
 
 
 def test_an_answer_that_is_not_finite_is_not_given(model):
@@ -98,13 +98,13 @@ def test_an_answer_that_is_not_finite_is_not_given(model):
 def test_weights_of_another_type_are_refused(model, kind):
     if kind != "complex64":
         change_arrays(model, **{BIAS: np.zeros(3, kind)})
-        refused(model, f"{PARAMETERS}: is damaged: {BIAS} holds numbers of type ")
+        soon_refused(model, f"{PARAMETERS}: is damaged: {BIAS} holds numbers of type ")
         change_arrays(model, **{BIAS: np.zeros(3, np.float32)})
     saved_model.to_first_format(model, lambda path, **arrays: np.savez(path, **{**arrays, BIAS: np.zeros(3, kind)}))
-    refused(model, rf"parameters.npz: is damaged: .*{BIAS} holds numbers of type .{np.dtype(kind).str[1:]}")
+    soon_refused(model, rf"parameters.npz: is damaged: .*{BIAS} holds numbers of type .{np.dtype(kind).str[1:]}")
     np.save(model / "vectors.npy", saved_model.vectors().astype(kind))
     saved_model.edit(model)
-    refused(model, "vectors.npy: is damaged: it holds numbers of type ")
+    soon_refused(model, "vectors.npy: is damaged: it holds numbers of type ")
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_weights_of_another_type_are_refused(model, kind):
 def test_what_is_no_number_is_refused(model, value):
     np.save(model / "vectors.npy", value)
     saved_model.edit(model)
-    refused(model, "vectors.npy: is damaged")
+    soon_refused(model, "vectors.npy: is damaged")
     np.save(model / "vectors.npy", saved_model.vectors())
     saved_model.to_first_format(model, lambda path, **arrays: np.savez(path, **{**arrays, BIAS: value}))
-    refused(model, "parameters.npz: is damaged: ")
+    soon_refused(model, "parameters.npz: is damaged: ")
 
 
 def header(shape: str) -> bytes:
@@ -135,7 +135,7 @@ def test_a_declared_shape_is_held_to_the_size_of_the_file(model, shape):
     (model / "vectors.npy").write_bytes(header(shape) + saved_model.vectors().tobytes())
     saved_model.edit(model)
     with little_memory():
-        refused(model, "vectors.npy: is damaged")
+        soon_refused(model, "vectors.npy: is damaged")
 
 
 def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
@@ -148,7 +148,7 @@ def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
                 file.write(bytes(1_000_000))
     saved_model.edit(model)
     with little_memory():
-        refused(model, "parameters.npz: ")
+        soon_refused(model, "parameters.npz: ")
 
 
 def test_a_broken_archive_is_refused(model):
@@ -159,7 +159,7 @@ def test_a_broken_archive_is_refused(model):
     for damaged in (content[:-1], content + b"x", content[:100], b"", b"PK\5\6" + bytes(18), endless):
         path.write_bytes(damaged)
         saved_model.edit(model)
-        refused(model, "parameters.npz: ")
+        soon_refused(model, "parameters.npz: ")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_broken_archive_is_refused(model):
 def test_a_broken_safetensors_file_is_refused(model, content):
     (model / PARAMETERS).write_bytes(content)
     saved_model.edit(model)
-    refused(model, f"{PARAMETERS}: ")
+    soon_refused(model, f"{PARAMETERS}: ")
 
 
 NAMES = [PARAMETERS, "vocabulary.txt", "vectors.npy", "model.json"]
@@ -187,7 +187,7 @@ def test_what_is_no_regular_file_is_not_opened(model, name, kind):
         path.symlink_to({"device": "/dev/zero", "loop": path, "nowhere": "absent"}[kind])
     special = {"fifo": "a pipe", "folder": "a folder", "device": "a device"}
     problem = f"this is {special[kind]}, not a file" if kind in special else "cannot be read"
-    refused(model, "no model.json" if name == "model.json" else f"{name}: {problem}")
+    soon_refused(model, "no model.json" if name == "model.json" else f"{name}: {problem}")
 
 
 def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
@@ -201,13 +201,13 @@ def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
 def test_a_file_without_end_is_refused(model, name):
     os.truncate(model / name, 10**12)  # of holes, which take no room
     with little_memory():
-        refused(model, f"{name}: ")
+        soon_refused(model, f"{name}: ")
 
 
 def test_a_long_word_in_a_description_is_cut(model):
     for changed in ({"name": "x" * 10**6}, {"fusion": "x" * 10**6}, {"x" * 10**6: 1}):
         saved_model.edit(model, model={**saved_model.SETTINGS, **changed})
-        refused(model, "model.json: ")
+        soon_refused(model, "model.json: ")
     for changed in (
         {"labels": ["x", ["y" * 10**6]]},
         {"preprocessing": {"y" * 10**6: 1}},
@@ -215,7 +215,7 @@ def test_a_long_word_in_a_description_is_cut(model):
         {"labels": ["y" * 10**6] * 2},
     ):
         saved_model.edit(model, **{"model": saved_model.SETTINGS, **changed})
-        refused(model, "model.json: ")
+        soon_refused(model, "model.json: ")
 
 
 @pytest.mark.parametrize(
@@ -230,14 +230,14 @@ def test_a_long_word_in_a_description_is_cut(model):
 def test_a_vocabulary_that_is_none_is_refused(model, words, message):
     (model / "vocabulary.txt").write_bytes(vocabulary_file.encode_words(words))
     saved_model.edit(model)
-    refused(model, message)
+    soon_refused(model, message)
 
 
 def test_a_vocabulary_that_ends_within_a_line_is_refused(model):
     path = model / "vocabulary.txt"
     path.write_bytes(path.read_bytes()[:-1])
     saved_model.edit(model)
-    refused(model, "vocabulary.txt:12: ends within a line")
+    soon_refused(model, "vocabulary.txt:12: ends within a line")
 
 
 @pytest.mark.parametrize(
@@ -269,13 +269,13 @@ def test_a_vocabulary_that_ends_within_a_line_is_refused(model):
 def test_settings_that_do_not_fit_are_refused_at_once(model, changed):
     settings = {"name": changed["name"]} if "name" in changed else saved_model.SETTINGS
     saved_model.edit(model, model={**settings, **changed})
-    refused(model, "model.json")
+    soon_refused(model, "model.json")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True])
 def test_a_number_among_the_settings_is_a_finite_one(model, value):
     saved_model.edit(model, model={"name": "esan", "forget_bias": value})
-    refused(model, "model.json: model.forget_bias is .*; give a finite number")
+    soon_refused(model, "model.json: model.forget_bias is .*; give a finite number")
 
 
 @pytest.mark.parametrize(
@@ -294,18 +294,18 @@ def test_a_number_among_the_settings_is_a_finite_one(model, value):
 )
 def test_preprocessing_that_cannot_be_is_refused(model, changed):
     saved_model.edit(model, preprocessing={**saved_model.PREPROCESSING, **changed})
-    refused(model, "model.json: ")
+    soon_refused(model, "model.json: ")
 
 
 @pytest.mark.parametrize("wrong", [1, "", "y\n", "a\rb", {}, None, "\ud800"], ids=ascii)
 def test_labels_are_lines_of_text(model, wrong):
     saved_model.edit(model, labels=["x", wrong, "y"])
-    refused(model, "model.json: .* is no label")
+    soon_refused(model, "model.json: .* is no label")
 
 
 def test_a_ranking_has_two_labels(model):
     saved_model.edit(model, task="ranking")
-    refused(model, "model.json: labels .* do not fit the task ranking")
+    soon_refused(model, "model.json: labels .* do not fit the task ranking")
 
 
 @pytest.mark.parametrize("value", [None, [], 3, -1, 1.5, True, "x", {"a": 1}, [[[]]]], ids=str)
@@ -323,7 +323,7 @@ def test_any_value_anywhere_is_refused_or_without_a_meaning(model, key, value):
 @pytest.mark.parametrize("data", [3, [], {"name": 3}, {"directory": 3}, {"minimum_count": "x"}], ids=str)
 def test_what_is_used_of_a_config_is_of_its_type(model, data):
     saved_model.edit(model, config={"data": data})
-    refused(model, "model.json: 'config' does not say")
+    soon_refused(model, "model.json: 'config' does not say")
 
 
 def test_a_description_is_held_to_its_own_checksum(model):
@@ -336,7 +336,7 @@ def test_a_description_is_held_to_its_own_checksum(model):
         content = path.read_text()
         assert content.count(before) == 1
         path.write_text(content.replace(before, after))
-        refused(model, "model.json: is damaged: its checksum is not the one in it")
+        soon_refused(model, "model.json: is damaged: its checksum is not the one in it")
         path.write_text(content)
     jaxmatch.load(model)
 
@@ -349,7 +349,7 @@ def test_deep_nesting_is_refused(model, key, deep):
     value = f'{{"name": {deep}}}' if isinstance(description[key], dict) else f"[{deep}]"
     description[key] = "HERE"
     path.write_text(json.dumps(description).replace('"HERE"', value))
-    refused(model, "model.json: ")
+    soon_refused(model, "model.json: ")
 
 
 def test_what_cannot_be_looked_into_is_one_line(tmp_path):

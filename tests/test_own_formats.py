@@ -8,7 +8,8 @@ import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
-from reader_formats import columns, refused, write
+from reader_formats import columns, write
+from refusals import refused
 
 from jaxmatch.cli import main
 from jaxmatch.data import cache, catalog, encoding

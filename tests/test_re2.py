@@ -30,7 +30,7 @@ def sentences(a=A, b=B):
     return {"ids": jnp.asarray(a)}, {"ids": jnp.asarray(b)}
 
 
-def start(module, seed=0):
+def parameters_of(module, seed=0):
     return random_parameters(module, *sentences(), VECTORS, seed=seed)
 
 
@@ -46,7 +46,7 @@ def _logits(module):
 @pytest.fixture(scope="module")
 def small():
     module = build(SMALL, outputs=3)
-    return module, start(module)
+    return module, parameters_of(module)
 
 
 def loss(module, params, a, b, key, rate):
@@ -90,7 +90,7 @@ def test_names_of_the_parameters(small):
 )
 def test_padding_never_changes_a_logit(changes):
     module = build(SMALL | changes, outputs=3)
-    params = start(module)
+    params = parameters_of(module)
     expected = logits(module, params)
     padded = logits(module, params, np.pad(A, ((0, 0), (0, 4))), np.pad(B, ((0, 0), (0, 1))))
     tolerance = 2e-2 if changes.get("precision") == "bfloat16" else 1e-5
@@ -140,7 +140,7 @@ def test_every_parameter_has_a_gradient(small):
 def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
     """Eq. 6 still names v_1 and v_2; |v_1 - v_2| and the product are what is symmetric, and all below is shared."""
     module = build(SMALL | {"prediction": "symmetric"}, outputs=3)
-    params = start(module)
+    params = parameters_of(module)
     direction = params["prediction"]["hidden"]["direction"]
     swapped_rows = jnp.concatenate([direction[6:12], direction[:6], direction[12:]])
     hidden = params["prediction"]["hidden"] | {"direction": swapped_rows}
@@ -151,7 +151,7 @@ def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
 
 def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
     module, _ = small
-    replicas = [start(module, seed) for seed in (0, 1)]
+    replicas = [parameters_of(module, seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
     keys, rates = jax.random.split(jax.random.key(5)), jnp.array([0.2, 0.5])
     step = jax.vmap(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
@@ -218,7 +218,7 @@ def test_word_vectors_get_no_gradient(small):
 
 def test_parallel_blocks_sum_what_each_gives_alone():
     module = build(SMALL | {"parallel_blocks": True}, outputs=3)
-    params = start(module)
+    params = parameters_of(module)
     assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 10, 6)  # the embeddings alone
     single = build(SMALL | {"blocks": 1}, outputs=3)
     # One token a sentence: the pooled vector is the block's output, so that the sum can be seen.
@@ -234,7 +234,7 @@ def test_parallel_blocks_sum_what_each_gives_alone():
 
 def test_without_encoder_input_alignment_sees_contextual_features_only():
     module = build(SMALL | {"encoder_input": False}, outputs=3)
-    params = start(module)
+    params = parameters_of(module)
     assert params["blocks_1"]["alignment"]["projection"]["direction"].shape == (6, 6)
     assert params["blocks_1"]["fusion"]["product"]["direction"].shape == (12, 6)
     assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 16, 6)
@@ -250,12 +250,12 @@ def test_bfloat16_is_close_and_keeps_float32_outside(small):
     assert (
         ours != ours.astype(jnp.bfloat16).astype(np.float32)
     ).all()  # logits that differ a little must not become ties
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(start(rounded)))
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(parameters_of(rounded)))
 
 
 def test_regression_gives_one_number():
     module = build(SMALL, outputs=1)
-    assert logits(module, start(module)).shape == (3, 1)
+    assert logits(module, parameters_of(module)).shape == (3, 1)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reader_formats import OWN, SNLI_HEADER, columns, every_format, placed, quick, refused, write
+from reader_formats import OWN, SNLI_HEADER, columns, every_format, placed, quick, write
+from refusals import refused
 
 from jaxmatch.data.readers import lines, mrpc, own, quora, rte, scitail, sick, snli, stsb, twitter_url, wikiqa
 from jaxmatch.data.readers.pairs import number_of

@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_formats import FORMATS, UBUNTU_CONTEXT, every_format, placed, quick, refused, write
+from reader_formats import FORMATS, UBUNTU_CONTEXT, every_format, placed, quick, write
+from refusals import refused
 
 from jaxmatch.data.readers import lines, own
 from jaxmatch.data.readers.own_layout import Layout

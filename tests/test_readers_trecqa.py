@@ -5,7 +5,8 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reader_formats import TREC, TREC_FIRST, columns, quick, refused, write
+from reader_formats import TREC, TREC_FIRST, columns, quick, write
+from refusals import refused
 
 from jaxmatch.data.readers import trecqa
 from jaxmatch.errors import InputError

@@ -1,7 +1,8 @@
 """Ubuntu dialogues: contexts as groups of ten candidates, in both layouts of the context."""
 
 import pytest
-from reader_formats import UBUNTU, UBUNTU_CONTEXT, columns, refused, write
+from reader_formats import UBUNTU, UBUNTU_CONTEXT, columns, write
+from refusals import refused
 
 from jaxmatch.data.readers import ubuntu
 

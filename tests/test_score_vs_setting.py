@@ -5,6 +5,7 @@ refused.
 import math
 
 import pytest
+from small_records import setting_record
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.score_vs_setting import scores_against
@@ -12,28 +13,19 @@ from jaxmatch.reporting.score_vs_setting import scores_against
 DEPTH = "model.stacked_layers"
 
 
-def record(seed, accuracy, variant="CSRAN", status="finished", test=None, data="snli", **changed):
+def scored(seed, accuracy, variant="CSRAN", status="finished", test=None, data="snli", **changed):
     overrides = {DEPTH: changed.pop("depth", 1), **changed}
-    return {
-        "run": f"{variant}-{sorted(overrides.items())}{data}-seed{seed}",
-        "seed": seed,
-        "status": status,
-        "variant": variant,
-        "overrides": overrides,
-        "selected_on": "dev.accuracy",
-        "dev": {"accuracy": accuracy, "loss": 1.0},
-        "test": test,
-        "data": {"name": data.partition("-")[0]},
-    }
+    scores = {"accuracy": accuracy, "loss": 1.0}
+    return setting_record(overrides, seed, scores, status, variant, data, test=test)
 
 
 RECORDS = [
-    record(0, 0.7, variant="stacked model", depth=2),
-    record(1, 0.9, depth=10),
-    record(0, 0.8, depth=10),
-    record(1, 0.6, depth=2),
-    record(0, 0.4, depth=2),
-    record(2, math.nan, depth=2, status="diverged"),
+    scored(0, 0.7, variant="stacked model", depth=2),
+    scored(1, 0.9, depth=10),
+    scored(0, 0.8, depth=10),
+    scored(1, 0.6, depth=2),
+    scored(0, 0.4, depth=2),
+    scored(2, math.nan, depth=2, status="diverged"),
 ]
 
 
@@ -49,7 +41,7 @@ def test_curves_by_hand():
 
 
 def test_the_axis_may_be_named_by_its_end_and_other_axes_part_the_curves():
-    records = [record(0, 0.1 * depth * rate, depth=depth, rate=rate) for depth in (1, 2) for rate in (1, 3)]
+    records = [scored(0, 0.1 * depth * rate, depth=depth, rate=rate) for depth in (1, 2) for rate in (1, 3)]
     data = scores_against(records, "stacked_layers", "dev.loss")
     assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in data["curves"]] == [
         ("CSRAN, rate=1", [1.0, 1.0]),
@@ -59,7 +51,7 @@ def test_the_axis_may_be_named_by_its_end_and_other_axes_part_the_curves():
 
 def test_data_sets_are_told_apart():
     """CSRAN's Figure 3 has a curve of each."""
-    data = scores_against([record(0, 0.5), record(0, 0.7, data="quora"), record(0, 0.8, data="quora", depth=2)], DEPTH)
+    data = scores_against([scored(0, 0.5), scored(0, 0.7, data="quora"), scored(0, 0.8, data="quora", depth=2)], DEPTH)
     assert {curve["name"]: len(curve["points"]) for curve in data["curves"]} == {"snli: CSRAN": 1, "quora: CSRAN": 2}
 
 
@@ -73,12 +65,12 @@ def test_data_sets_are_told_apart():
             "'model.blocks' is no axis of this sweep's grid; its axes are model.stacked_layers",
         ),
         ([{**RECORDS[0], "overrides": {}}], (DEPTH,), "is no axis of this sweep's grid; draw its learning curves"),
-        ([record(0, 0.1, **{"other.stacked_layers": 2})], ("stacked_layers",), "is more than one axis"),
-        ([record(0, 0.1, depth="deep")], (DEPTH,), "is 'deep' in run .*, which is no number"),
+        ([scored(0, 0.1, **{"other.stacked_layers": 2})], ("stacked_layers",), "is more than one axis"),
+        ([scored(0, 0.1, depth="deep")], (DEPTH,), "is 'deep' in run .*, which is no number"),
         (RECORDS, (DEPTH, "test.accuracy"), "has no score 'test.accuracy'; its scores are dev.accuracy, dev.loss"),
         (RECORDS, (DEPTH, "times.train"), "has no score 'times.train'"),
-        ([record(0, 0.1), record(0, 0.2, data="snli-changed")], (DEPTH,), "two settings have model.stacked_layers=1"),
-        ([record(0, 0.1), {**record(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),
+        ([scored(0, 0.1), scored(0, 0.2, data="snli-changed")], (DEPTH,), "two settings have model.stacked_layers=1"),
+        ([scored(0, 0.1), {**scored(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(records, asked, problem):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import small_sweep
+from small_records import tried
 from small_sweep import DIVERGING
 
 from jaxmatch.cli.main import main
@@ -22,30 +23,15 @@ pytestmark = pytest.mark.usefixtures("programs_kept")
 ROOT = Path(__file__).parent.parent
 
 
-def record(rate, seed, dev, test=0.5, status="finished", selected_on="dev.accuracy", variant="", data="sick"):
-    name = selected_on.removeprefix("dev.")
-    return {
-        "run": f"{variant}{rate}-seed{seed}",
-        "seed": seed,
-        "variant": variant,
-        "overrides": {"optimizer.learning_rate": rate},
-        "status": status,
-        "selected_on": selected_on,
-        "dev": None if dev is None else {name: dev},
-        "test": {name: test},
-        "data": {"name": data},
-    }
-
-
 def test_the_best_mean_on_dev_is_chosen_whatever_test_says():
     choice = tuning.choose(
         [
-            record(0.1, 0, dev=0.90, test=0.9),
-            record(0.1, 1, dev=0.60, test=0.9),  # the best single seed, and best on test
-            record(0.2, 0, dev=0.79, test=0.1),
-            record(0.2, 1, dev=0.81, test=0.1),
-            record(0.3, 0, dev=0.70, test=0.2),
-            record(0.3, 1, dev=0.71, test=0.2),
+            tried(0.1, 0, dev=0.90, test=0.9),
+            tried(0.1, 1, dev=0.60, test=0.9),  # the best single seed, and best on test
+            tried(0.2, 0, dev=0.79, test=0.1),
+            tried(0.2, 1, dev=0.81, test=0.1),
+            tried(0.3, 0, dev=0.70, test=0.2),
+            tried(0.3, 1, dev=0.71, test=0.2),
         ]
     )
     assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.mean == pytest.approx(0.8)
@@ -56,8 +42,8 @@ def test_the_best_mean_on_dev_is_chosen_whatever_test_says():
 
 
 def test_a_setting_with_a_diverged_seed_is_not_chosen():
-    diverged = record(0.1, 1, dev=None, status="diverged")
-    records = [record(0.1, 0, dev=0.9), diverged, record(0.2, 0, dev=0.5), record(0.2, 1, dev=0.5)]
+    diverged = tried(0.1, 1, dev=None, status="diverged")
+    records = [tried(0.1, 0, dev=0.9), diverged, tried(0.2, 0, dev=0.5), tried(0.2, 1, dev=0.5)]
     choice = tuning.choose(records)
     assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.diverged == 1
     assert "among 2 settings, 1 of which diverged" in choice.note()
@@ -67,23 +53,21 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
 
 def test_a_late_divergence_counts_as_one():
     # A run that diverged has the scores of its best checkpoint all the same.
-    choice = tuning.choose([record(0.1, 0, dev=0.9, status="diverged"), record(0.2, 0, dev=0.5)])
+    choice = tuning.choose([tried(0.1, 0, dev=0.9, status="diverged"), tried(0.2, 0, dev=0.5)])
     assert choice.overrides == {"optimizer.learning_rate": 0.2}
 
 
 def test_of_equals_the_first_and_of_losses_the_smallest():
-    assert tuning.choose([record(0.3, 0, dev=0.5), record(0.1, 0, dev=0.5)]).overrides == {
-        "optimizer.learning_rate": 0.3
-    }
-    losses = [record(0.3, 0, dev=0.5, selected_on="dev.loss"), record(0.1, 0, dev=0.4, selected_on="dev.loss")]
+    assert tuning.choose([tried(0.3, 0, dev=0.5), tried(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
+    losses = [tried(0.3, 0, dev=0.5, selected_on="dev.loss"), tried(0.1, 0, dev=0.4, selected_on="dev.loss")]
     assert tuning.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
 
 
 def test_what_has_no_score_in_common_is_not_compared():
     with pytest.raises(InputError, match=r"differ in training.selection \(dev.accuracy, dev.loss\)"):
-        tuning.choose([record(0.1, 0, 0.5), record(0.2, 0, 0.5, selected_on="dev.loss")])
+        tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, selected_on="dev.loss")])
     with pytest.raises(InputError, match=r"differ in data.name \(sick, snli\)"):
-        tuning.choose([record(0.1, 0, 0.5), record(0.2, 0, 0.5, data="snli")])
+        tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="snli")])
 
 
 def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
@@ -202,7 +186,7 @@ def test_the_command_hands_its_options_on(monkeypatch, capsys, tmp_path):
 
 
 def test_a_choice_can_be_written():
-    choice = tuning.choose([record(0.1, 0, dev=0.9)])
+    choice = tuning.choose([tried(0.1, 0, dev=0.9)])
     assert json.loads(json.dumps(dataclasses.asdict(choice)))["score"] == "dev.accuracy"
     assert "among 1 setting: learning_rate=0.1" in choice.note()
 
