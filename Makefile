@@ -5,7 +5,7 @@
 #              each in a folder of runs/; take it up again at any time; make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
 # make accelerators  what the programs hold and move on TPUs and GPUs for which they are compiled, without having one; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
-# make device  on a machine with a GPU or TPU: what only it can tell, in 25 minutes, most telling first, resumable; elsewhere with --quick;
+# make device  on a machine with a GPU or TPU: what needs one, in 25 minutes, most informative first, resumable; elsewhere with --quick;
 #              make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"

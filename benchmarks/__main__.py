@@ -82,7 +82,10 @@ def _not_measured() -> str:
         "hours for all that RE2's tables train, estimated": paper.GOAL,
     }
     rows = "\n".join(f"| {what} | not measured | {goal} |" for what, goal in goals.items())
-    command = "python -m benchmarks replicas paper memory sweep inference --vectors VECTORS --peer PEER --peer-python PEER_PYTHON"
+    command = (
+        "python -m benchmarks replicas paper memory sweep inference --vectors VECTORS --peer PEER "
+        "--peer-python PEER_PYTHON"
+    )
     return f"## A GPU\n\n| | | goal |\n| --- | --- | --- |\n{rows}\n\n    {command}"
 
 
@@ -91,12 +94,11 @@ def write_tables(results: Path) -> None:
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
-        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/cli/huge_pages.py; from commit 69b17d6 on). "
-        "A peer's processes have what ours have where a table's header says so; in older tables they had none. Older "
+        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/cli/huge_pages.py; from commit 69b17d6 "
+        "on). A peer's processes have what ours have where a table's header says so; in older tables they had none. Older "
         "tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the goals "
         "in their records. A table is of the commit that it names: what was changed since is not in it. Tables were "
-        "measured hours apart, "
-        "on a machine whose speed drifts: compare within a row.",
+        "measured hours apart, on a machine whose speed drifts: compare within a row.",
     ]
     devices = []
     for found in reports.read_results(results).values():

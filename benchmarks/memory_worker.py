@@ -3,8 +3,8 @@
 Asked {"model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes"} it answers with bytes:
 
   estimate   of one run, as a plan has it        live      of the arrays that stay from step to step
-  shared     of data and vectors, for all runs   compiled  most at once, as the compiled program tells
-  measured   most at once, as the device tells; on a CPU the growth of the process; None where nobody tells
+  shared     of data and vectors, for all runs   compiled  most at once, as the compiled program says
+  measured   most at once, as the device reports; on a CPU the growth of the process; None where unknown
   limit      what the device has                 and the kind of device as "device": "cpu", "gpu", ...
 """
 
@@ -93,8 +93,8 @@ def compiled_bytes(executable: Any) -> int | None:
     """The most that a compiled program holds, by its own account: arguments, results and what lies between; None
     without one.
     """
-    beside = bytes_beside_arguments(executable)
-    return None if beside is None else executable.memory_analysis().argument_size_in_bytes + beside
+    more = bytes_beside_arguments(executable)
+    return None if more is None else executable.memory_analysis().argument_size_in_bytes + more
 
 
 def measure(

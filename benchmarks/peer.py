@@ -58,5 +58,6 @@ class Peer(Conversation):
         except Ended:
             raise InputError(
                 "the peer's process ended",
-                remedy="its message is above; --peer-python must name a Python with torch, tqdm, msgpack and scikit-learn",
+                remedy="its message is above; --peer-python must name a Python with torch, tqdm, msgpack and "
+                "scikit-learn",
             ) from None

@@ -11,7 +11,7 @@ PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "
 
 
 def _memory(field: str) -> int | None:
-    """Bytes of VmRSS (now) or VmHWM (the most so far); None where the system does not tell."""
+    """Bytes of VmRSS (now) or VmHWM (the most so far); None where the system does not report it."""
     try:
         with open("/proc/self/status") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))

@@ -73,7 +73,7 @@ def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
     """The figures of all results that have one, as PNG and SVG next to the JSON.
 
     Returns:
-      What to tell the user: "", or why there are none.
+      A line for the user: "", or why there are none.
     """
     try:
         import matplotlib

@@ -142,7 +142,7 @@ def _named(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[Non
                 raise
             place += name.removeprefix(str(scratch))
         code = error.errno or errno.EIO
-        # NumPy does not tell why a write stopped half-way.
+        # NumPy does not say why a write stopped half-way.
         raise OSError(code, error.strerror or f"not all of it could be written ({error})", place) from error
 
 

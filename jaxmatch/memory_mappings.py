@@ -8,7 +8,7 @@ LIMIT_FILE, MAPPINGS_FILE = Path("/proc/sys/vm/max_map_count"), Path("/proc/self
 
 
 def scarce() -> bool:
-    """Whether more than three quarters of the mappings are taken; False where the system does not tell.
+    """Whether more than three quarters of the mappings are taken; False where the system does not say.
 
     When none is left, compiling another program ends the process, with gigabytes of memory free ("LLVM ERROR: Unable to
     allocate section memory!"). By default Linux grants 65,530; a training step of RE2 with two blocks takes about

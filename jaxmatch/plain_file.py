@@ -17,7 +17,7 @@ _KINDS = {
 
 
 def kind(path: str | os.PathLike) -> str:
-    """What `path` leads to, such as `FILE`; "" if there is nothing, nor a link. Nothing is opened.
+    """The kind of file at `path`, such as `FILE`; "" if there is none, nor a link. Nothing is opened.
 
     Raises:
       InputError: it cannot be looked up.
@@ -61,13 +61,12 @@ def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool
 
 
 def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
-    """Refuses what is no plain file, or too long a one, before it is opened; whoever opens it says so if it is not
-    there.
+    """Refuses anything but a plain file of limited length, before it is opened. A missing file is no error here.
 
     Arguments:
       path: the file, or a link to it.
       remedy: what to give instead.
-      most_bytes: how long the file may be; None: as long as it likes.
+      most_bytes: the greatest length of the file; None: no limit.
 
     Raises:
       InputError: it is a folder, a pipe, a socket or a device, or longer than that.

@@ -6,7 +6,7 @@ time.
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
 bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any
-of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all beside `--models all`. tfidf
+of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all if `--models` is all. tfidf
 needs scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure,
 its optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives
 of a word besides its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
@@ -37,7 +37,7 @@ FEATURES = {
     "diin": {"characters": "cnn", "tags": True, "exact_match": True},
 }
 # What other papers call a model, where that is not its title -> how their figure was reached, where a default differs.
-# Those of SciTail do not tell whether their DecAtt attends within a sentence.
+# Those of SciTail do not say whether their DecAtt attends within a sentence.
 PRINTED = {"decatt": {"DecAtt": {"intra_attention": True}, "DecompAtt": {}}}
 
 

@@ -89,7 +89,7 @@ def test_memory_is_what_the_platform_tells():
     assert (
         text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"
     )
-    assert text("tpu", None) == "it does not tell its memory"
+    assert text("tpu", None) == "it does not report its memory"
     assert re.fullmatch(r"[0-9.]+ GiB, its share of this machine's memory", text("cpu", None))
 
 

@@ -1,3 +1,3 @@
-"""What can be known on a device alone, measured there in the order of what it tells:
+"""What can be known on a device alone, measured there, the most informative first:
 `python -m benchmarks.device --help`.
 """

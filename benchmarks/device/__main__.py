@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         "--workdir", type=Path, help="keeps the sweeps; default: runs/device, with --quick runs/device-quick"
     )
     parser.add_argument("--results", type=Path, help="default: benchmarks/results/device")
-    parser.add_argument("--commit", default="", help="of this code, where git cannot tell")
+    parser.add_argument("--commit", default="", help="of this code, where git does not know it")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
     return parser
 

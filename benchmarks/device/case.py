@@ -39,7 +39,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
       The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps
-      started one after the other; "in_use", bytes, or None where the device does not tell. Of the program "temporaries"
+      started one after the other; "in_use", bytes, or None where the device does not report it. Of the program "temporaries"
       and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text; "operations" of all
       matrix products, and "products", what they use; "least_seconds", its bound, or None for a device that is not in
       the table of benchmarks/accelerators/targets.py. Instead of these "unread", the reason, where they cannot be read.

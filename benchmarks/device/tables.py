@@ -13,7 +13,7 @@ from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
 
 NOT_RUN = "compiled, not run"
-# What a program is compiled for where no device tells.
+# What a program is compiled for without a device.
 STAND_IN = "h100"
 INTRODUCTION = """# On a device
 
@@ -117,15 +117,15 @@ def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any
     lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * 4 + " ---: |" * (len(HEADINGS) - 4)]
     for row in rows:
         spec = {**row, "target": target, "program": "train"}
-        # What was made small to be tried has nothing beside it.
-        beside = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
-        lines.append("| " + " | ".join(_cells(row, {} if "problem" in beside else beside)) + " |")
+        # What was made small for a trial is compared with nothing.
+        computed = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
+        lines.append("| " + " | ".join(_cells(row, {} if "problem" in computed else computed)) + " |")
     return "\n".join(lines)
 
 
-def _cells(row: Mapping[str, Any], beside: Mapping[str, Any]) -> list[str]:
+def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
     def pair(key: str, scale: float, style: str) -> str:
-        here, there = (format(of[key] / scale, style) if of.get(key) is not None else "" for of in (row, beside))
+        here, there = (format(of[key] / scale, style) if of.get(key) is not None else "" for of in (row, computed))
         return f"{here} ({there})".strip() if there else here
 
     used = ", ".join(row.get("products", ()))
@@ -140,7 +140,7 @@ def _cells(row: Mapping[str, Any], beside: Mapping[str, Any]) -> list[str]:
         pair("moved", 1e9, ".1f"),
         pair("kernels", 1, ".0f"),
         pair("least_seconds", 1e-3, ".2f"),
-        f"{1e3 * measured:.2f}" if measured else NOT_RUN if beside else "not run",
+        f"{1e3 * measured:.2f}" if measured else NOT_RUN if computed else "not run",
         f"{measured / least:.2f}" if measured and least else "",
         f"{1e3 * row['seconds_in_a_row']:.2f}" if measured else "",
         pair("compile_seconds", 1, ".0f"),

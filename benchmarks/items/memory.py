@@ -70,7 +70,7 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
     notes = [
         "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a "
         "fresh process.",
-        "Used: on an accelerator the peak its allocator tells, on a CPU the growth of the process during a step plus "
+        "Used: on an accelerator the peak its allocator reports, on a CPU the growth of the process during a step plus "
         "the arrays that stay; compiled: what the compiled step's own account says. Without the data and word vectors, "
         "which all runs share.",
         f"Planned: the largest cohort that a plan trains at once; it fills {to_use:.0%} of the memory by its estimate. "

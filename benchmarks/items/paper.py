@@ -113,7 +113,7 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
         epoch_pair_seconds({one.length: values[number] / one.pairs for number, one in enumerate(measured)}, shares)
         for values in zip(*(seconds[str(number)] for number in range(len(measured))), strict=True)
     ]
-    # A program that was compiled before tells nothing.
+    # The time of a program that was compiled before says nothing.
     compiled = [one.compile_seconds for one in measured if one.compile_seconds] or [0.0]
     return Throughput(
         config=config,

@@ -122,7 +122,7 @@ def _figures(
     count: int,
     batch: int,
     own: Sequence[float],
-    beside: Sequence[float],
+    alone: Sequence[float],
     peers: Mapping[str, Sequence[float]],
     steps_at_the_ceiling: float,
 ) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def _figures(
       count: how many runs train together.
       batch: pairs in a step of each.
       own: seconds of a step of all, of each round.
-      beside: seconds of a step of a run alone, in the same rounds.
+      alone: seconds of a step of a run alone, in the same rounds.
       peers: column -> seconds of a pair in the peer's training, in the same rounds; none without a peer.
       steps_at_the_ceiling: of one run, in a second, if its matrix products ran at the measured ceiling.
     """
     figures = {
         "milliseconds": stopwatch.spread([1e3 * one for one in own]),
-        "ratio": stopwatch.ratio(own, [count * one for one in beside]),
+        "ratio": stopwatch.ratio(own, [count * one for one in alone]),
         "pairs": stopwatch.spread([count * batch / one for one in own]),
         "share": stopwatch.spread([count / one / steps_at_the_ceiling for one in own]),
     }

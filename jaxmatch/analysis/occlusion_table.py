@@ -64,7 +64,10 @@ def _sheet(one: Occluded) -> Sheet:
     counts = ", ".join(
         f"{pairs:,} {label}" for label, pairs in zip(one.mean.labels, one.mean.pairs.tolist(), strict=True)
     )
-    what = f"Accuracy of each class (%) and its change in points when a feature of a block is masked; {one.data} ({counts} pairs)."
+    what = (
+        "Accuracy of each class (%) and its change in points when a feature of a block is masked; "
+        f"{one.data} ({counts} pairs)."
+    )
     setting = [f"Setting: {one.setting}."] if one.setting else []
     return Sheet(
         title="Occlusion sensitivity",

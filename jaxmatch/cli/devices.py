@@ -36,15 +36,16 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def memory_text(device) -> str:
-    """A device's memory as the platform tells: "60.0 GiB for this process, 0.4 GiB in use"."""
+    """A device's memory, as the platform reports it: "60.0 GiB for this process, 0.4 GiB in use"."""
     from jaxmatch.sweep.memory import device_bytes
 
     statistics = device.memory_stats() or {}
     if "bytes_limit" in statistics:
-        return f"{statistics['bytes_limit'] / GIB:.1f} GiB for this process, {statistics.get('bytes_in_use', 0) / GIB:.1f} GiB in use"
+        limit, used = statistics["bytes_limit"] / GIB, statistics.get("bytes_in_use", 0) / GIB
+        return f"{limit:.1f} GiB for this process, {used:.1f} GiB in use"
     if device.platform == "cpu":
         return f"{device_bytes(device) / GIB:.1f} GiB, its share of this machine's memory"
-    return "it does not tell its memory"
+    return "it does not report its memory"
 
 
 def try_device(device) -> None:

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """A subcommand that process 0 runs, while the other processes train what it trains."""
+    """A subcommand that process 0 runs; the other processes take part in its training."""
 
     @functools.wraps(run)
     def wrapped(arguments: argparse.Namespace) -> None:
@@ -163,10 +163,10 @@ def _nobody_came() -> None:
 
 
 def _wait_for(address: str) -> None:
-    """Waits until somebody listens there; JAX would end the process.
+    """Waits until the coordinator listens at the address; JAX itself would end the process.
 
     Raises:
-      InputError: nobody does.
+      InputError: it does not within `SECONDS_TO_START`.
     """
     host, _, port = address.rpartition(":")
     end = time.monotonic() + SECONDS_TO_START
@@ -184,7 +184,7 @@ def _wait_for(address: str) -> None:
 
 
 def _filter_output() -> None:
-    """Sends to standard error, through a filter, what is written to it and to standard output past Python."""
+    """Filters what libraries write to the descriptors of standard output and error, and sends it to standard error."""
     if sys.stdout is None or sys.stderr is None:
         return
     sys.stdout.flush()

@@ -25,6 +25,6 @@ def raise_lost_interrupts() -> None:
 
 
 def _interrupt() -> None:
-    """As soon as the callback is over, in which it would be lost again."""
+    """Interrupts the main thread after a callback has ended, inside which the interrupt would be lost again."""
     time.sleep(SECONDS_BEFORE_THE_NEXT)
     _thread.interrupt_main()

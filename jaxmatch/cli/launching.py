@@ -1,4 +1,4 @@
-"""What `sweep` and `train` share: their options and the way they are handed on."""
+"""The options that `sweep` and `train` share, and how they are passed on."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -96,7 +96,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def workdir_of(arguments: argparse.Namespace) -> Path:
-    """The folder that was asked for, or that of the file's name; of a config, with what it is asked for."""
+    """--workdir, or runs/NAME after the file; for a config, with its options: runs/re2_snli."""
     name = arguments.file.stem
     if arguments.subcommand == "train":
         name = "_".join((name, *options_of_the_file(arguments.rest).values()))
@@ -104,7 +104,7 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
 
 
 def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: Sequence[str]) -> None:
-    """Calls `function` (of jaxmatch.sweep.launch) and prints the table it returns, or what there is of it.
+    """Calls `function` (of jaxmatch.sweep.launch) and prints its table; if runs failed, that of the others.
 
     Arguments:
       function: takes the file first.

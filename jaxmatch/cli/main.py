@@ -64,7 +64,8 @@ _NO_ROOM = {
 # What JAX's errors that are the user's to mend have in common -> what is said instead.
 _OF_THE_DEVICE = {
     "RESOURCE_EXHAUSTED": "the memory of the device does not suffice; free some, or give it less at once",
-    "Unable to initialize backend": "JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend what hinders it",
+    "Unable to initialize backend": "JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend "
+    "what hinders it",
 }
 
 
@@ -128,7 +129,7 @@ def _chosen(words: Sequence[str]) -> list[str]:
 def _say(text: str) -> None:
     with contextlib.suppress(
         OSError, ValueError, AttributeError
-    ):  # where standard error is full or closed, nobody can be told
+    ):  # where standard error is full or closed, nothing can be printed
         sys.stderr.write(f"jaxmatch: {printable(text)}\n")
         sys.stderr.flush()
 
@@ -142,7 +143,7 @@ def _close_quietly() -> None:
 
 
 def _flush_quietly() -> None:
-    """Writes what is still to be written to standard output; where that is impossible, nothing more is tried."""
+    """Flushes standard output; an error closes it."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

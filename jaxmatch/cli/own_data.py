@@ -1,4 +1,4 @@
-"""The options that say how the user's own data lies in its files."""
+"""The options for the layout of own data: columns, labels, splits."""
 
 import argparse
 from typing import Any

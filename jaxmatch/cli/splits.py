@@ -1,4 +1,4 @@
-"""The labelled pairs that a command is asked to work on: a split of the model's data set, or a file of one's own."""
+"""The labelled pairs for a command: a split of the model's data set, or a file of the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def own_file(matcher: Matcher, path: Path) -> Split:
-    """A file of one's own, in the layout of the training data.
+    """A file of the user, in the layout of the training data.
 
     Raises:
       InputError: the file cannot be used.

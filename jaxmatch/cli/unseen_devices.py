@@ -35,7 +35,7 @@ def unseen_devices(
 
 
 def _gpu(root: Path) -> str:
-    """The names of NVIDIA's GPUs from nvidia-smi; "an NVIDIA GPU" if only the driver's files tell; "" without one."""
+    """The names of NVIDIA's GPUs from nvidia-smi; "an NVIDIA GPU" if only the driver's files show it; "" if none."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         output = subprocess.run(

@@ -9,7 +9,7 @@ from jaxmatch.config.fields import Precision, Seen, features, layers, setting
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """What all models can be set to: what they are given of each word, and the precision of products."""
+    """The settings that all models have: the features of each word, and the precision of products."""
 
     name: typing.ClassVar[str]
     title: typing.ClassVar[str]  # in tables

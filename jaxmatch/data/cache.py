@@ -64,9 +64,7 @@ def file_digest(path: Path, cache_directory: Path) -> str:
 
 
 def file_state(path: Path) -> dict[str, Any]:
-    """What changes when a file does; the time of change and the inode cannot be set back as that of modification
-    can.
-    """
+    """What changes with a file. Unlike its modification time, change time and inode cannot be reset by a program."""
     status = path.stat()
     return {
         "path": str(path),

@@ -103,14 +103,12 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
 
 
 def about(name: str) -> Mapping[str, str]:
-    """Split -> what it is, where that is not what its name says, or why the official release has none."""
+    """Split -> a description, if its name does not describe it, or the reason why the official release has none."""
     return CATALOG[name].about if name in CATALOG else {}
 
 
 def filtered(name: str) -> bool:
-    """Whether only questions with right and wrong candidates count in the scores of a ranking; of one's own data, they
-    do.
-    """
+    """Whether only questions with right and wrong candidates count in the scores of a ranking; True for own data."""
     return CATALOG[name].filtered if name in CATALOG else True
 
 
@@ -151,7 +149,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
 
 
 def load_split(name: str, directory: str | Path | None, split: str) -> Split:
-    """Reads one split of a data set that is not one's own, without the other splits if they are in other files.
+    """Reads one split of a data set of the catalog, without the other splits if they are in other files.
 
     Raises:
       InputError: as in `load`, or there is no such split.
@@ -243,7 +241,7 @@ def _check_name_and_task(name: str, task: str) -> None:
 
 
 def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
-    """(split -> candidate file names, official folder, companion suffix) of data that lies in files."""
+    """(split -> candidate file names, official folder, companion suffix) of a data set in files."""
     if name == OWN:
         return {split: tuple(f"{split}{suffix}" for suffix in own.SUFFIXES) for split in SPLITS}, "", ""
     source = CATALOG[name]
@@ -261,11 +259,12 @@ def _any_of(name: str, candidates: tuple[str, ...]) -> str:
 
 
 def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
-    """Where the files may lie: the official folder below `directory`, the ends of its path, `directory` itself."""
+    """Folders to look in: the official folder below `directory`, the ends of its path, `directory` itself."""
     if directory is None or directory == "":
         raise InputError(
             f"data set {name!r} is read from files",
-            remedy=f"give the directory that holds {folder or 'them'} (--data-directory, or the variable JAXMATCH_DATA)",
+            remedy=f"give the directory that holds {folder or 'them'} "
+            "(--data-directory, or the variable JAXMATCH_DATA)",
         )
     directory = Path(directory)
     kind = plain_file.kind(directory)

@@ -74,7 +74,7 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _absence(name: str, split: str) -> str:
-    """That a split is not there; of official data also why, or which files it would lie in."""
+    """A line about a missing split; for official data with the reason or the names of its files."""
     problem = f"there is no {split} split"
     if name not in catalog.CATALOG:
         return problem

@@ -23,7 +23,7 @@ class EncodedSplit:
       groups: <int32>[pairs], what a candidate competes in, numbered in order of appearance; or None.
       documents: <unicode>[pairs], the candidate's name, or None.
       tags_a, tags_b: <uint8>, the part of speech of each token (data/tagging.py), or None.
-      exact_match_a, exact_match_b: <int8>, 1 for a token that the other sentence has, too (data/exact_match.py); or None.
+      exact_match_a, exact_match_b: <int8>, 1 for a token of both sentences (data/exact_match.py); or None.
     """
 
     tokens_a: np.ndarray
@@ -67,8 +67,9 @@ class EncodedSplit:
         return self._laid(self.tokens_a, self.tokens_b)
 
     def features(self) -> dict[str, np.ndarray]:
-        """What is known of each token besides its word, in the same rows: 'tags' <uint8>[pairs, longest], 'exact_match'
-        <int8>[pairs, longest], as far as they were asked for."""
+        """The features of each token, in the same rows: 'tags' <uint8>[pairs, longest] and 'exact_match'
+        <int8>[pairs, longest], those that the data was encoded with.
+        """
         known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
         return {name: self._laid(*sides)[0] for name, sides in known.items() if sides[0] is not None}
 

@@ -208,7 +208,7 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
 
 
 def check_words(data: DataSet, corpus: Corpus, settings: DataSettings) -> None:
-    """Refuses a split in which no text has a word left: there is nothing to tell its pairs apart by.
+    """Refuses a split in which no text has a word left: nothing distinguishes its pairs.
 
     Raises:
       InputError: there is one.

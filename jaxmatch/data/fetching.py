@@ -40,7 +40,7 @@ def fetch(
       release: what to fetch.
       directory: the data directory; it is made if it is missing.
       source: a mirror: an address, or a folder, below which files have their official names; "": the official address.
-      progress: makes for each file what `download` tells its progress.
+      progress: name of a file -> the `progress` that `download` calls.
 
     Returns:
       The official folder, or the file of word vectors.
@@ -101,7 +101,7 @@ def _recorded(directory: Path) -> dict[str, Any]:
 
 
 def _unpack(release: Release, directory: Path) -> None:
-    """Makes the official folder of what was downloaded, and removes the downloads."""
+    """Unpacks downloads into the official folder, and removes them."""
     downloads = [directory / file.name for file in release.files]
     try:
         with files.directory_atomically(directory / release.folder) as folder:

@@ -2,7 +2,7 @@
 
 As in fastText (Bojanowski et al., 2017, section 3.2), a word is the sum of its character n-grams and of the whole word.
 An n-gram's vector is not trained here: its numbers are the signs that its hash gives (a random projection, Achlioptas,
-2003). Words that share a stem have similar vectors. Nothing in them tells what a word means.
+2003). Words that share a stem have similar vectors. They hold nothing of what a word means.
 """
 
 import hashlib

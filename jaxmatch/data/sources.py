@@ -1,4 +1,4 @@
-"""The data sets that are read from their official files: where these lie, and what reads them."""
+"""The data sets that are read from their official files: paths and readers."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

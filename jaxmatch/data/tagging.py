@@ -113,7 +113,7 @@ def check_installed() -> None:
 def tags(text: str, preprocessing: Preprocessing) -> list[int]:
     """One number from 1 on for each of the tokens that `preprocessing.tokens` gives for the text.
 
-    The tagger sees the text as it is written: capitals and punctuation that the tokens lack tell it much.
+    The tagger sees the text as it is written: it uses capitals and punctuation that the tokens lack.
 
     Raises:
       InputError: the tagger's model is not installed.

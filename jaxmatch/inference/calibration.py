@@ -55,7 +55,7 @@ class Calibration:
         return logits.astype(np.float64) / self.temperature
 
     def decisive(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """Logits of which the largest is that of the label, <float64>[pairs, labels].
+        """Logits whose maximum is at the predicted label, <float64>[pairs, labels].
 
         Those of the positive label are lower by log(threshold / (1 - threshold)).
         """

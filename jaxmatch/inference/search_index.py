@@ -34,7 +34,7 @@ _ANEW = "make the index again"
 
 
 class SearchIndex:
-    """Stored texts, of which those that match a query are found; made by `Matcher.index` or `Matcher.load_index`.
+    """Stored texts to search for matches of a query; made by `Matcher.index` or `Matcher.load_index`.
 
     Attributes:
       matcher: the model that ranks.

@@ -1,4 +1,4 @@
-"""What all models share: how a pair of sentences comes in, and what is known of each word."""
+"""The base of all models: its inputs are a pair of sentences, and features of each word."""
 
 import flax.linen as nn
 import jax

@@ -24,7 +24,7 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class Block(nn.Module):
-    """A dashed box of figure 1: encode each sentence, align the two, fuse each with what it was aligned with."""
+    """A dashed box of figure 1: encode each sentence, align the two, fuse each with its aligned one."""
 
     config: RE2Config
 

@@ -65,7 +65,7 @@ class SelfAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention and a feed-forward network, each added to what it was given."""
+    """Attention and a feed-forward network, each with a residual connection."""
 
     config: TransformerConfig
 

@@ -1,4 +1,4 @@
-"""What a sweep left in its folder, read back: the layout of its table, its runs, the records of those that ended."""
+"""Reads the folder of a sweep: the layout of its table, its runs, the records of those that ended."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ class SweepFolder:
       path: the folder.
       name: of the sweep.
       layout: of its table.
-      runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not tell.
+      runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not say.
       records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
       analyses: command -> its options: what the sweep asks to be made of its runs.
-      plan: of all its runs, in words; "" where the folder does not tell.
+      plan: of all its runs, in words; "" where the folder does not say.
       floors: lines of its table that have no runs.
       command: the words that started it, or "".
     """
@@ -49,14 +49,12 @@ class SweepFolder:
 
 
 def notes_file(directory: Path) -> Path:
-    """Where a sweep's folder says what its table looks like and which runs it has."""
+    """The file with the layout of a sweep's table and the names of its runs."""
     return Path(directory) / "sweep.json"
 
 
 def name_of_sweep(directory: Path) -> str | None:
-    """Whose folder it is: the name of the sweep that was started there; None where none was, or its notes are
-    damaged.
-    """
+    """The name of the sweep that was started in a folder; None where none was, or if sweep.json is damaged."""
     file = notes_file(directory)
     try:
         check_plain_file(file, "")

@@ -24,7 +24,7 @@ class CohortDisplay(Listener):
       label: what it is called.
       work: multiplications that it takes.
       again: whether this process trained it before, up to a rung.
-      following: tells who follows its runs.
+      following: calls the listeners of its runs.
     """
 
     def __init__(self, display: Display, name: str, label: str, work: float, again: bool, following: Following):

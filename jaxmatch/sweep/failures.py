@@ -1,4 +1,4 @@
-"""Cohorts that fail: what is kept of the error, and what a launcher says in the end."""
+"""Failed cohorts: the record of the error, and the message at the end."""
 
 import secrets
 import traceback
@@ -26,7 +26,7 @@ def mark_failed(folder: CohortFolder, error: Exception) -> str:
     else:
         message = f"{type(error).__name__}: {error}".removesuffix(": ")
     message = " ".join(message.split())[:_LONGEST]
-    # The number tells this failure from one before with the same words.
+    # The number distinguishes this failure from an earlier one with the same words.
     notes = {
         "failure": secrets.token_hex(8),
         "message": message,

@@ -1,4 +1,4 @@
-"""Who follows runs as they train: TensorBoard, or a class of the user's own."""
+"""Listeners that follow runs as they train: TensorBoard, or a class of the user."""
 
 import dataclasses
 import importlib
@@ -98,7 +98,7 @@ class Following:
         self._tell("evaluated", position, evaluation)
 
     def ended(self, record_of: Callable[[FollowedRun], Mapping[str, Any] | None] = lambda run: None) -> None:
-        """Training of those that started ends, with their records or without."""
+        """Calls `ended` for all runs that have started, with their records or None."""
         for position in sorted(self._open):
             self._tell("ended", position, record_of(self._runs[position]) if self._listeners else None)
         self._open.clear()

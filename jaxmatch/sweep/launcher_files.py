@@ -129,12 +129,12 @@ def known_data_sets(config: str) -> list[str]:
 
 
 def model_settings(model: str, dataset: str, *more: str) -> dict[str, Any]:
-    """What makes a config that of a model: its name, and what its file in configs/ says of it for a data set.
+    """The settings that turn a config into that of a model: its name, and those of its file in configs/ for a data set.
 
     Arguments:
       model: its name, which is also that of its file.
       dataset: a name among the file's `DATA_SETS`; for another one the model has its defaults.
-      *more: what settings begin with that are taken besides the structure of the model.
+      *more: prefixes of settings to take in addition to those of the model.
     """
     known = flatten(load_config(model, dataset=dataset)) if dataset in known_data_sets(model) else {}
     return {"model.name": model, **{key: value for key, value in known.items() if key.startswith(("model.", *more))}}

@@ -1,14 +1,17 @@
-"""What a program must hold in memory at once, read off its trace: nothing is compiled or run.
+"""Estimates the peak memory of a program from its jaxpr, without compiling or running it.
 
-Element-wise work is fused into what uses it, so only some values are ever written down: results and factors of matrix
-products, gathered rows, reductions, concatenations, and what the program returns. Such a value stays until its last
-use, by itself or by way of what is computed from it element by element.
+XLA fuses element-wise operations into their users, so only some values are written to memory: results and factors of
+matrix products, gathered rows, reductions, concatenations, and the outputs. Such a value stays until its last use,
+direct or through element-wise operations.
 """
 
 from typing import Any
 
 _WRITTEN = frozenset(
-    "dot_general gather scatter scatter-add concatenate reduce_sum reduce_max reduce_min argmax argmin cumsum sort scan while cond".split()
+    (
+        "dot_general gather scatter scatter-add concatenate reduce_sum reduce_max reduce_min argmax argmin cumsum sort "
+        "scan while cond"
+    ).split()
 )
 _VIEWS = frozenset({"transpose", "reshape", "squeeze"})
 # Equations that only wrap a program.
@@ -18,7 +21,7 @@ _WRAPPERS = frozenset(
 
 
 class _Trace:
-    """The equations of a program, those of the programs inside it in their places.
+    """The equations of a program, with those of inner programs inlined.
 
     Attributes:
       equations: (name, values used, values made), in order; a value is a number.
@@ -65,7 +68,7 @@ class _Trace:
 
 
 def peak_bytes(program: Any, least_item_bytes: int = 4) -> int:
-    """The most bytes of written values that a program holds at once, its arguments not counted.
+    """The peak of bytes of written values during a program, without its arguments.
 
     Arguments:
       program: the `jaxpr` of `jax.make_jaxpr`.

@@ -161,7 +161,7 @@ class Needs:
     Attributes:
       step: temporary bytes of one replica at the largest shape, of a training step or of an evaluation, whichever needs
         more.
-      parameters: bytes of one replica's parameters, padding included (training/step.py).
+      parameters: bytes of one replica's parameters.
       most: how many replicas are computed at the same time; None: all (training/replicas.py).
     """
 
@@ -240,7 +240,7 @@ def shared_bytes(data: EncodedData) -> int:
 
 def device_bytes(device: jax.Device) -> int:
     """The memory of one device. An accelerator that does not report it is assumed to be small."""
-    if not hosts.local([device]):  # only a process's own devices tell; those of a pod are alike
+    if not hosts.local([device]):  # only local devices report it; those of a pod are alike
         device = jax.local_devices()[0]
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:

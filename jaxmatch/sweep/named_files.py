@@ -83,7 +83,7 @@ def find(path: str | Path, kinds: Sequence[str]) -> Path:
 
 
 def _named(name: str, kinds: Sequence[str]) -> Path | None:
-    """The file of this name, which need not be there where the name ends in that of a data set."""
+    """The file of a name; with the name of a data set at the end (configs/re2_snli.py), it may not exist."""
     for kind in kinds:
         there = files(kind)
         if name in there:

@@ -105,7 +105,7 @@ class Plan:
         }
 
     def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
-        """The cohorts that remain to be trained. Runs that have no record yet are packed anew, into few cohorts.
+        """The cohorts that remain to be trained: runs without a record, packed into as few cohorts as possible.
 
         Arguments:
           finished: names of the runs that have a record.

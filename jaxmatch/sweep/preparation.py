@@ -39,8 +39,9 @@ def vectors_file(name: str, directory: str) -> str:
 
 
 def guessed_task(config: Mapping[str, Any]) -> str:
-    """The task of one's own data where its columns tell it; "" where the config does, for other data, and for files
-    that cannot be read, which whoever reads them will say.
+    """The task of own data, from its columns.
+
+    "" where the config has it, for other data, and for files that cannot be read: reading them raises the error.
     """
     data = config["data"]
     if data["name"] != catalog.OWN or data["task"]:
@@ -54,7 +55,7 @@ def guessed_task(config: Mapping[str, Any]) -> str:
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
-    """What to read for a run's config, and how: its data section, and what its model takes of each word.
+    """What to read for a run's config, and how: its data section, and the features of words that its model takes.
 
     Raises:
       InputError: the model knows fewer characters or tags than there are, or its words have no vectors and are not
@@ -75,7 +76,7 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
 
 
 def _features(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The features that a model is given, which a model without such settings is not."""
+    """The features of words that a model takes; a model without such settings takes none."""
     found: dict[str, Any] = {}
     if model.get("characters", "none") != "none":
         found["characters"] = _enough(model, "known_characters", characters.LEAST_KNOWN)

@@ -93,7 +93,7 @@ def make_record(
 
     `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's
     share of the training and what it takes to answer a pair (see `Evaluator.answered`) make models comparable.
-    `dropped` tells, of a run whose status is "dropped", how far it came and by what rule it was given up (`halving`,
+    `dropped` says, of a run whose status is "dropped", how far it came and by what rule it was given up (`halving`,
     see `halving.Halving`). `products` is what the matrix products really use on the devices (`products.products_of`).
     `ran_out` is there where the memory of a device ran out, with what was done about it (`room.RanOut`).
     """

@@ -54,7 +54,7 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
         task, labels = catalog.CATALOG[name].task, catalog.CATALOG[name].labels
     elif name in catalog.EMBEDDED_TASKS:
         return name, _scores(name)
-    else:  # one's own data, which is not read: what it is scored by tells
+    else:  # own data, which is not read: the selection score shows the task
         task = config.data.task or (
             "ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification"
         )

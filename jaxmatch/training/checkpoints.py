@@ -41,7 +41,7 @@ def digest(arrays: Any, notes: dict) -> str:
 
 
 def _numbered(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves by number: what is read back needs no shapes, which change when a cohort is re-stacked."""
+    """The leaves by number. So they can be restored without their shapes, which change when a cohort shrinks."""
     return {f"{number:05d}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(tree))}
 
 

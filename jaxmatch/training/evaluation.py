@@ -31,8 +31,7 @@ def evaluation_batch_size(configured: int, platform: str) -> int:
 def evaluation_shapes(
     splits: Mapping[str, EncodedSplit], *, batch_size: int, maximum_buckets: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What dev and test are padded to. The shapes are those of both together, so that what scores one is compiled for
-    both.
+    """The shapes that dev and test are padded to, common to both, so that one program scores both.
 
     Arguments:
       splits: name -> split.

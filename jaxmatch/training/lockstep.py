@@ -160,7 +160,7 @@ class Lockstep:
     def fit(self, state: ReplicaState) -> None:
         """Lowers `limit` where a step of the largest shapes does not fit what the devices have free.
 
-        The programs compiled for this are those that train. Where nobody tells what is free, as on a CPU, nothing is
+        The programs compiled for this are those that train. Where free memory is unknown, as on a CPU, nothing is
         done.
 
         Arguments:
@@ -240,7 +240,7 @@ class Lockstep:
     def _call(
         self, state: ReplicaState, epoch: Epoch, index: int, count: int, side_by_side: int
     ) -> tuple[Program, tuple, tuple]:
-        """The program that makes some steps, and what it is given for them: static arguments and arrays."""
+        """The program for some steps, its static arguments, and its arrays."""
         seeds, settings, active = self._arguments()
         if self.steps_at_once > 1:
             buckets = sorted(epoch.batches)
@@ -254,7 +254,7 @@ class Lockstep:
         return self.programs.train, (self.buckets[bucket], side_by_side), arrays
 
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
-        """Seeds, hyperparameters and active marks of the slots, on the devices; placed anew only when they change."""
+        """Seeds, hyperparameters and active marks of the slots, on the devices; copied only when they change."""
         key = (self.slots.tobytes(), self.active.tobytes())
         if self._placed_for != key:
             active = (self.slots >= 0) & self.active[self._slot_runs()]

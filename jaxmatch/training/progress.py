@@ -1,4 +1,4 @@
-"""What training tells whoever watches it."""
+"""What training reports to a display and to listeners."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

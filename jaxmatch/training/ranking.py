@@ -23,9 +23,7 @@ def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: Array
 
 
 def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """<int64>[..., pairs]: each group's pairs by falling score, those of equal scores as they are; groups
-    <int64>[pairs] rise.
-    """
+    """<int64>[..., pairs]: the pairs of each group by falling score (stable); groups <int64>[pairs] ascend."""
     # Complex numbers are sorted by their real parts first.
     key = np.empty(scores.shape, np.complex128)
     with np.errstate(over="ignore"):

@@ -10,6 +10,6 @@ def half_written(checkpoints: Path) -> list[Path]:
 
 
 def remove_half_written(checkpoints: Path) -> None:
-    """Removes them; whoever calls this is the only one that writes there."""
+    """Removes them; the caller must be the only writer."""
     for path in half_written(checkpoints):
         shutil.rmtree(path, ignore_errors=True)

@@ -11,7 +11,7 @@ SHARE = 0.1
 
 
 def hold_out(whole: Split) -> tuple[Split, Split]:
-    """Parts a training file into what is trained on and what a checkpoint is chosen on.
+    """Splits a training file into train and dev.
 
     The pairs of one first text stay together: where many tweets answer one headline, a dev pair would otherwise have
     near copies in train. First texts are taken in the order of their SHA-256 until a tenth of the pairs is reached, so

@@ -183,7 +183,7 @@ def _tab_separated(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _quoted(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of RFC 4180, by their first line; blank lines between rows are left out, as everywhere in such files."""
+    """Yields (number of the first line, columns) of rows in RFC 4180's format, without blank lines between rows."""
     number = 1
     lines = csv.reader((f"{line}\n" for _, line in read_lines(path, keep_blank=True)), delimiter=separator, strict=True)
     while True:
@@ -204,7 +204,7 @@ def _quoted(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def refuse_carriage_returns(header: str, path: Path | str) -> None:
-    """Says of a file whose header is not one what is wrong, if it is the line ends of an old Mac.
+    """Refuses a header with the line ends of an old Mac, which make the whole file one line.
 
     Raises:
       InputError: the header holds carriage returns.

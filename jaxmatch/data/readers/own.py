@@ -31,7 +31,7 @@ Record = tuple[int, Mapping[str, Any]]
 
 
 def format_of(path: Path) -> str:
-    """The name ending of a file's format, such as ".csv" of "train.csv.gz"; "" of an unknown one."""
+    """The suffix of a file's format: ".csv" for "train.csv.gz"; "" for an unknown format."""
     name = path.name.removesuffix(".gz")
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
 

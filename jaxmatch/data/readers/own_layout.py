@@ -1,4 +1,4 @@
-"""How the user's own data lies in its files: which columns, which label names, which pairs are dev and test."""
+"""The layout of own data: its columns, the names of its labels, which pairs are dev and test."""
 
 import dataclasses
 import difflib

@@ -36,7 +36,7 @@ _STORAGES = {
 
 
 class _Unread:
-    """In place of a NumPy number, such as a score, which is not needed."""
+    """Replaces NumPy numbers in the pickle, such as a score: they are not needed."""
 
     def __init__(self, *_: Any):
         pass

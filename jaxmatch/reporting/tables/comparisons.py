@@ -91,10 +91,8 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
     return found
 
 
-def published_beside(table: Content) -> dict[Place, Published]:
-    """Cell -> the published row of the same settings: the first whose settings are those of this cell and of no
-    other.
-    """
+def published_by_place(table: Content) -> dict[Place, Published]:
+    """Cell -> the first published row with the settings of this cell and of no other."""
     found: dict[Place, Published] = {}
     for published in table.layout.published:
         asked = {key: value for key, value in published.settings.items() if key not in NO_SETTINGS}
@@ -163,7 +161,7 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
 
 
 def printed_spread(score: str, published: Published) -> tuple[float | None, int | None]:
-    """The deviation that a paper prints with a number, and over how many runs; None for what it does not print."""
+    """The printed deviation of a published number, and its number of runs; None for what is not printed."""
     match = re.search(r"±\s*(\d+(?:\.\d+)?)", published.scores[score])
     seeds = published.settings.get("seeds")
     unit = 100.0 if numbers.is_percent(score) else 1.0

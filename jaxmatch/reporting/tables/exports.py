@@ -27,8 +27,8 @@ def as_csv(table: Content) -> str:
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]
     names += ["difference", "p_value", "p_holm"] if table.layout.original else []
-    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
-    names += ["published", "verdict"] if beside else []
+    differences, published_by_place = comparisons.differences(table), comparisons.published_by_place(table)
+    names += ["published", "verdict"] if published_by_place else []
     any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
     statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
     rows = [[*keys, "parameters", *statuses, *(f"{score}.{name}" for score in table.layout.scores for name in names)]]
@@ -37,7 +37,7 @@ def as_csv(table: Content) -> str:
         counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
         numbers: list[Any] = []
         for score in cell.scores:
-            entry = _score_as_json(cell, score, differences.get((place, score)), beside.get(place))
+            entry = _score_as_json(cell, score, differences.get((place, score)), published_by_place.get(place))
             flat = entry | entry.get("difference", {}) | (entry["interval"] or {})
             flat |= {
                 "published": entry.get("published", {}).get("value"),
@@ -57,7 +57,7 @@ def as_json(table: Content) -> str:
 
     Undefined numbers are null.
     """
-    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
+    differences, published_by_place = comparisons.differences(table), comparisons.published_by_place(table)
     content = {
         "title": table.layout.title,
         "caption": table.caption,
@@ -67,7 +67,7 @@ def as_json(table: Content) -> str:
         "scores": table.layout.scores,
         "original": table.layout.original,
         "rows": [
-            {"settings": settings, **_cell_as_json(place, cell, differences, beside)}
+            {"settings": settings, **_cell_as_json(place, cell, differences, published_by_place)}
             for place, settings, cell in comparisons.cells(table)
         ],
         **({"floors": [dataclasses.asdict(floor) for floor in table.floors]} if table.floors else {}),
@@ -118,10 +118,11 @@ def _cell_as_json(
     place: comparisons.Place,
     cell: Cell,
     differences: Mapping[tuple[comparisons.Place, str], comparisons.Difference],
-    beside: Mapping[comparisons.Place, Published],
+    published_by_place: Mapping[comparisons.Place, Published],
 ) -> dict[str, Any]:
     scores = {
-        score: _score_as_json(cell, score, differences.get((place, score)), beside.get(place)) for score in cell.scores
+        score: _score_as_json(cell, score, differences.get((place, score)), published_by_place.get(place))
+        for score in cell.scores
     }
     runs = []
     for record in sorted(cell.records, key=lambda each: each["seed"]):

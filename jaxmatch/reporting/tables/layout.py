@@ -23,25 +23,25 @@ class _Plan:
       columns: (what, score) of each, for one value of the pivot key.
       best: (cell, score) of the means that are best beyond chance.
       differences: to the original, by cell and score.
-      beside: the published row of each cell that has one.
+      published_by_place: the published row of each cell that has one.
     """
 
     columns: tuple[tuple[str, str], ...]
     best: Collection[tuple[Place, str]]
     differences: Mapping[tuple[Place, str], Difference]
-    beside: Mapping[Place, Published]
+    published_by_place: Mapping[Place, Published]
 
 
 def _plan(table: Content) -> _Plan:
-    differences, beside = comparisons.differences(table), comparisons.published_beside(table)
+    differences, published_by_place = comparisons.differences(table), comparisons.published_by_place(table)
     columns = []
     for score in table.layout.scores:
         columns.append((SCORE, score))
         if any(score == of for _, of in differences):
             columns.append((DIFFERENCE, score))
-        if any(score in published.scores for published in beside.values()):
+        if any(score in published.scores for published in published_by_place.values()):
             columns.append((PUBLISHED, score))
-    return _Plan(tuple(columns), uncertainty.beyond_chance(table), differences, beside)
+    return _Plan(tuple(columns), uncertainty.beyond_chance(table), differences, published_by_place)
 
 
 def _heading(what: str, score: str) -> str:
@@ -99,7 +99,7 @@ def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
         elif what == DIFFERENCE:
             texts.append(_difference_text(score, plan.differences.get((place, score))))
         else:
-            texts.append(_published_text(cell, score, plan.beside.get(place)))
+            texts.append(_published_text(cell, score, plan.published_by_place.get(place)))
     return texts
 
 
@@ -164,16 +164,16 @@ def _has_row(table: Content, published: Published) -> bool:
     return _published_place(table, published) is not None and bool(set(table.layout.scores) & set(published.scores))
 
 
-def _published_notes(table: Content, beside: Mapping[Place, Published]) -> tuple[str, ...]:
+def _published_notes(table: Content, published_by_place: Mapping[Place, Published]) -> tuple[str, ...]:
     """Where published rows are from, and what of them has no column; what is alike is said once."""
     labels: dict[str, list[str]] = {}
     for published in table.layout.published:
-        stands_beside = published in beside.values()
-        shown = table.layout.scores if stands_beside or _has_row(table, published) else ()
+        has_place = published in published_by_place.values()
+        shown = table.layout.scores if has_place or _has_row(table, published) else ()
         details = [
             f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown
         ]
-        if stands_beside:  # where a row below has columns for these
+        if has_place:  # where a row below has columns for these
             details += [
                 f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings
             ]
@@ -205,15 +205,18 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         name = ", ".join(
             f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items()
         )
-        test = f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}), corrected by Holm for all of a column"
+        test = (
+            f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}), "
+            "corrected by Holm for all of a column"
+        )
         tested = any(difference.test for difference in plan.differences.values())
         signs.append(f"Differences are to {name}{test if tested else ''}.")
     judged = [
-        comparisons.printed_spread(score, plan.beside[place])
+        comparisons.printed_spread(score, plan.published_by_place[place])
         for place, _, cell in comparisons.cells(table)
         for score in table.layout.scores
-        if place in plan.beside and score in plan.beside[place].scores
-        if comparisons.to_published(cell, score, plan.beside[place])
+        if place in plan.published_by_place and score in plan.published_by_place[place].scores
+        if comparisons.to_published(cell, score, plan.published_by_place[place])
     ]
     if judged:
         spread = [all(printed) for printed in judged]
@@ -246,7 +249,9 @@ def sheet(table: Content) -> Sheet:
     nothing.
     """
     layout, plan = table.layout, _plan(table)
-    below = [each for each in layout.published if each not in plan.beside.values() and _has_row(table, each)]
+    below = [
+        each for each in layout.published if each not in plan.published_by_place.values() and _has_row(table, each)
+    ]
     published = tuple(_published_row(table, each, plan) for each in below)
     headings = numbers.setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
     labels = [*(["model"] if published else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
@@ -260,7 +265,7 @@ def sheet(table: Content) -> Sheet:
     return Sheet(
         title=layout.title,
         caption=(*table.caption, *_signs(table, plan)),
-        notes=(*layout.notes, *_published_notes(table, plan.beside)),
+        notes=(*layout.notes, *_published_notes(table, plan.published_by_place)),
         headings=(*labels, *scores),
         numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
         spans=tuple(spans),

@@ -44,7 +44,7 @@ def print_number(score: str, value: float) -> str:
 
 
 def setting_headings(keys: Sequence[str]) -> dict[str, str]:
-    """The last part of each dotted key in words, or all of it where two keys end alike."""
+    """Key -> heading: the last part of the dotted key, or the whole key if two have the same last part."""
     short = [key.rpartition(".")[2] for key in keys]
     return {
         key: (last if short.count(last) == 1 else key.replace(".", " ")).replace("_", " ")

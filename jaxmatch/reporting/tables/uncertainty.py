@@ -88,9 +88,10 @@ def p_text(p_value: float) -> str:
 
 
 def sampling_error(table: Content) -> list[str]:
-    """How far a test accuracy may be off because the test set is a sample, by the normal approximation of the binomial
-    distribution, of each data set at its best mean; of dev where the table has no score of test. Other scores have no
-    such simple error.
+    """The sampling error of the best test accuracy of each data set, in sentences.
+
+    It is the normal approximation of the binomial distribution. Tables without test scores have that of dev. Scores
+    other than accuracy have no such simple error, and get no sentence.
     """
     split = "test" if any(score.startswith("test.") for score in table.layout.scores) else "dev"
     score = f"{split}.accuracy"
