@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_cohort import leaves, make_cohort
 
-from jaxmatch.training import lockstep, replicas
+from jaxmatch.training import replicas, signature_programs
 
 
 @given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 64)))
@@ -51,10 +51,10 @@ def test_a_function_of_replicas_is_that_of_each(side_by_side):
 @pytest.fixture
 def few_at_a_time(monkeypatch):
     """As with batches so large that a CPU computes two replicas at a time."""
-    lockstep.programs.cache_clear()
+    signature_programs.programs.cache_clear()
     monkeypatch.setattr(replicas, "PAIRS_AT_ONCE_ON_A_CPU", 32)
     yield
-    lockstep.programs.cache_clear()
+    signature_programs.programs.cache_clear()
 
 
 def loops(cohort, name):
@@ -68,7 +68,7 @@ def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
     in_turn = make_cohort(**arguments)
     ended = in_turn.train()
     monkeypatch.undo()
-    lockstep.programs.cache_clear()
+    signature_programs.programs.cache_clear()
     side_by_side = make_cohort(**arguments)
     for one, other in zip(ended, side_by_side.train(), strict=True):
         assert [entry["samples"] for entry in one.progress.curve] == [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
 
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.training import lockstep, replicas, room
+from jaxmatch.training import replicas, room, signature_programs
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import Evaluator
 from jaxmatch.training.programs import Program
@@ -242,7 +242,7 @@ def told(monkeypatch):
     """Has every program take 100 bytes a replica side by side, and devices tell how many are free."""
 
     def begin(free):
-        lockstep.programs.cache_clear()
+        signature_programs.programs.cache_clear()
         programs = []
         real = Program.compiled
 

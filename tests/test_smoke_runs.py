@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.cli.main import main
-from jaxmatch.data.synthetic import inference, paraphrase, ranking
+from jaxmatch.data.synthetic import entailment, paraphrase, questions
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 LAUNCHERS = {
@@ -31,7 +31,11 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize(("launcher", "rows"), LAUNCHERS.items(), ids=[words.split()[0] for words in LAUNCHERS])
 def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    for kind in (inference, paraphrase, ranking):  # a tenth of the pairs: without XLA's optimisations steps take long
+    for kind in (
+        entailment,
+        paraphrase,
+        questions,
+    ):  # a tenth of the pairs: without XLA's optimisations steps take long
         monkeypatch.setattr(kind, "SPLITS", {name: max(40, size // 10) for name, size in kind.SPLITS.items()})
     sweep, *options = launcher.split()
     words = [
@@ -55,7 +59,7 @@ def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_
 @pytest.mark.slow
 def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    monkeypatch.setattr(inference, "SPLITS", {name: max(40, size // 10) for name, size in inference.SPLITS.items()})
+    monkeypatch.setattr(entailment, "SPLITS", {name: max(40, size // 10) for name, size in entailment.SPLITS.items()})
 
     def launched(sweep, *options):
         words = ["sweep", str(SWEEPS / f"{sweep}.py"), "--smoke", "--workdir", str(tmp_path / sweep), *options]

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import RidgeClassifier
 
 from jaxmatch.data import synthetic
-from jaxmatch.data.synthetic import edits, grammar, lexicon, paraphrase, ranking, semantics
+from jaxmatch.data.synthetic import edits, grammar, lexicon, paraphrase, questions, semantics
 from jaxmatch.data.synthetic.draws import Draws
 from jaxmatch.data.synthetic.grammar import ALL, AT_LEAST, AT_MOST, EXACTLY, NONE, NOT_ALL, SOME, THE, Clause
 from jaxmatch.errors import InputError
@@ -263,24 +263,24 @@ def test_ranking_groups(sets):
 
 def test_questions_and_answers():
     runs = simple(SOME, "dog", "run")
-    assert ranking.ask(ranking.WHICH, runs) == "which dogs run"
-    assert ranking.ask(ranking.HOW_MANY, runs) == "how many dogs run"
-    assert ranking.ask(ranking.WHETHER, simple(ALL, "dog", "run")) == "do all dogs run"
-    assert ranking.ask(ranking.WHICH, simple(SOME, "person", "run")) == "who runs"
+    assert questions.ask(questions.WHICH, runs) == "which dogs run"
+    assert questions.ask(questions.HOW_MANY, runs) == "how many dogs run"
+    assert questions.ask(questions.WHETHER, simple(ALL, "dog", "run")) == "do all dogs run"
+    assert questions.ask(questions.WHICH, simple(SOME, "person", "run")) == "who runs"
     exact, least, none = (simple(q, "dog", "run", number=n) for q, n in ((EXACTLY, 3), (AT_LEAST, 3), (NONE, 0)))
-    assert [ranking.answers(ranking.HOW_MANY, runs, grammar.meaning(each)) for each in (exact, least, none)] == [
+    assert [questions.answers(questions.HOW_MANY, runs, grammar.meaning(each)) for each in (exact, least, none)] == [
         True,
         False,
         True,
     ]
-    assert [ranking.answers(ranking.WHICH, runs, grammar.meaning(each)) for each in (exact, least, none)] == [
+    assert [questions.answers(questions.WHICH, runs, grammar.meaning(each)) for each in (exact, least, none)] == [
         True,
         True,
         False,
     ]
     every = simple(ALL, "dog", "run")
-    assert ranking.answers(ranking.WHETHER, every, grammar.meaning(simple(THE, "poodle", "swim"))) is True
-    assert ranking.answers(ranking.WHETHER, every, grammar.meaning(simple(THE, "poodle", "run"))) is False
+    assert questions.answers(questions.WHETHER, every, grammar.meaning(simple(THE, "poodle", "swim"))) is True
+    assert questions.answers(questions.WHETHER, every, grammar.meaning(simple(THE, "poodle", "run"))) is False
 
 
 def test_paraphrase_is_symmetric():

@@ -1,10 +1,8 @@
 """The replicas of a cohort on the devices: which run trains in which slot, and a step of them all."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,56 +12,11 @@ from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.training import hosts, hyperparameters, room
-from jaxmatch.training.evaluation import cohort_outputs, device_split
+from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
-from jaxmatch.training.step import (
-    Flattening,
-    ReplicaState,
-    cohort_step,
-    cohort_steps,
-    flattening,
-    initial_state,
-    most_steps_at_once,
-    words_trained,
-)
-
-
-class Programs(NamedTuple):
-    """What a signature compiles."""
-
-    flat: Flattening
-    initialize: Program
-    train: Program
-    train_many: Program
-    evaluate: Program
-
-
-@functools.lru_cache(maxsize=64)
-def programs(module: nn.Module, task: str, dimensions: int, words: int, devices: tuple[jax.Device, ...]) -> Programs:
-    """The programs of a signature, shared by all cohorts that have it."""
-    mesh = replica_mesh(devices)
-    flat = flattening(module, dimensions, words)
-    initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
-    return Programs(
-        flat,
-        Program(initialize, name="initialize", by_replica=(True, True, False), mesh=mesh, runs_once=True),
-        Program(
-            cohort_step(flat, task),
-            name="train_step",
-            by_replica=(True, True, True, True, True, True, False, False, False),
-            mesh=mesh,
-            donated=(0,),
-        ),
-        Program(
-            cohort_steps(flat, task),
-            name="train_steps",
-            by_replica=(True, True, True, True, True, False, False, False, False, False),
-            mesh=mesh,
-            donated=(0,),
-        ),
-        Program(cohort_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
-    )
+from jaxmatch.training.signature_programs import programs
+from jaxmatch.training.step import ReplicaState, most_steps_at_once, words_trained
 
 
 class Epoch(NamedTuple):

@@ -7,7 +7,7 @@ says nothing about its label, and the words of both say little: a model has to c
 import difflib
 
 from jaxmatch.data.dataset import DataSet
-from jaxmatch.data.synthetic import inference, paraphrase, ranking
+from jaxmatch.data.synthetic import entailment, paraphrase, questions
 from jaxmatch.data.synthetic.taxonomy_vectors import DIMENSIONS, word_vectors
 from jaxmatch.errors import InputError
 
@@ -17,9 +17,9 @@ __all__ = ["DIMENSIONS", "KINDS", "VERSION", "generate", "word_vectors"]
 VERSION = "2"
 
 KINDS = {
-    "embedded_inference": inference.generate,
+    "embedded_inference": entailment.generate,
     "embedded_paraphrase": paraphrase.generate,
-    "embedded_ranking": ranking.generate,
+    "embedded_ranking": questions.generate,
 }
 
 
