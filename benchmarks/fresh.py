@@ -63,7 +63,7 @@ def with_this_checkout() -> dict[str, str]:
 
 
 def end_with_parent() -> None:
-    """Has this process killed when the one that started it ends, however that ends; it would hold the device.
+    """Has this process killed when its parent ends, since it would keep the device.
 
     Linux alone can.
     """

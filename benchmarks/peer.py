@@ -42,7 +42,7 @@ class Peer(Conversation):
         return {key: functools.partial(self.pair_seconds, steps, by_length) for key, by_length in SORT_BY_LEN.items()}
 
     def pair_seconds(self, steps: int, sort_by_len: bool) -> float:
-        """Of training, for a pair in the mean over an epoch, from some steps. A step before them does not count, as in
+        """Seconds of training per pair, averaged over an epoch, from some steps. A first step does not count, as in
         steps.py.
 
         A batch is as long as its longest sentences, which some batches have much longer than others: what is timed is a

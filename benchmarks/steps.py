@@ -66,7 +66,7 @@ class Steps:
         self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
 
     def seconds(self) -> float:
-        """Of a step: a row of them is started, and the end of the last waited for.
+        """Seconds of a step: the mean of several in a row, until the last has ended.
 
         A step before the row does not count. In training there is always one: without it, gigabytes of memory that
         other work or nothing used for some seconds cost a step on a virtual machine up to twice its time (NOTES.md).

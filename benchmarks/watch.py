@@ -1,4 +1,4 @@
-"""How the time of a whole divides among functions that are called on the way."""
+"""Divides the time of a program among functions that it calls."""
 
 import contextlib
 import functools
@@ -44,5 +44,5 @@ class Watch:
 
 
 def rest(whole: float, parts: dict[str, float]) -> float:
-    """What of a whole no part accounts for, in seconds."""
+    """The seconds of a whole that are in no part."""
     return whole - sum(parts.values())

@@ -39,10 +39,11 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
       The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps
-      started one after the other; "in_use", bytes, or None where the device does not report it. Of the program "temporaries"
-      and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text; "operations" of all
-      matrix products, and "products", what they use; "least_seconds", its bound, or None for a device that is not in
-      the table of benchmarks/accelerators/targets.py. Instead of these "unread", the reason, where they cannot be read.
+      started one after the other; "in_use", bytes, or None where the device does not report it. Of the program
+      "temporaries" and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
+      "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
+      device that is not in the table of benchmarks/accelerators/targets.py. Instead of these "unread", the reason,
+      where they cannot be read.
     """
     device = jax.devices()[0]
     program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
@@ -94,7 +95,7 @@ def _module(spec: Mapping[str, Any]) -> Any:
 
 
 def operations_of(spec: Mapping[str, Any]) -> int:
-    """Of the matrix products of a step of all replicas, two for a multiply-add."""
+    """Operations of the matrix products of a step of all replicas, two for a multiply-add."""
     step = memory.step_program(_module(spec), "classification", worker.DIMENSIONS, spec["batch"], worker.LENGTH)
     return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
 

@@ -1,4 +1,4 @@
-"""What is measured on a device, the most telling first."""
+"""The measurements on a device, the most informative first."""
 
 import dataclasses
 import subprocess

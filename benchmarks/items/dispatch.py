@@ -1,4 +1,4 @@
-"""What the host spends on a training step, by how many steps it has the device make in one dispatch."""
+"""The time of the host for a training step, by the number of steps in one dispatch."""
 
 import time
 from typing import Any
@@ -34,7 +34,9 @@ class _Dispatches:
         self.lengths = len(self._lockstep.buckets)
 
     def seconds(self, count: int, dispatches: int) -> float:
-        """Of a dispatch of the first `count` steps of an epoch: some in a row, and the end of the last waited for."""
+        """Seconds of a dispatch of the first `count` steps of an epoch: the mean of several, until the last has
+        ended.
+        """
         jax.block_until_ready(self._state)
         start = time.perf_counter()
         for number in range(dispatches):

@@ -179,7 +179,7 @@ def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: 
 
 
 def goals(replicas: int, batch: int, measured: Mapping[str, Any]) -> str:
-    """What is aimed at and whether it was met, in words, where anything is aimed at."""
+    """The goals and whether they were met, in words; empty without goals."""
     if jax.default_backend() == "cpu":
         costs = {(replicas, batch): CPU_GOAL} if replicas > 1 else {}
         aimed_at = [("a run ≤ {:.2f}", "ratio", costs)]

@@ -44,12 +44,12 @@ class Epochs:
         self.padding = self._lockstep.batches.padding_share(data.splits["train"].lengths)
 
     def seconds(self) -> float:
-        """Of an epoch: every length's step is taken once and counted as often as the epoch has it."""
+        """Seconds of an epoch: a step of each length is timed once, and counted as often as the epoch has it."""
         self._take(max(self._steps, key=self._tokens))  # as in steps.py; that whose memory holds any other's
         return sum(self._counts[bucket] * self._take(bucket) for bucket in self._steps)
 
     def _tokens(self, bucket: int) -> int:
-        """Of a step of a length, padding included."""
+        """Tokens of a step of a length, padding included."""
         return self._lockstep.batches.batch_rows[bucket] * self._lockstep.buckets[bucket]
 
     def _take(self, bucket: int) -> float:

@@ -114,7 +114,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
 
 
 def _notes(published: Sequence[Published]) -> tuple[str, ...]:
-    """Where published rows are from, and on how many pairs they were trained; what is alike is said once."""
+    """Notes on published rows: their sources and numbers of training pairs; equal notes are merged."""
     labels: dict[str, list[str]] = {}
     for row in published:
         details = [row.source, *([f"{row.training_pairs:,} training pairs"] if row.training_pairs else [])]

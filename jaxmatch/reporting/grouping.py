@@ -16,9 +16,7 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def setting_of_run(run: str) -> str:
-    """What the names of runs share that differ in the seed alone: a run is named by a hash of settings and data, and
-    its seed.
-    """
+    """The name of a run without its seed: a hash of settings and data."""
     return run.rpartition("-seed")[0]
 
 

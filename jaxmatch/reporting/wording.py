@@ -11,7 +11,7 @@ def setting_text(overrides: dict, variant: str = "") -> str:
 
 
 def shared_text(places: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """What places in the grid, (overrides, variant), have in common; "" for nothing."""
+    """The settings that places in the grid, (overrides, variant), have in common; "" for none."""
     (first, variant), *others = places
     same = {key: value for key, value in first.items() if all(overrides.get(key) == value for overrides, _ in others)}
     return setting_text(same, variant if all(other == variant for _, other in others) else "")

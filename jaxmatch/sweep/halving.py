@@ -40,14 +40,14 @@ class Halving:
     settings: int
 
     def counts(self) -> tuple[int, ...]:
-        """How many settings train until the first rung, from there to the next, ..., from the last one to the end."""
+        """The numbers of settings that train before the first rung, between rungs, and after the last."""
         counts = [self.settings]
         for _ in self.rungs:
             counts.append(math.ceil(counts[-1] / self.eta))
         return tuple(counts)
 
     def share(self) -> float:
-        """What is trained of the whole grid, if all settings cost the same and no run stops early."""
+        """The fraction of the whole grid that is trained, if all settings cost the same and no run stops early."""
         ends = (0, *self.rungs, self.epochs)
         lengths = (end - start for start, end in zip(ends, ends[1:], strict=False))
         trained = sum(count * length for count, length in zip(self.counts(), lengths, strict=True))

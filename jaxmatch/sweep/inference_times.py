@@ -43,7 +43,7 @@ class Trained:
 
 @contextlib.contextmanager
 def on_the_cpu() -> Iterator[jax.Device]:
-    """What is loaded, compiled and computed inside is so on the CPU, whatever accelerator there is.
+    """Loads, compiles and computes on the CPU in the block, even if there is an accelerator.
 
     Raises:
       InputError: JAX is kept from the CPU.
@@ -162,7 +162,7 @@ def _matcher(
 
 
 def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data: str, name: str) -> dict[str, Any]:
-    """What is known of a model: its settings and size, seconds of each batch, and of each pass over the split."""
+    """A row of the record: a model's settings and size, seconds of each batch, and of each pass over the split."""
     row: dict[str, Any] = {}
     for matcher in matchers:
         seconds = batch_seconds(

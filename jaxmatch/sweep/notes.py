@@ -1,4 +1,4 @@
-"""What a sweep's folder says besides records: the layout of the table, the runs, the plan in words."""
+"""The notes in a sweep's folder besides the records: the layout of the table, the runs, the plan in words."""
 
 import dataclasses
 

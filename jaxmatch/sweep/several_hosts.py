@@ -47,7 +47,7 @@ def _in_words(found: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[int, Any]) -> Iterator[None]:
-    """Has the other processes train a cohort while process 0 trains it in the block.
+    """Makes the other processes train a cohort while process 0 trains it in the block.
 
     Arguments:
       settings: of the `Cohort`, without its devices.

@@ -108,11 +108,11 @@ class Evaluator:
 
     @property
     def lengths(self) -> int:
-        """How many times the program is compiled at most."""
+        """The most compilations of the program."""
         return len(evaluation_shapes(self._data.splits, **self._shapes)[0])
 
     def begin(self) -> None:
-        """Forgets what was answered."""
+        """Forgets earlier outputs."""
         self.at_once = 0
         self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 

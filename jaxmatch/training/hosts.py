@@ -31,7 +31,7 @@ SECONDS_TO_END = 3
 
 
 class GivenUp(Exception):
-    """What a process raises that waits for a decision about a cohort that failed on process 0."""
+    """Raised in a process that waits for a decision about a cohort which failed on process 0."""
 
 
 class OutOfStep(InputError):
@@ -40,7 +40,7 @@ class OutOfStep(InputError):
 
 @dataclasses.dataclass
 class _Place:
-    """Where this process is in what all say to each other; the same on all."""
+    """The number of the next meeting and message between the processes; the same on all."""
 
     meeting: int = 0
     message: int = 0
@@ -60,12 +60,12 @@ def first() -> bool:
 
 
 def local(devices: Any) -> list[jax.Device]:
-    """Those of some devices that belong to this process."""
+    """The devices that belong to this process."""
     return [device for device in devices if not several() or device.process_index == jax.process_index()]
 
 
 def decide(choose: Callable[[], Value]) -> Value:
-    """What `choose` gives on process 0, on every process; it is called there alone.
+    """Calls `choose` on process 0, and returns its result on every process.
 
     Raises:
       GivenUp: process 0 has left the cohort; raised on the others.
@@ -149,7 +149,7 @@ def _tell(value: Any) -> None:
 
 
 def _hear() -> Any:
-    """What process 0 says next. It is of the same command on another host, so its pickle may be loaded."""
+    """The next message of process 0. It comes from the same command, so its pickle may be loaded."""
     key = f"jaxmatch/said/{_next()}"
     begin = _store().blocking_key_value_get_bytes(f"{key}/0", MILLISECONDS_TO_WAIT)
     rest = (

@@ -104,7 +104,7 @@ class Lockstep:
 
     @property
     def at_once(self) -> int:
-        """How many replicas a device computes side by side in a turn of a step."""
+        """The number of replicas that a device computes at once in a step."""
         return self._at_once(self.limit)
 
     def _at_once(self, limit: int | None) -> int:
@@ -135,7 +135,7 @@ class Lockstep:
 
     @property
     def compile_seconds(self) -> float:
-        """What compiling the programs of this signature has taken so far, for this cohort and others."""
+        """Seconds of compiling the programs of this signature so far, for this cohort and others."""
         _, *compiled = self.programs
         return sum(program.compile_seconds for program in compiled)
 

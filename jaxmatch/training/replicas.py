@@ -11,12 +11,12 @@ PAIRS_AT_ONCE_ON_A_CPU = 128
 
 
 def most_at_once(batch: int, platform: str) -> int | None:
-    """How many replicas of `batch` pairs are computed side by side at most; None: as many as there are."""
+    """The most replicas of `batch` pairs to compute at once; None: no limit."""
     return max(1, PAIRS_AT_ONCE_ON_A_CPU // batch) if platform == "cpu" else None
 
 
 def at_once(replicas: int, most: int | None, limit: int | None = None) -> int:
-    """How many of some replicas on one device are computed side by side in a turn.
+    """The number of replicas that one device computes at once, in a turn.
 
     Arguments:
       replicas: how many there are.
@@ -33,14 +33,12 @@ def at_once(replicas: int, most: int | None, limit: int | None = None) -> int:
 
 
 def turns(replicas: int, side_by_side: int) -> int:
-    """In how many turns some replicas are computed on one device, so many side by side."""
+    """The number of turns to compute all replicas on one device."""
     return -(-replicas // side_by_side)
 
 
 def devices_filled(replicas: int, devices: int) -> int:
-    """How many of some devices replicas fill: as few as leave none of them more replicas than if they were spread over
-    all.
-    """
+    """The fewest devices on which none has more replicas than if they were spread over all."""
     return -(-replicas // -(-replicas // devices))
 
 
@@ -65,9 +63,7 @@ def over_replicas(function: Callable, arguments: tuple, side_by_side: int) -> An
 
 
 def _in_overlapping_turns(function: Callable, arguments: tuple, replicas: int, side_by_side: int) -> Any:
-    """As `over_replicas`; the last turn begins early enough to be as wide as the others, so that one body is compiled
-    for all.
-    """
+    """As `over_replicas`. The last turn overlaps the one before, so that all have one size and share a program."""
 
     def turn(number, results):
         start = number * side_by_side  # a slice that would pass the end begins earlier

@@ -138,7 +138,7 @@ class Predictor:
 
 @dataclasses.dataclass(frozen=True)
 class _Program:
-    """How a module matches rows of one shape; models of the same structure share it."""
+    """The program for rows of one shape; models of the same structure share it."""
 
     hoisted: HoistedProgram
     tabulated: TabulatedProgram | None
@@ -208,5 +208,5 @@ _live_tables: weakref.WeakSet[_Table] = weakref.WeakSet()
 
 
 def table_bytes() -> int:
-    """How much the tables of all models of this process take."""
+    """The bytes of the tables of all models in this process."""
     return sum(table.products.nbytes for table in _live_tables)

@@ -114,7 +114,7 @@ class _Group:
         return [self.products[0].attended, *own] if tokens < dimensions else []
 
     def replacements(self, products: jax.Array) -> dict[int, Callable[[Values], jax.Array]]:
-        """What computes the replaced equations from E W of the whole group, <float32>[tokens, columns]."""
+        """Equation -> a function that computes it from E W of the whole group, <float32>[tokens, columns]."""
         if self.attend is None:
             return {self.products[0].equation: lambda values: products}
         attended: list[jax.Array] = []  # A (E W) of the whole group, once A is known

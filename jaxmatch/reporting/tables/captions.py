@@ -28,7 +28,7 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
 
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:
-    """How many runs were given up on the way, and when."""
+    """How many runs successive halving dropped, and when."""
     found = [record.get("dropped") for record in records if record["status"] == "dropped"]
     if not found:
         return []

@@ -165,7 +165,7 @@ def _has_row(table: Content, published: Published) -> bool:
 
 
 def _published_notes(table: Content, published_by_place: Mapping[Place, Published]) -> tuple[str, ...]:
-    """Where published rows are from, and what of them has no column; what is alike is said once."""
+    """Notes on published rows: their sources, and values without a column; equal notes are merged."""
     labels: dict[str, list[str]] = {}
     for published in table.layout.published:
         has_place = published in published_by_place.values()

@@ -24,7 +24,7 @@ def score_heading(score: str) -> str:
 
 
 def higher_is_better(score: str) -> bool | None:
-    """Of "test.accuracy"; None of what has no direction."""
+    """Whether a larger "test.accuracy" is better; None for what has no direction."""
     known = SCORES.get(score.partition(".")[2])
     return known and known.higher_is_better
 
