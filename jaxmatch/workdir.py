@@ -7,7 +7,7 @@ WORKDIR/
   runs/RUN/mistakes.json  its worst answers on dev, where it has a model (training/mistakes.py)
   runs/RUN/model/         the trained model with all it needs to answer
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
-                          error.json (why it failed)
+                          error.json (why it failed); events.jsonl (how it goes, of a worker elsewhere)
   vectors/                embedding tables that the models of this folder share by hard links
 """
 
@@ -32,7 +32,14 @@ FLOORS_FILE = "floors.json"
 MISTAKES_FILE = "mistakes.json"
 
 _FOLDERS = ("runs", "cohorts", "vectors")
-_FILES = ("*.json", "cohorts/*/*.json", "cohorts/*/DONE", "runs/*/record.json", "vectors/*.npy")
+_FILES = (
+    "*.json",
+    "cohorts/*/*.json",
+    "cohorts/*/DONE",
+    "cohorts/*/events.jsonl",
+    "runs/*/record.json",
+    "vectors/*.npy",
+)
 
 
 def pack(

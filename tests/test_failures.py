@@ -12,7 +12,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting import folder_table
 from jaxmatch.sweep import execution, launch, tuning
-from jaxmatch.sweep.execution import Cohort
+from jaxmatch.sweep.claimed import Cohort
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -140,7 +140,7 @@ def test_a_grid_that_is_not_whole_chooses_nothing(small_files, tmp_path, failing
     assert not (tmp_path / "choice.json").exists() and not (tmp_path / "final").exists()
     real = launch.run
 
-    def run(planned, workdir, *rest):
+    def run(planned, workdir, *rest, **more):
         if planned.name.endswith("-final"):
             failing(ValueError("in the end"))
         return real(planned, workdir, *rest)

@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import execution, launch
+from jaxmatch.sweep import claimed, launch
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.following import listeners_of
 
@@ -146,7 +146,7 @@ def test_runs_of_a_cohort_that_fails_end_without_a_record(small_files, tmp_path,
     def fails(*_, **__):
         raise ValueError("no record")
 
-    monkeypatch.setattr(execution, "make_record", fails)
+    monkeypatch.setattr(claimed, "make_record", fails)
     with pytest.raises(FailedCohorts):
         train(small_files, tmp_path / "out", heard := Heard())
     assert len(heard.runs) == 2 and heard.ends == dict.fromkeys(heard.runs)

@@ -9,7 +9,7 @@ import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.sweep import execution, launch, memory
+from jaxmatch.sweep import claimed, launch, memory
 from jaxmatch.sweep.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
@@ -139,9 +139,9 @@ def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeyp
 
     for where, fails in (("train", full), ("__init__", no_memory)):
         with monkeypatch.context() as patch, pytest.raises(InputError, match="2 runs at once do not fit the memory"):
-            patch.setattr(execution.Cohort, where, fails)
+            patch.setattr(claimed.Cohort, where, fails)
             small_sweep.launched(small_files, tmp_path / where)
-    monkeypatch.setattr(execution.Cohort, "train", full)
+    monkeypatch.setattr(claimed.Cohort, "train", full)
     with pytest.raises(
         InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas"
     ) as told:

@@ -15,7 +15,7 @@ from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.reporting.tables import make_table
 from jaxmatch.sweep import halving, launch, tuning
-from jaxmatch.sweep.execution import Cohort
+from jaxmatch.sweep.claimed import Cohort
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import Workdir
 

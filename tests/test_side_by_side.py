@@ -76,7 +76,7 @@ import jax
 import pytest
 import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
-from jaxmatch.sweep import execution
+from jaxmatch.sweep import engines
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training.cohort import Cohort
 
@@ -110,12 +110,12 @@ assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_ste
 # One after the other, on three devices and on all: the same to the bit.
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
-    patch.setattr(execution, "run_jobs", lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
+    patch.setattr(engines, "run_jobs", lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
     assert ["compiling" in line for line in lines] == [True, False, True, False]
     assert other == table and small_sweep.lasting(folder / "in turn") == small_sweep.lasting(folder / "beside")
-    patch.setattr(execution, "devices_filled", lambda runs, devices: devices)
+    patch.setattr(engines, "devices_filled", lambda runs, devices: devices)
     launched("on all")
     assert without_device(folder / "on all") == without_device(folder / "beside")
 

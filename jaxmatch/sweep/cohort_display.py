@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxmatch.config.scores import SCORES
 from jaxmatch.reporting.records import read_record
@@ -29,7 +29,7 @@ class CohortDisplay(Listener):
 
     def __init__(self, display: Display, name: str, label: str, work: float, again: bool, following: Following):
         self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
-        self._reached, self._following = 0.0, following
+        self._reached, self._counted, self._following = 0.0, 0.0, following
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
         self._following.started(curves)
@@ -44,8 +44,7 @@ class CohortDisplay(Listener):
         self._following.evaluated(run, evaluation)
 
     def stepped(self, done: int, total: int) -> None:
-        advance, self._reached = (done / total - self._reached) * self._work, done / total
-        self._display.advance(advance, here=True, label=self._label, steps=f"{done:,} of {total:,}")
+        self._advance(done / total, here=True, label=self._label, steps=f"{done:,} of {total:,}")
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
         if scores:
@@ -56,9 +55,9 @@ class CohortDisplay(Listener):
             self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {text}")
 
     def resumed(self, done: int, total: int) -> None:
-        advance, self._reached = (done / total - self._reached) * self._work, done / total
-        if not self._again:
-            self._display.advance(advance, here=False)  # what was done before says nothing about the speed here
+        if self._again:
+            self._reached = done / total
+        self._advance(done / total, here=False)  # what was done before says nothing about the speed here
         self._say(f"goes on from a checkpoint, {done:,} of {total:,} steps in")
 
     def fitted(self, part: str, at_once: int) -> None:
@@ -69,7 +68,7 @@ class CohortDisplay(Listener):
 
     def done(self) -> None:
         """Its records are written."""
-        self._display.advance((1 - self._reached) * self._work, here=False)
+        self._advance(1.0, here=False)
         self._following.ended(lambda run: read_record(run.folder / "record.json"))
         self._say("done")
 
@@ -82,10 +81,21 @@ class CohortDisplay(Listener):
         self._display.pause(self._name)
         self._say("at the rung")
 
+    def lost(self, reason: str) -> None:
+        """Its worker is gone: what it has done since a checkpoint is to be done again, by another one."""
+        self._display.advance(-self._counted, here=False)
+        self._counted = 0.0
+        self._say(f"{reason}; it goes on from its last checkpoint")
+
     def left(self) -> None:
         """Nothing more happens to it for now, whatever came of it."""
         self._following.ended()
         self._display.left(self._name)
+
+    def _advance(self, reached: float, **told: Any) -> None:
+        work, self._reached = (reached - self._reached) * self._work, reached
+        self._counted += work
+        self._display.advance(work, **told)
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import functools
 import sys
 import threading
 import time
@@ -10,8 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -22,28 +19,12 @@ from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort
 from jaxmatch.sweep.side_by_side import Job, lasting
+from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.sweep.time_left import TimeLeft
 from jaxmatch.workdir import CohortFolder, Workdir
 
-# Of the measured speed of a large product: what a training step reaches in practice, for the estimate of time.
-SHARE_OF_PEAK = 0.5
 # Where there is no terminal to draw a bar in, a line tells how far training is, this often.
 SECONDS_BETWEEN_LINES = 60.0
-
-
-@functools.cache  # a plan is written more than once
-def multiplications_a_second() -> float:
-    """Multiply-adds a second of a large matrix product on the default device."""
-    size = 1024
-    matrix = jnp.ones((size, size), jnp.float32)
-    product = jax.jit(jnp.matmul)
-    product(matrix, matrix).block_until_ready()
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        product(matrix, matrix).block_until_ready()
-        best = min(best, time.perf_counter() - start)
-    return size**3 / best
 
 
 def _count(number: int, what: str) -> str:
@@ -88,10 +69,13 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
             f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
     lines += _left_out(cohorts)
-    if jax.default_backend() != "cpu":
+    if cohorts[0].needs.most is None:
         lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
-    work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
-    seconds = work / (multiplications_a_second() * SHARE_OF_PEAK)
+    if plan.slots is not None:
+        lines.append(f"  trained by {_count(plan.slots, 'worker')} at once")
+    jobs = [Job(cohort.devices, cohort.device_work) for cohort in cohorts]
+    work = lasting(jobs, cohorts[0].there_are if plan.slots is None else max(1, plan.slots))
+    seconds = work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
     lines.append(
         f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before"
     )

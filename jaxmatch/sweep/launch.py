@@ -21,6 +21,7 @@ from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.display import Display, plan_text
+from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.floors_kept import keep_floors
@@ -29,7 +30,7 @@ from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
 from jaxmatch.sweep.notes import write_notes
-from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.preparation import guessed_task
 from jaxmatch.sweep.smoke import smoked
 from jaxmatch.training.scores import score_names
@@ -67,6 +68,7 @@ def sweep(
     display: Display | None = None,
     log: Sequence[str] = (),
     command: str = "",
+    engine: Engine | None = None,
 ) -> str:
     """Runs a sweep file: shows the plan, trains what is missing, writes and returns the table.
 
@@ -82,6 +84,7 @@ def sweep(
       display: shows progress.
       log: names of listeners (`following.listeners_of`).
       command: the words that a user gave, kept beside the records.
+      engine: trains the cohorts; default: this process.
 
     Returns:
       The table in Markdown, or "" for a dry run.
@@ -94,10 +97,10 @@ def sweep(
     planned = resolve(file, seeds=seeds, smoke=smoke, command=command, **changes)
     listeners = listeners_of(log, workdir)
     if dry_run:
-        show_plan(planned, workdir, display)
+        show_plan(planned, workdir, display, engine=engine)
         return ""
     with table_of_the_others(planned.table, floors=lambda: floor_rows(workdir, planned.floors)):
-        records = run(planned, workdir, display, listeners=listeners)
+        records = run(planned, workdir, display, listeners=listeners, engine=engine)
         return make_table(records, planned.table, floor_rows(workdir, planned.floors)).markdown()
 
 
@@ -124,18 +127,23 @@ def table_of_the_others(
 
 
 def show_plan(
-    planned: Sweep, workdir: Path, display: Display | None = None, halve: Callable[[Plan], Halving] | None = None
+    planned: Sweep,
+    workdir: Path,
+    display: Display | None = None,
+    halve: Callable[[Plan], Halving] | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Shows what a sweep would train in a folder, and trains nothing.
 
     Arguments: as of `run`.
     """
-    display = display or Display()
+    display, engine = display or Display(), engine or Engine()
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
     check_installed(planned.floors)
-    plan = make_plan(planned)
+    engine.begin(folder.path, dry_run=True)
+    plan = engine.plan(planned)
     _check_layout(plan)
     settled = (rungs.on_record,) if halve else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
@@ -151,6 +159,7 @@ def run(
     display: Display | None = None,
     halve: Callable[[Plan], Halving] | None = None,
     listeners: Iterable[RunListener] = (),
+    engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
     """Trains what a folder lacks of a sweep; its records.
 
@@ -160,20 +169,22 @@ def run(
       display: shows progress.
       halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
       listeners: told when a run starts, is scored and ends.
+      engine: trains the cohorts; default: this process.
 
     Raises:
       InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for
         what no run will have, or the folder cannot be written, or is that of a timing or of another sweep.
       FailedCohorts: some runs failed; it brings the records of the others.
     """
-    display = display or Display()
+    display, engine = display or Display(), engine or Engine()
     display.listeners += listeners
     planned = changed(planned)  # of Python, its table may lack scores
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
     check_installed(planned.floors)
-    plan = make_plan(planned)
+    engine.begin(folder.path)
+    plan = engine.plan(planned)
     _check_layout(plan)
     halving = halve(plan) if halve else None
     if halving is not None:
@@ -182,7 +193,10 @@ def run(
     write_notes(folder, plan, plan_text(plan, set()))
     keep_floors(plan, folder, display)
     try:
-        records = execute(plan, folder, display) if halving is None else rungs.execute(plan, folder, display, halving)
+        if halving is None:
+            records = execute(plan, folder, display, engine)
+        else:
+            records = rungs.execute(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
         failed.records = records_of(plan, folder, folder.finished(rungs.on_record))
         raise

@@ -90,10 +90,14 @@ class Plan:
     Attributes:
       sweep: what is planned.
       cohorts: in the order they are trained.
+      slots: how many of them are trained at once by workers elsewhere, each on a device; None: in this process.
+      speed: multiply-adds a second of a worker's device (`speed.multiplications_a_second`); None: this process's own.
     """
 
     sweep: Sweep
     cohorts: tuple[PlannedCohort, ...]
+    slots: int | None = None
+    speed: float | None = None
 
     @functools.cached_property
     def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.records import read_record
+from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.execution import Stage, execute_stage, records_of
+from jaxmatch.sweep.engines import Engine
+from jaxmatch.sweep.execution import execute_stage, records_of
 from jaxmatch.sweep.halving import Halving, ranking, settings_of, standing
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training.replicas import devices_filled
@@ -45,7 +45,7 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
 
 
 def execute(
-    plan: Plan, workdir: Workdir, display: Display, halving: Halving, devices: Sequence[jax.Device] | None = None
+    plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
     """Trains the runs of a plan that are not on record, as far as halving lets them, and returns all its records.
 
@@ -54,7 +54,7 @@ def execute(
       workdir: where; see `agree`.
       display: shows the progress.
       halving: when settings are dropped, and how many.
-      devices: default: all there are.
+      engine: trains the cohorts; default: this process.
 
     Raises:
       FailedCohorts: some failed, so that nothing can be decided at the next rung; the others have come to it.
@@ -65,7 +65,7 @@ def execute(
     left, dropped = settings_of(plan), {}
     decisions = []
     for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
-        execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), devices)
+        execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
         histories = _histories(plan, workdir, rung)
         standings = {
             setting: [standing(histories[run], score, rung * _pairs(plan, run)) for run in runs]
@@ -77,7 +77,7 @@ def execute(
         display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(left), len(staying))
         dropped = dropped | {run: rung for setting, runs in left.items() if setting not in staying for run in runs}
         left = {setting: runs for setting, runs in left.items() if setting in staying}
-    execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), devices)
+    execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
     display.end()
     records = records_of(plan, workdir)
     made = saving(plan, workdir, halving, records)

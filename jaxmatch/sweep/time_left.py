@@ -76,8 +76,8 @@ class TimeLeft:
         return left
 
     def _look(self) -> None:
-        """Counts the time since the last look as training, unless all that trained was compiling."""
+        """Counts the time since the last look as training, unless nothing ran or all that ran was compiling."""
         now = self._clock()
-        if not self._compiling or len(self._compiling) < len(self._running):
+        if len(self._compiling) < len(self._running):
             self._training_seconds += now - self._looked
         self._looked = now

@@ -23,6 +23,7 @@ from jaxmatch.reporting.wording import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch
 from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.following import listeners_of
 from jaxmatch.sweep.grid import Sweep
 
@@ -176,6 +177,7 @@ def tune(
     rungs: Sequence[int] | None = None,
     display: Display | None = None,
     log: Sequence[str] = (),
+    engine: Engine | None = None,
     **arguments: Any,
 ) -> str:
     """Trains a grid, chooses on dev, trains what was chosen with many seeds. Begun again, it goes on where it stopped.
@@ -192,6 +194,7 @@ def tune(
       rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
       display: shows progress.
       log: names of listeners (`following.listeners_of`).
+      engine: trains the cohorts; default: this process.
       **arguments: overrides, grid_overrides, options, command: see `launch.sweep`.
 
     Returns:
@@ -209,12 +212,12 @@ def tune(
         )
     listeners = listeners_of(log, Path(workdir))
     if dry_run:
-        launch.show_plan(planned, workdir, display, rule)
+        launch.show_plan(planned, workdir, display, rule, engine)
         return ""
     display = display or Display()
     display.listeners += listeners
     with launch.table_of_the_others(planned.table):
-        records = launch.run(planned, workdir, display, rule)
+        records = launch.run(planned, workdir, display, rule, engine=engine)
     choice = choose(records)
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
     if final_seeds is None:
@@ -225,6 +228,5 @@ def tune(
     )
     grid = make_table(records, planned.table).markdown()
     with launch.table_of_the_others(final.table, [grid]):
-        return "\n".join(
-            [grid, make_table(launch.run(final, Path(workdir) / "final", display), final.table).markdown()]
-        )
+        records = launch.run(final, Path(workdir) / "final", display, engine=engine)
+        return "\n".join([grid, make_table(records, final.table).markdown()])

@@ -306,8 +306,11 @@ class Cohort:
                 state = self._restack(state)
                 if self.lockstep.slots is not slots and self._index < steps:
                     epoch = self.lockstep.epoch(self._epoch)
-            if checkpoints is not None and hosts.decide(self._checkpoint_is_due):
+            if checkpoints is not None and hosts.decide(
+                lambda: self._checkpoint_is_due() or listener.wants_checkpoint()
+            ):
                 self._save(checkpoints, state, best)
+                listener.saved()
             looked_at, looked = self._index, time.perf_counter()
         self._epoch, self._index = self._epoch + 1, 0
         return state, best

@@ -25,6 +25,13 @@ class Listener:
     def compiled(self, part: str, seconds: float) -> None:
         """That took so long."""
 
+    def wants_checkpoint(self) -> bool:
+        """Whether a checkpoint is to be written now; asked about twice a second."""
+        return False
+
+    def saved(self) -> None:
+        """A checkpoint was written. What this raises ends training."""
+
     def resumed(self, done: int, total: int) -> None:
         """Training goes on from a checkpoint, `done` steps in."""
 

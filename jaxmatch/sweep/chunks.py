@@ -1,0 +1,65 @@
+"""Cutting cohorts into smaller ones where that fills more workers."""
+
+import dataclasses
+import heapq
+import math
+from collections.abc import Iterable
+
+from jaxmatch.sweep.grid import Run
+from jaxmatch.sweep.plan import Plan, PlannedCohort
+
+# With so many cohorts for each worker, all workers end at about the same time anyway.
+ENOUGH_COHORTS = 8
+# Of the time: what another cut must save. Each cohort more costs a start somewhere.
+LEAST_GAIN = 0.05
+
+
+def split(plan: Plan, slots: int, overhead: float) -> Plan:
+    """Cuts the cohorts of the signatures that last longest, as long as that makes the whole last clearly shorter.
+
+    All cohorts of a signature keep one size, but for the last: `workdir.pack` would pack others anew. To the bit, a run
+    depends on how many are trained beside it, so another cut can change the last bits of its scores.
+
+    Arguments:
+      plan: each of its cohorts is trained by one worker.
+      slots: how many are trained at once.
+      overhead: of a cohort, besides its work, in multiplications: its worker starts, reads data and compiles.
+    """
+    if len(plan.cohorts) >= ENOUGH_COHORTS * slots:
+        return plan
+    groups: dict[str, list[PlannedCohort]] = {}
+    for cohort in plan.cohorts:
+        groups.setdefault(cohort.signature, []).append(cohort)
+    cuts = groups
+    while True:
+        now = _lasts(cuts, slots, overhead)
+        longest = sorted(cuts, key=lambda signature: -cuts[signature][0].device_work)
+        for signature in longest:
+            tried = [cuts | {signature: cut} for cut in _smaller(cuts[signature])]
+            best = min(tried, key=lambda each: _lasts(each, slots, overhead), default=cuts)  # of equals the fewest
+            if _lasts(best, slots, overhead) < (1 - LEAST_GAIN) * now:
+                cuts = best
+                break
+        else:
+            return dataclasses.replace(plan, cohorts=tuple(cohort for cut in cuts.values() for cohort in cut))
+
+
+def _smaller(cohorts: list[PlannedCohort]) -> Iterable[list[PlannedCohort]]:
+    """All ways to cut the runs of a signature into more cohorts than there are."""
+    runs: list[Run] = [run for cohort in cohorts for run in cohort.runs]
+    sizes = {math.ceil(len(runs) / count) for count in range(len(cohorts) + 1, len(runs) + 1)}
+    for size in sorted(sizes, reverse=True):
+        if size < len(cohorts[0].runs):
+            yield [
+                dataclasses.replace(cohorts[0], runs=tuple(runs[start : start + size]))
+                for start in range(0, len(runs), size)
+            ]
+
+
+def _lasts(cuts: dict[str, list[PlannedCohort]], slots: int, overhead: float) -> float:
+    """How long all last together: the longest first, each on the worker that is free soonest."""
+    works = sorted((cohort.device_work + overhead for cut in cuts.values() for cohort in cut), reverse=True)
+    ends = [0.0] * max(1, slots)
+    for work in works:
+        heapq.heapreplace(ends, ends[0] + work)
+    return max(ends)

@@ -1,0 +1,267 @@
+"""Training a cohort that was claimed: its lock is taken, its failure is noted, its records are written."""
+
+import dataclasses
+import io
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from filelock import Timeout
+
+from jaxmatch.data.encoded import EncodedData
+from jaxmatch.errors import InputError
+from jaxmatch.files import directory_atomically, write_atomically, write_json
+from jaxmatch.inference import model_folder
+from jaxmatch.layers.words import with_fixed_words
+from jaxmatch.printable import without_nan
+from jaxmatch.sweep import several_hosts
+from jaxmatch.sweep.failures import mark_failed, of_the_machine
+from jaxmatch.sweep.grid import Run
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.recording import make_record
+from jaxmatch.sweep.side_by_side import Stopped
+from jaxmatch.training import hosts
+from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.cohort import Cohort, RunResult
+from jaxmatch.training.mistakes import mistakes
+from jaxmatch.training.progress import Listener
+from jaxmatch.training.room import ran_out
+from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
+
+SECONDS_BETWEEN_TRIES = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """How far a plan is to be trained.
+
+    Attributes:
+      until: epochs after which its cohorts pause; None: to the end.
+      dropped: names of runs that were given up -> the epochs they were trained for.
+      halving: by what rule, for their records.
+    """
+
+    until: int | None = None
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    halving: Mapping[str, Any] | None = None
+
+    def settled(self, run: str, record: Mapping[str, Any]) -> bool:
+        """Whether a record holds all that this stage wants of a run."""
+        if trained_to_its_end(run, record):
+            return True
+        wanted = self.dropped.get(run, self.until)
+        return wanted is not None and (record.get("dropped") or {}).get("after_epochs", 0) >= wanted
+
+    def left_of(self, plan: Plan, folder: CohortFolder) -> list[Run]:
+        """The runs of a cohort that were not given up; all of them where none is left."""
+        left = [plan.runs[name][0] for name in folder.runs if name not in self.dropped]
+        return left or [plan.runs[name][0] for name in folder.runs]
+
+    def reached(self, folder: CohortFolder) -> bool:
+        """Whether a cohort is done, or pauses where this stage does."""
+        return folder.done or (self.until is not None and folder.rung(self.until).exists())
+
+
+class Shown(Protocol):
+    """What shows how cohorts are doing: a `Display`, or what stands for it in a worker."""
+
+    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
+        """A cohort begins; a listener that also has `done`, `paused`, `failed` and `left`."""
+
+
+def train_claimed(
+    plan: Plan,
+    folder: CohortFolder,
+    workdir: Workdir,
+    display: Shown,
+    stage: Stage,
+    devices: tuple[jax.Device, ...],
+    stop: threading.Event,
+    failed_before: bytes | None,
+    wait: float = 0.0,
+) -> bool:
+    """Trains a cohort unless somebody else does or has.
+
+    Arguments:
+      plan: what the cohort is of.
+      folder: of the cohort.
+      workdir: where it lies.
+      display: told how it goes.
+      stage: how far.
+      devices: to train on.
+      stop: says when to end before that, with a checkpoint.
+      failed_before: `CohortFolder.failure` when the stage began; one that has failed since is not tried again.
+      wait: seconds to wait for somebody else who holds the cohort.
+
+    Returns:
+      Whether it was trained here.
+
+    Raises:
+      Stopped: it was told to stop.
+      OSError: the system hinders it, as by a full disk.
+    """
+    try:
+        with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_TRIES):
+            # Somebody may have finished it, or taken it away, since it was claimed.
+            there = (folder.path / "cohort.json").exists()
+            if there and not stage.reached(folder) and folder.failure() in (None, failed_before):
+                _try(plan, folder, workdir, display, stage, devices, stop)
+                return True
+    except Timeout:
+        pass
+    return False
+
+
+class _Stoppable:
+    """A listener that ends training when an event says so, at the next checkpoint, which it asks for."""
+
+    def __init__(self, listener: Listener, stop: threading.Event):
+        self._listener, self._stop = listener, stop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listener, name)
+
+    def wants_checkpoint(self) -> bool:
+        return self._stop.is_set()
+
+    def saved(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+
+def _try(
+    plan: Plan,
+    folder: CohortFolder,
+    workdir: Workdir,
+    display: Shown,
+    stage: Stage,
+    devices: tuple[jax.Device, ...],
+    stop: threading.Event,
+) -> None:
+    """Trains a cohort, and marks it if that fails."""
+    folder.error.unlink(missing_ok=True)
+    shown = display.cohort(folder, stage.left_of(plan, folder))
+    try:
+        if _train(plan, folder, workdir, _Stoppable(shown, stop), stage, devices):
+            shown.done()
+        else:
+            shown.paused()
+    except Exception as error:  # whatever it is, other cohorts need not meet it
+        if of_the_machine(error) or isinstance(error, hosts.OutOfStep):
+            raise
+        shown.failed(mark_failed(folder, error))
+    finally:
+        shown.left()
+
+
+def _train(
+    plan: Plan,
+    folder: CohortFolder,
+    workdir: Workdir,
+    listener: Listener,
+    stage: Stage,
+    devices: tuple[jax.Device, ...],
+) -> bool:
+    """Trains a cohort as far as the stage goes; whether it has its records."""
+    planned = plan.runs
+    runs = [planned[name][0] for name in folder.runs]
+    data = planned[folder.runs[0]][1].data
+    config = runs[0].config
+    dropped: dict[int, list[int]] = {}
+    for position, name in enumerate(folder.runs):
+        if name in stage.dropped:
+            dropped.setdefault(stage.dropped[name], []).append(position)
+    checkpoints = Checkpoints(folder.checkpoints)
+    settings = {
+        "model": config.model.to_dict(),
+        "training": config.training.to_dict(),
+        "execution": config.execution.to_dict(),
+        "data": data,
+        "seeds": [run.seed for run in runs],
+        "optimizer": [run.config.optimizer.to_dict() for run in runs],
+    }
+    try:
+        with several_hosts.followed(settings, stage.until, dropped):
+            cohort = Cohort(**settings, devices=devices)
+            results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        if not isinstance(error, MemoryError) and not ran_out(error):
+            raise
+        raise InputError(
+            f"{len(runs)} runs at once do not fit the memory of the device",
+            path=folder.path,
+            remedy="free memory, or remove this folder and start anew with a smaller --config.execution.maximum_replicas",
+        ) from error
+    finally:
+        checkpoints.close()
+    if results is None:
+        _note_pause(folder.rung(stage.until), folder, cohort)
+        return False
+    vectors = _shared_vectors(workdir, data)
+    workdir.clear_remains(folder.runs)
+    for run, result in zip(runs, results, strict=True):
+        record = make_record(
+            run,
+            sweep=plan.sweep.name,
+            cohort=folder,
+            data=data,
+            result=result,
+            seconds=cohort.seconds,
+            answered=cohort.evaluator.answered,
+            replicas=len(runs),
+            devices=devices,
+            steps=cohort.steps,
+            halving=stage.halving,
+            ran_out=cohort.ran_out,
+        )
+        with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
+            if result.progress.best is not None and result.progress.status != "dropped":
+                _save_model(run_folder / "model", run, data, result, vectors)
+                if worst := mistakes(data, result.dev_outputs):
+                    write_json(run_folder / MISTAKES_FILE, worst)
+            write_json(run_folder / "record.json", without_nan(record))
+    folder.mark_done()
+    return True
+
+
+def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
+    """Writes down how the runs of a paused cohort have done so far, with what it took."""
+    histories = {
+        name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
+        for name, progress in zip(folder.runs, cohort.progress, strict=True)
+    }
+    write_json(path, without_nan({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
+
+
+def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
+    """One copy of the embedding table for all models of the folder; one that is damaged is replaced."""
+    path, vectors = workdir.shared_vectors(data.fingerprint), np.asarray(data.vectors, np.float32)
+    try:
+        there = np.load(path, mmap_mode="r", allow_pickle=False)
+        whole = there.dtype == vectors.dtype and np.array_equal(there, vectors)
+    except (FileNotFoundError, ValueError, EOFError):
+        whole = False
+    if not whole:
+        content = io.BytesIO()
+        np.save(content, vectors, allow_pickle=False)
+        write_atomically(path, content.getvalue())
+    return path
+
+
+def _save_model(path, run, data: EncodedData, result: RunResult, vectors) -> None:
+    settings, parameters, trained_words = with_fixed_words(run.config.model.to_dict(), result.parameters)
+    model_folder.save(
+        path,
+        model_settings=settings,
+        params=parameters,
+        vocabulary_words=data.vocabulary.words,
+        vectors=trained_words,
+        vectors_file=vectors if trained_words is None else None,
+        labels=data.labels,
+        task=data.task,
+        preprocessing=dataclasses.asdict(data.preprocessing),
+        config=run.config.to_dict(),
+    )

@@ -1,0 +1,220 @@
+"""A cohort trained by a worker that was given its part of the plan: the same records, told through a file."""
+
+import dataclasses
+import json
+import os
+import pickle
+import threading
+
+import pytest
+import small_sweep
+from filelock import FileLock
+
+from jaxmatch.sweep import chunks, launch, worker
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.engines import Engine, Work
+from jaxmatch.sweep.events import FILE, Replay, Telling, writer
+from jaxmatch.sweep.failures import FailedCohorts, mark_failed
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.training.cohort import Cohort
+from jaxmatch.workdir import Workdir, pack
+
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+
+class ByWorkers(Engine):
+    """What an engine elsewhere does, one task after the other in this process."""
+
+    def run(self, tasks, work):
+        trained = False
+        for task in tasks:
+            part, data = pickle.loads(pickle.dumps(worker.part_of(work.plan, task.folder)))
+            replay = Replay(work, task.folder)
+            trained |= worker.execute_cohort(
+                worker.whole(part, data),
+                task.folder.name,
+                work.workdir.path,
+                pickle.loads(pickle.dumps(work.stage)),
+                work.before.get(task.folder.name),
+                writer(task.folder, replay.attempt),
+                threading.Event(),
+            )
+            replay.ended()
+        return trained
+
+
+def without_times(text):
+    return [line for line in text.splitlines() if "estimated" not in line]
+
+
+def test_a_worker_makes_the_records_and_tells_what_is_shown(small_files, tmp_path, finished_sweep):
+    workdir, table, watcher = finished_sweep
+    found, seen = small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
+    assert found == table and small_sweep.lasting(tmp_path) == small_sweep.lasting(workdir)
+    shown = [line for line in without_times(seen.text) if "best on dev" not in line]
+    assert shown == [line for line in without_times(watcher.text) if "best on dev" not in line]
+    assert not list(tmp_path.glob(f"cohorts/*/{FILE}"))
+    assert small_sweep.launched(small_files, tmp_path, engine=ByWorkers())[1].trained == []
+
+
+def test_halving_over_workers_is_halving(small_files, tmp_path):
+    from jaxmatch.sweep import halving
+
+    grid = {"optimizer.learning_rate": "0.01,0.003,0.03"}
+    changes = {"overrides": small_sweep.overrides(small_files), "grid_overrides": grid}
+    planned = launch.resolve(small_files / "small.py", **changes)
+    rule = lambda plan: halving.settle(plan, rungs=(1,), eta=3)  # noqa: E731
+    found = []
+    for name, engine in (("here", None), ("workers", ByWorkers())):
+        launch.run(planned, tmp_path / name, small_sweep.Watcher(), rule, engine=engine)
+        found.append(small_sweep.lasting(tmp_path / name))
+    assert found[0] == found[1]
+    assert sorted(record["status"] for record, _ in found[0].values()) == ["dropped", "dropped", "finished"]
+
+
+def test_a_failure_is_marked_and_not_tried_again(small_files, tmp_path, monkeypatch):
+    def fails(*arguments, **options):
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cohort, "train", fails)
+        with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
+            small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
+    _, watcher = small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
+    assert len(watcher.trained) == 1 and len(small_sweep.records(tmp_path)) == 2
+
+
+@pytest.fixture
+def claimed(small_files, tmp_path):
+    """A plan, its only cohort, the folder, and what an engine is told; checkpoints are written only on request."""
+    settings = small_sweep.overrides(small_files) | {"execution.checkpoint_seconds": "3600"}
+    plan = make_plan(launch.resolve(small_files / "small.py", overrides=settings))
+    workdir = Workdir(tmp_path / "work")
+    (folder,) = workdir.claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
+    watcher = small_sweep.Watcher()
+    watcher.begin(plan, set())
+    yield plan, folder, workdir, Work(plan, workdir, watcher, Stage(), {})
+    watcher.end()
+
+
+def trained(claimed, tell=lambda *told: None, stop=None, failed_before=None):
+    plan, folder, workdir, _ = claimed
+    stop = stop or threading.Event()
+    return worker.execute_cohort(plan, folder.name, workdir.path, Stage(), failed_before, tell, stop)
+
+
+def test_a_worker_that_is_told_to_stop_saves_a_checkpoint_first(claimed, finished_sweep):
+    _, folder, workdir, _ = claimed
+    stop, told = threading.Event(), []
+
+    def tell(cohort, method, arguments):
+        told.append(method)
+        if method == "evaluated":
+            stop.set()
+
+    assert trained(claimed, tell, stop) is False
+    assert told[-1] == "left" and told.count("evaluated") == 1 and not folder.done and folder.failure() is None
+    assert [path.name for path in folder.checkpoints.iterdir()] == ["4"]
+    again = []
+    assert trained(claimed, lambda cohort, method, arguments: again.append((method, *arguments))) is True
+    assert ("resumed", 4, 12) in again and again[-2:] == [("done",), ("left",)]
+    assert without_settings(workdir.path) == without_settings(finished_sweep[0])
+
+
+def without_settings(workdir):
+    """All but the settings, of which one is when checkpoints are written."""
+    found = small_sweep.lasting(workdir)
+    return {run: ({**record, "config": ""}, parameters) for run, (record, parameters) in found.items()}
+
+
+def test_a_worker_waits_for_who_holds_the_cohort(claimed, monkeypatch):
+    _, folder, workdir, _ = claimed
+    monkeypatch.setattr(worker, "SECONDS_FOR_THE_LOCK", 0.2)
+    holder = FileLock(folder.lock().lock_file, thread_local=False)
+    with holder:
+        assert trained(claimed) is False and not folder.done
+    monkeypatch.setattr(worker, "SECONDS_FOR_THE_LOCK", 60.0)
+    holder.acquire()
+    later = threading.Timer(0.5, holder.release, kwargs={"force": True})
+    later.start()
+    assert trained(claimed) is True and folder.done
+    later.join()
+    assert trained(claimed) is False  # done already
+
+
+def test_one_that_has_failed_since_or_is_gone_is_left(claimed):
+    _, folder, workdir, _ = claimed
+    mark_failed(folder, RuntimeError("elsewhere"))
+    assert trained(claimed) is False
+    assert worker.execute_cohort(claimed[0], "gone", workdir.path, Stage(), None, None, None) is False
+    assert trained(claimed, failed_before=folder.failure()) is True
+
+
+def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
+    plan, folder, workdir, work = claimed
+    other, ours = Replay(work, folder), Replay(work, folder)
+    for replay, steps in ((other, 9), (ours, 6)):
+        shown = Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
+        shown.compiling("training", 1, 1)
+        shown.stepped(steps, 12)
+    with open(folder.path / FILE, "a") as file:
+        file.write(json.dumps([ours.attempt, "show", ["not a method of a listener"]]) + "\n" + '["half a li')
+    ours.look()
+    left = []
+    assert work.display.trained == [folder.runs]
+    before = Replay(work, folder)  # begins behind all that
+    before.look()
+    advanced = work.display.advance
+    work.display.advance = lambda amount, **told: (left.append(amount), advanced(amount, **told))
+    ours.ended("its node died")
+    (cohort,) = plan.cohorts
+    assert left == [pytest.approx(-cohort.device_work / 2)]
+    assert "its node died; it goes on from its last checkpoint" in work.display.text
+    assert work.display.trained == [folder.runs] and "not a method" not in work.display.text
+
+
+def test_steps_are_told_once_a_second_and_the_last_always(claimed):
+    told, now = [], [0.0]
+    shown = Telling(lambda *event: told.append(event[2]), lambda: now[0]).cohort(claimed[1], ())
+    for step in range(1, 31):
+        now[0] += 0.125
+        shown.stepped(step, 30)
+    assert told[1:] == [(1, 30), (9, 30), (17, 30), (25, 30), (30, 30)]
+    with pytest.raises(AttributeError):
+        shown.anything()
+
+
+def test_a_worker_is_told_what_changes_the_bits(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--some")
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.delenv("NPROC", raising=False)
+    told = worker.variables()
+    assert told["NPROC"] == str(len(os.sched_getaffinity(0))) and "JAX_PLATFORMS" not in told
+    assert told["XLA_FLAGS"] == "--some" and told["JAX_ENABLE_X64"] == "1"
+    monkeypatch.setenv("NPROC", "7")
+    assert worker.variables()["NPROC"] == "7"
+
+
+def sizes(plan):
+    return [len(cohort.runs) for cohort in plan.cohorts]
+
+
+def test_cohorts_are_cut_where_that_fills_workers(small_files):
+    changes = {"overrides": small_sweep.overrides(small_files), "seeds": 10}
+    plan = make_plan(
+        launch.resolve(small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": ""})
+    )
+    work = plan.cohorts[0].device_work
+    assert sizes(plan) == [10] and sizes(chunks.split(plan, 1, 0.0)) == [10]
+    assert sizes(chunks.split(plan, 3, 0.0)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
+    assert sizes(chunks.split(plan, 4, work / 20)) == [3, 3, 3, 1]
+    assert sizes(chunks.split(plan, 10, 0.0)) == [1] * 10
+    assert sizes(chunks.split(plan, 10, 30 * work)) == [10]  # to start another worker takes longer
+    for slots in range(1, 12):
+        cut = chunks.split(plan, slots, work / 100)
+        planned = [(cohort.signature, cohort.names()) for cohort in cut.cohorts]
+        assert pack(planned, lambda run: True) == planned
+        assert cut.runs.keys() == plan.runs.keys()
+    many = dataclasses.replace(plan, cohorts=plan.cohorts * 16)
+    assert chunks.split(many, 2, 0.0) is many
