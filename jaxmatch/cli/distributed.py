@@ -122,8 +122,10 @@ def _join(arguments: argparse.Namespace) -> None:
     """Makes this process one of several.
 
     Raises:
-      InputError: they cannot find each other.
+      InputError: they cannot find each other, or other workers are asked for as well.
     """
+    if arguments.on is not None:
+        raise InputError("--on and --distributed are two ways to use several machines", remedy="give one of them")
     import jax
 
     address = arguments.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxmatch.cli import distributed, own_data, suggestions
+from jaxmatch.cli import distributed, elsewhere, own_data, suggestions
 from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError, UnknownOption
 
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip; or hashed"
     )
     own_data.add_arguments(parser)
+    elsewhere.add_arguments(parser)
     distributed.add_arguments(parser)
 
 
@@ -124,7 +125,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     try:
-        with suggestions.of_options(arguments.parser):
+        with elsewhere.engine_of(arguments) as engine, suggestions.of_options(arguments.parser):
             text = function(
                 find(arguments.file, kinds),
                 workdir=workdir_of(arguments),
@@ -136,6 +137,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
                 smoke=arguments.smoke,
                 command=arguments.command_line,
                 log=arguments.log,
+                engine=engine,
             )
     except FailedCohorts as failed:
         if failed.table:

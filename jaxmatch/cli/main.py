@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
             kind, names = next((kind, names) for kind, names in dotted.items() if names)
             parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
-        parsed.dotted, parsed.command_line = dotted, shlex.join(["jaxmatch", *words])
+        parsed.dotted, parsed.imports, parsed.command_line = dotted, imports, shlex.join(["jaxmatch", *words])
         if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
         from jaxmatch import extend  # imports more than help needs

@@ -1,0 +1,293 @@
+"""Training cohorts as tasks of a Ray cluster (https://docs.ray.io), which says where they run.
+
+The workdir, on a file system that all nodes share, is the truth: a cohort whose worker or node dies goes on elsewhere
+from its last checkpoint, and so does everything when the driver has died. Ray itself is told to retry nothing.
+"""
+
+import dataclasses
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxmatch.data.encoded import EncodedData
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import chunks, memory, ray_cluster, worker
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.engines import Engine, Task, Work
+from jaxmatch.sweep.events import Replay, writer
+from jaxmatch.sweep.failures import mark_failed
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
+from jaxmatch.workdir import CohortFolder
+
+SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_UNTIL_IT_IS_SAID = 10.0
+# How long workers have to write a checkpoint when they are told to stop.
+SECONDS_TO_STOP = 60.0
+# What a cohort costs besides its work: its worker starts, reads the data and compiles.
+SECONDS_OF_A_START = 30.0
+# A cohort whose workers die so often without a new checkpoint has failed.
+MOST_DEATHS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class _Order:
+    """What a task is told, besides the data."""
+
+    plan: Plan
+    cohort: str
+    workdir: str
+    stage: Stage
+    failed_before: bytes | None
+    attempt: str
+    extend: Callable[[], None] | None
+
+
+def _train(order: _Order, data: EncodedData) -> bool:
+    """The task: trains a cohort in a worker. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint."""
+    stop, before = threading.Event(), {}
+    terminated = threading.Event()
+
+    def interrupt(number: int, frame: Any) -> None:
+        stop.set()
+        if number == signal.SIGTERM:
+            terminated.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, interrupt)
+    try:
+        if order.extend is not None:
+            order.extend()
+        workdir = Path(order.workdir)
+        tell = writer(CohortFolder(workdir / "cohorts" / order.cohort, "", ()), order.attempt)
+        plan = worker.whole(order.plan, data)
+        return worker.execute_cohort(plan, order.cohort, workdir, order.stage, order.failed_before, tell, stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if terminated.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _measure() -> tuple[str, str, int, float]:
+    """The task: platform, kind, memory in bytes and multiply-adds a second of a worker's device."""
+    device = jax.devices()[0]
+    return device.platform, device.device_kind, memory.device_bytes(device), multiplications_a_second()
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerDevice:
+    """Stands for the device of a worker in the making of a plan.
+
+    Attributes:
+      platform: as "gpu".
+      device_kind: what its maker calls it.
+      bytes: its memory.
+    """
+
+    platform: str
+    device_kind: str
+    bytes: int
+
+    def memory_stats(self) -> dict[str, int]:
+        """As of `jax.Device`."""
+        return {"bytes_limit": self.bytes}
+
+
+@dataclasses.dataclass
+class _Running:
+    task: Task
+    replay: Replay
+
+
+class RayEngine(Engine):
+    """Trains each cohort as a task of a Ray cluster, with a GPU if there are any, else with CPUs.
+
+    A task takes as many CPUs as XLA uses on the driver (`worker.cores`), or all of the largest node: how many cores XLA
+    sees changes the last bits of what it computes, so workers are told the driver's number.
+
+    Arguments:
+      address: HOST:PORT of the cluster's head; "": see `ray_cluster.connect`.
+      extend: called in each worker first: loads what extends the package.
+
+    Raises:
+      InputError: Ray is not installed.
+    """
+
+    def __init__(self, address: str = "", extend: Callable[[], None] | None = None):
+        super().__init__()
+        ray_cluster.import_ray()
+        self._address, self._extend = address, extend
+        self._ray: Any = None
+        self._deaths: dict[str, tuple[int, int]] = {}
+
+    def begin(self, workdir: Path, dry_run: bool = False) -> None:
+        # On a GPU of its own the driver would take the memory that workers need.
+        jax.config.update("jax_platforms", "cpu")
+        if self._ray is None:
+            self._ray = ray_cluster.connect(self._address)
+        ray_cluster.check_workers(self._ray, None if dry_run else workdir.absolute())
+        there = ray_cluster.nodes(self._ray)
+        self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in there)
+        self._cpus = int(min(worker.cores(), max(node["Resources"].get("CPU", 0) for node in there)))
+        self._device, self._speed = self._measured()
+
+    def _options(self) -> dict[str, Any]:
+        """What a task takes of a node."""
+        needs = {"num_gpus": 1, "num_cpus": 0, "max_calls": 1} if self._gpus else {"num_cpus": self._cpus}
+        return {**needs, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+
+    def _slots(self) -> int:
+        """How many tasks the nodes there are now can run at once."""
+        resources = [node["Resources"] for node in ray_cluster.nodes(self._ray)]
+        return sum(
+            int(each.get("GPU", 0)) if self._gpus else int(each.get("CPU", 0) // self._cpus) for each in resources
+        )
+
+    def _measured(self) -> tuple[WorkerDevice, float]:
+        """The device of a worker, and its speed."""
+        ray = self._ray
+        asked = ray.remote(**self._options())(_measure).remote()
+        if not ray.wait([asked], timeout=SECONDS_UNTIL_IT_IS_SAID)[0]:
+            sys.stderr.write("waiting for a free worker of the Ray cluster\n")
+        try:
+            platform, kind, there_are, speed = ray.get(asked)
+        except ray.exceptions.RayError as error:
+            raise InputError(
+                f"a worker of the Ray cluster cannot use JAX ({ray_cluster.line(error)})", remedy="see Ray's logs"
+            ) from None
+        if self._gpus and platform == "cpu":
+            raise InputError(
+                "the nodes of the Ray cluster have GPUs that JAX does not see there",
+                remedy="install jaxmatch[cuda12] or jaxmatch[cuda13] on them",
+            )
+        side_by_side = (
+            1
+            if self._gpus
+            else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.nodes(ray))
+        )
+        return WorkerDevice(platform, kind, there_are // max(1, side_by_side)), speed
+
+    def plan(self, sweep: Sweep) -> Plan:
+        slots = max(1, self._slots())
+        plan = dataclasses.replace(make_plan(sweep, [self._device]), slots=slots, speed=self._speed)
+        return chunks.split(plan, slots, SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
+
+    def devices_for(self, runs: int) -> int:
+        return 1
+
+    def close(self) -> None:
+        """Leaves the cluster."""
+        if self._ray is not None:
+            self._ray.shutdown()
+            self._ray = None
+
+    def run(self, tasks: Sequence[Task], work: Work) -> bool:
+        ray = self._ray
+        remote = ray.remote(**self._options())(_train)
+        waiting = sorted(tasks, key=lambda task: -task.lasts)
+        running: dict[Any, _Running] = {}
+        data: dict[str, Any] = {}
+        trained = False
+        try:
+            while waiting or running:
+                while waiting and len(running) < self._slots():
+                    task = waiting.pop(0)
+                    part, encoded = worker.part_of(work.plan, task.folder)
+                    replay = Replay(work, task.folder)
+                    order = _Order(
+                        part,
+                        task.folder.name,
+                        str(work.workdir.path.absolute()),
+                        work.stage,
+                        work.before.get(task.folder.name),
+                        replay.attempt,
+                        self._extend,
+                    )
+                    if encoded.fingerprint not in data:
+                        data[encoded.fingerprint] = ray.put(encoded)
+                    running[remote.remote(order, data[encoded.fingerprint])] = _Running(task, replay)
+                if running:
+                    done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
+                else:
+                    done = time.sleep(SECONDS_BETWEEN_LOOKS) or []
+                for each in running.values():
+                    each.replay.look()
+                for answer in done:
+                    ended = running.pop(answer)
+                    lost = self._outcome(answer, ended)
+                    if isinstance(lost, bool):
+                        trained |= lost
+                    elif self._again(ended.task, lost, work):
+                        waiting.insert(0, ended.task)
+                    else:
+                        trained = True
+        finally:
+            self._stop(running)
+        return trained
+
+    def _outcome(self, answer: Any, ended: _Running) -> bool | str:
+        """Whether a task that is over has trained its cohort; or how its worker died.
+
+        Raises:
+          Exception: what the task has raised.
+          InputError: Ray cannot run it.
+        """
+        errors = self._ray.exceptions
+        died = {
+            errors.WorkerCrashedError: "its worker died",
+            errors.NodeDiedError: "its node died",
+            errors.LocalRayletDiedError: "its node died",
+            errors.OutOfMemoryError: "its worker was ended, for its node ran out of memory",
+            errors.ObjectLostError: "its data was lost with a node",
+        }
+        try:
+            trained = self._ray.get(answer)
+        except tuple(died) as error:
+            lost = next(words for kind, words in died.items() if isinstance(error, kind))
+            ended.replay.ended(lost)
+            return lost
+        except errors.RayTaskError as error:
+            ended.replay.ended("its training ended")
+            raise (error.cause if isinstance(error.cause, Exception) else InputError(ray_cluster.line(error))) from None
+        except errors.RayError as error:
+            ended.replay.ended("Ray gave it up")
+            raise InputError(
+                f"Ray cannot train a cohort ({ray_cluster.line(error)})", path=ended.task.folder.path
+            ) from None
+        ended.replay.ended("its worker was told to stop")
+        return trained
+
+    def _again(self, task: Task, lost: str, work: Work) -> bool:
+        """Whether a cohort whose worker died is tried again; one whose workers die again and again is marked."""
+        newest = max((int(path.name) for path in task.folder.checkpoints.glob("*") if path.name.isdigit()), default=-1)
+        count, before = self._deaths.get(task.folder.name, (0, -1))
+        count = 1 if newest > before else count + 1
+        self._deaths[task.folder.name] = count, newest
+        if count < MOST_DEATHS or task.folder.done:
+            return True
+        del self._deaths[task.folder.name]
+        error = RuntimeError(f"{lost}, {count} times without a new checkpoint")
+        work.display.say(f"cohort {task.folder.name}: failed ({mark_failed(task.folder, error)})")
+        return False
+
+    def _stop(self, running: dict[Any, _Running]) -> None:
+        """Tells workers to stop, and waits until they have written their checkpoints."""
+        if not running:
+            return
+        for answer in running:
+            self._ray.cancel(answer)
+        try:
+            self._ray.wait(list(running), num_returns=len(running), timeout=SECONDS_TO_STOP)
+        finally:
+            for answer, each in running.items():
+                self._ray.cancel(answer, force=True)
+                each.replay.ended("its worker was told to stop")

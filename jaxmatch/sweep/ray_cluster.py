@@ -1,0 +1,221 @@
+"""Connecting to a Ray cluster, and what is checked before anything is planned or written there.
+
+Imported only with `--on ray`: Ray is an extra.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import worker
+
+SECONDS_TO_ANSWER = 10.0
+SECONDS_TO_PROBE = 120.0
+ADDRESS_VARIABLE = "RAY_ADDRESS"
+TOKEN = ".reached-"
+
+
+def import_ray() -> Any:
+    """Ray.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise InputError("--on ray needs Ray, which is not installed", remedy="pip install 'jaxmatch[ray]'") from None
+    return ray
+
+
+def connect(address: str) -> Any:
+    """Connects this process, as a driver, to a running cluster.
+
+    Arguments:
+      address: HOST:PORT of its head; "": that of $RAY_ADDRESS, or of the cluster that runs on this machine.
+
+    Raises:
+      InputError: there is none at the address, or it runs another version of Ray or Python.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        return ray
+    place = address or os.environ.get(ADDRESS_VARIABLE, "") or _of_this_machine()
+    if not place:
+        raise InputError(
+            "no Ray runs on this machine", remedy="start one with ray start --head, or give --on ray:HOST:PORT"
+        )
+    _check_answers(place)
+    _keep_quiet()
+    try:
+        ray.init(
+            address=place,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            runtime_env={"env_vars": worker.variables()},
+        )
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"Ray at {place} cannot be used ({line(error)})",
+            remedy="start this command on a machine of the cluster, with its version of Ray and Python",
+        ) from None
+    return ray
+
+
+def _of_this_machine() -> str:
+    """The address of the cluster that this machine is part of, or ""."""
+    import ray._private.utils
+
+    return ray._private.utils.read_ray_address() or ""
+
+
+def _check_answers(place: str) -> None:
+    """Asks for a sign of life; `ray.init` would wait for minutes and end the process.
+
+    Raises:
+      InputError: nobody answers, or it is not Ray.
+    """
+    remedy = "start it with ray start --head, or give --on ray:HOST:PORT of a running one"
+    host, _, port = place.rpartition(":")
+    if "://" in place or not host or not port.isdigit():
+        raise InputError(f"{place} is no address of a Ray cluster", remedy="give --on ray:HOST:PORT of its head")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray answers at {place} ({error})", remedy=remedy) from None
+    asking = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check", "--address", place]
+    try:
+        subprocess.run(asking, capture_output=True, timeout=SECONDS_TO_ANSWER, check=True)
+    except (OSError, subprocess.SubprocessError):
+        raise InputError(f"what answers at {place} is not Ray", remedy=remedy) from None
+
+
+def _keep_quiet() -> None:
+    """Keeps Ray from printing to standard output, which is for the table: of nodes that die it prints pages. What
+    matters of it is shown with the cohort.
+    """
+    import ray._private.worker
+
+    if hasattr(ray._private.worker, "print_to_stdstream"):
+        ray._private.worker.print_to_stdstream = lambda *arguments, **options: None
+
+
+def nodes(ray: Any) -> list[Mapping[str, Any]]:
+    """The living nodes that have CPUs or GPUs for tasks."""
+    alive = (node for node in ray.nodes() if node["Alive"])
+    return [node for node in alive if node["Resources"].get("CPU", 0) >= 1 or node["Resources"].get("GPU", 0) >= 1]
+
+
+def check_workers(ray: Any, workdir: Path | None) -> None:
+    """Starts a worker on every node and compares it with this process.
+
+    Arguments:
+      ray: connected.
+      workdir: of the sweep, which every worker must reach; None: that is not checked.
+
+    Raises:
+      InputError: a worker cannot be started, lacks the package, has other versions, or does not reach the folder.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = nodes(ray)
+    if not there:
+        raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
+    probe = ray.remote(num_cpus=0, max_retries=0)(_probe())
+    with _token(workdir) as (file, content):
+        asked = {}
+        for node in there:
+            place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            asked[probe.options(scheduling_strategy=place).remote(file, content)] = node["NodeManagerHostname"]
+        answered = 0
+        for answer, host in asked.items():
+            try:
+                found = ray.get(answer, timeout=SECONDS_TO_PROBE)
+            except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
+                continue  # the node died, which Ray has just noticed
+            except ray.exceptions.RayError as error:
+                raise InputError(
+                    f"no worker can be started on {host} ({line(error)})", remedy="see Ray's logs on that node"
+                ) from None
+            _check_worker(host, found, workdir)
+            answered += 1
+        if not answered:
+            raise InputError("no node of the Ray cluster answers", remedy="see ray status")
+
+
+def _probe() -> Callable[[str, str], dict[str, Any]]:
+    """What a worker is asked. A function inside one is sent by its code: the worker may lack this package."""
+
+    def probe(file: str, content: str) -> dict[str, Any]:
+        try:
+            from jaxmatch.sweep import worker
+
+            found: dict[str, Any] = {"versions": worker.versions()}
+        except ImportError as error:
+            return {"missing": str(error)}
+        if file:
+            try:
+                with open(file, "r+", encoding="utf-8") as token:
+                    found["read"] = token.read(len(content)) == content
+                    token.write(".")
+            except OSError as error:
+                found["read"] = f"{type(error).__name__}: {error.strerror}"
+        return found
+
+    return probe
+
+
+def _check_worker(host: str, found: Mapping[str, Any], workdir: Path | None) -> None:
+    if "missing" in found:
+        raise InputError(
+            f"the workers on {host} cannot import this package ({found['missing']})",
+            remedy="install it, with the same versions, in the Python that Ray runs there",
+        )
+    ours, theirs = worker.versions(), found["versions"]
+    different = [
+        f"{name} {theirs.get(name)} (here {version})" for name, version in ours.items() if theirs.get(name) != version
+    ]
+    if different:
+        raise InputError(f"the workers on {host} run {', '.join(different)}", remedy="install the same versions there")
+    if workdir is not None and found["read"] is not True:
+        raise InputError(
+            f"the workers on {host} do not reach this folder",
+            path=workdir,
+            remedy="give a --workdir on a file system that all nodes share",
+        )
+
+
+@contextlib.contextmanager
+def _token(workdir: Path | None) -> Iterator[tuple[str, str]]:
+    """A file in the folder that workers have to read and to append to, and its content. Nothing of it stays."""
+    if workdir is None:
+        yield "", ""
+        return
+    missing = [folder for folder in (workdir, *workdir.parents) if not folder.exists()]
+    content = secrets.token_hex(16)
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        file = workdir / f"{TOKEN}{content[:8]}"
+        file.write_text(content)
+        try:
+            yield str(file), content
+        finally:
+            file.unlink(missing_ok=True)
+    finally:
+        for folder in missing:
+            with contextlib.suppress(OSError):  # somebody else uses it by now
+                folder.rmdir()
+
+
+def line(error: BaseException) -> str:
+    """The first line of an error's text."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,95 @@
+"""A `jaxmatch` command on a Ray cluster, in a process of its own whose lines are read as they come."""
+
+import queue
+import threading
+import time
+from pathlib import Path
+
+import small_sweep
+from ray_nodes import Nodes
+
+# Three cohorts of two runs.
+RATES, SEEDS, AT_ONCE, EPOCHS = "0.01,0.003", 3, 2, 24
+WORDS = (
+    f"--seeds={SEEDS}",
+    f"--grid.optimizer.learning_rate={RATES}",
+    f"--config.execution.maximum_replicas={AT_ONCE}",
+)
+# With a checkpoint after each of many epochs, so that there is time to kill something.
+LONG = (*WORDS, f"--config.training.epochs={EPOCHS}")
+
+
+class Driver:
+    """A command in a process of its own.
+
+    Attributes:
+      process: of the command.
+      lines: of standard error so far.
+    """
+
+    def __init__(self, files: Path, workdir: Path, *words: str, program: tuple[str, ...] = (), **variables: str):
+        words = small_sweep.command(files, workdir, *words)
+        self.process = small_sweep.start(words, *program, **{"JAX_PLATFORMS": "cpu", **variables})
+        self.lines: list[str] = []
+        self._new: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.process.stderr:
+            self.lines.append(line)
+            self._new.put(line)
+        self._new.put(None)
+
+    def until(self, text: str, seconds: float = 90.0) -> str:
+        """Waits for a line with a text."""
+        end = time.monotonic() + seconds
+        while True:
+            line = self._new.get(timeout=max(0.1, end - time.monotonic()))
+            assert line is not None, f"{text!r} never came: {''.join(self.lines)}"
+            if text in line:
+                return line
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self.process.kill()
+        self.ended()
+
+    def ended(self, seconds: float = 120.0) -> tuple[int, str]:
+        """The exit status and the output."""
+        output = self.process.stdout.read()
+        status = self.process.wait(timeout=seconds)
+        while self._new.get(timeout=10) is not None:
+            pass
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status, output
+
+    def finished(self, workdir: Path) -> tuple[str, dict]:
+        """The table, and what lasts, of a command that ends well."""
+        status, table = self.ended()
+        assert status == 0, "".join(self.lines)
+        return table, small_sweep.lasting(workdir)
+
+
+def on(nodes: Nodes, *words: str) -> tuple[str, ...]:
+    """Words of a command for a cluster."""
+    return ("--on", f"ray:{nodes.address}", *words)
+
+
+def alone(files: Path, workdir: Path) -> tuple[str, dict]:
+    """The table, and what lasts, of `LONG` in this process."""
+    table, _ = small_sweep.launched(
+        files,
+        workdir,
+        seeds=SEEDS,
+        grid_overrides={"optimizer.learning_rate": RATES},
+        overrides={"execution.maximum_replicas": str(AT_ONCE), "training.epochs": str(EPOCHS)},
+    )
+    return table + "\n", small_sweep.lasting(workdir)
+
+
+def refused(driver: Driver, *said: str) -> None:
+    status, output = driver.ended()
+    assert (status, output) == (2, ""), driver.lines
+    (line,) = driver.lines
+    assert line.startswith("jaxmatch: ") and all(text in line for text in said), line

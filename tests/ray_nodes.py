@@ -1,0 +1,101 @@
+"""A Ray cluster of several nodes on this machine, held by a program of its own.
+
+    python ray_nodes.py NODES
+
+Writes the address as a line. A line with the number of a node ends that node at once, as a power cut does; "+" starts
+another; the end of standard input ends all.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+STORE = 100 * 2**20
+
+
+class Nodes:
+    """A running cluster.
+
+    Attributes:
+      address: of its head.
+    """
+
+    def __init__(self, count: int, **variables: str):
+        words = [sys.executable, __file__, str(count)]
+        environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **variables}
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (variables.get("PYTHONPATH"), str(Path(__file__).parent.parent)))
+        )
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+            cwd="/",  # not that of a command
+        )
+        self.address = self._process.stdout.readline().strip()
+
+    def remove(self, number: int) -> None:
+        """Ends a node other than the head, which is 0, without notice."""
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline().strip() == "removed"
+
+    def add(self) -> None:
+        """Starts another node."""
+        self._process.stdin.write("+\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline().strip() == "added"
+
+    def workers(self) -> list[int]:
+        """The processes that train a cohort now."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                title = (folder / "cmdline").read_bytes().replace(b"\0", b" ").strip()
+                if title == b"ray::_train" and self._process.pid in _ancestors(int(folder.name)):
+                    found.append(int(folder.name))
+        return found
+
+    def close(self) -> None:
+        """Ends all nodes."""
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()
+
+
+def _ancestors(process: int) -> Iterator[int]:
+    while process > 1:
+        yield process
+        process = int((Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def main(count: int) -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    sizes = {"num_cpus": 1, "object_store_memory": STORE}
+    address_line, sys.stdout = sys.stdout, sys.stderr
+    cluster = Cluster(initialize_head=True, head_node_args={**sizes, "include_dashboard": False})
+    nodes = [cluster.head_node, *(cluster.add_node(**sizes) for _ in range(count - 1))]
+    print(cluster.address, file=address_line, flush=True)
+    for line in sys.stdin:
+        if line.strip() == "+":
+            nodes.append(cluster.add_node(**sizes))
+            print("added", file=address_line, flush=True)
+        else:
+            cluster.remove_node(nodes[int(line)], allow_graceful=False)
+            print("removed", file=address_line, flush=True)
+    ray.shutdown()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
+    main(int(sys.argv[1]))

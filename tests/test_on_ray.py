@@ -1,0 +1,110 @@
+"""A sweep on a Ray cluster of three nodes on this machine: the records of one process, whatever dies."""
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import small_sweep
+from ray_driver import LONG, Driver, alone, on, refused
+from ray_nodes import Nodes
+
+from jaxmatch.cli.main import main
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
+
+
+@pytest.fixture(scope="module")
+def nodes(programs_kept):
+    cluster = Nodes(3)
+    assert cluster.address
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def one_process(small_files, programs_kept):
+    return alone(small_files, small_files / "one process")
+
+
+@pytest.mark.slow
+def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, nodes, one_process):
+    first = Driver(small_files, tmp_path, *on(nodes, *LONG))
+    first.until("epoch 2,")
+    nodes.remove(2)
+    first.until("its node died; it goes on from its last checkpoint")
+    os.kill(nodes.workers()[0], signal.SIGKILL)
+    first.until("its worker died; it goes on from its last checkpoint")
+    first.until("epoch")
+    first.kill()
+    assert len(small_sweep.records(tmp_path)) < 6
+
+    second = Driver(small_files, tmp_path, *on(nodes, *LONG))
+    assert second.finished(tmp_path) == one_process and len(one_process[1]) == 6
+    assert "goes on from a checkpoint" in "".join(second.lines)
+    assert not list(tmp_path.glob("cohorts/*/error.json")) and not list(tmp_path.glob(".reached-*"))
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_files, tmp_path, nodes):
+    """Those of another version, and those that do not reach the folder."""
+    patched = (
+        "import sys; from jaxmatch.sweep import several_hosts; several_hosts.versions = lambda: {'jaxmatch': '9.9', 'jax': '0.1'};"
+        "from jaxmatch.cli import main; sys.exit(main.command())"
+    )
+    versions = Driver(small_files, tmp_path / "a" / "b", *on(nodes), program=("-c", patched))
+    refused(
+        versions, "the workers on ", " run jaxmatch 0.", "(here 9.9), jax 0.", "(here 0.1); install the same versions"
+    )
+    # Of another process, /proc/self/cwd is another folder.
+    folder = Driver(small_files, Path("/proc/self/cwd") / "not-reached", *on(nodes))
+    refused(
+        folder, "not-reached: the workers on ", "do not reach this folder; give a --workdir on a file system that all"
+    )
+    assert not (tmp_path / "a").exists() and not Path("not-reached").exists()
+
+
+@pytest.fixture
+def no_ray(monkeypatch, tmp_path):
+    """Neither this machine nor the environment says where a cluster is."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--on", "ray"), "no Ray runs on this machine; start one with ray start --head, or give --on ray:HOST:PORT"),
+        (("--on", "ray:127.0.0.1:1"), "no Ray answers at 127.0.0.1:1 ("),
+        (
+            ("--on", "ray:ray://head:1"),
+            "ray://head:1 is no address of a Ray cluster; give --on ray:HOST:PORT of its head",
+        ),
+        (("--on", "ray:somewhere"), "somewhere is no address of a Ray cluster; give --on ray:HOST:PORT of its head"),
+        (("--on", "rai"), "cohorts cannot be trained on 'rai'; did you mean \"ray\"?"),
+        (("--on", "ray", "--distributed"), "--on and --distributed are two ways to use several machines; give one"),
+    ],
+)
+@pytest.mark.parametrize("command", ["sweep", "train", "tune"])
+def test_bad_use_is_one_line(small_files, tmp_path, capsys, no_ray, command, words, said):
+    assert main([command, *small_sweep.command(small_files, tmp_path / "runs", *words)[1:]]) == 2
+    output, errors = capsys.readouterr()
+    assert not output and errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("jaxmatch.sweep.ray_cluster.SECONDS_TO_ANSWER", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{place}")) == 2
+    assert capsys.readouterr().err.startswith(f"jaxmatch: what answers at {place} is not Ray; ")
+
+
+def test_ray_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray")) == 2
+    said = "jaxmatch: --on ray needs Ray, which is not installed; pip install 'jaxmatch[ray]'\n"
+    assert capsys.readouterr().err == said
