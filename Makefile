@@ -9,6 +9,8 @@
 #              make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
+# make clusters  clusters of Ray on this machine: workers, nodes and commands that die; about 6 minutes on two cores; the log is
+#              results/clusters/ray.txt
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make docs    the documentation as a site, in build/docs
 # make lint    what ruff says of the code and of its format, and pyright of the types of what scripts import
@@ -35,7 +37,7 @@ PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation
 # Of the words of a command line: those that are no --vectors=FILE, nor --vectors with the word after it.
 without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip $(1))))
 
-.PHONY: demo test bench papers accelerators device mutants lowest torture docs lint
+.PHONY: demo test bench papers accelerators device mutants clusters lowest torture docs lint
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -72,6 +74,11 @@ device: $(INSTALLED)
 
 mutants: $(INSTALLED)
 	.venv/bin/python -m tests.mutants $(ARGUMENTS)
+
+clusters: $(INSTALLED)
+	@mkdir -p results/clusters
+	@.venv/bin/python -m pytest -v --no-header -m "" tests/test_on_ray.py tests/test_ray_clusters.py > results/clusters/ray.txt 2>&1; \
+		status=$$?; cat results/clusters/ray.txt; exit $$status
 
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8

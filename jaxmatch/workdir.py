@@ -119,6 +119,8 @@ class CohortFolder:
                         shutil.rmtree(self.checkpoints, ignore_errors=True)
             except Timeout:
                 pass
+        if self.done:
+            (self.path / "events.jsonl").unlink(missing_ok=True)
 
     def rung(self, epochs: int) -> Path:
         """The file that says how its runs did when it paused after so many epochs."""

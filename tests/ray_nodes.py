@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on this machine, held by a program of its own.
 
-    python ray_nodes.py NODES
+    python ray_nodes.py NODES GPUS [CORE ...]
 
 Writes the address as a line. A line with the number of a node ends that node at once, as a power cut does; "+" starts
 another; the end of standard input ends all.
@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 STORE = 100 * 2**20
@@ -20,12 +20,18 @@ STORE = 100 * 2**20
 class Nodes:
     """A running cluster.
 
+    Arguments:
+      count: of nodes, each with a CPU.
+      gpus: that each node says it has.
+      cores: of this machine on which all nodes run; default: all.
+      **variables: of their environment.
+
     Attributes:
       address: of its head.
     """
 
-    def __init__(self, count: int, **variables: str):
-        words = [sys.executable, __file__, str(count)]
+    def __init__(self, count: int, gpus: int = 0, cores: Collection[int] = (), **variables: str):
+        words = [sys.executable, __file__, *map(str, (count, gpus, *cores))]
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **variables}
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, (variables.get("PYTHONPATH"), str(Path(__file__).parent.parent)))
@@ -76,11 +82,13 @@ def _ancestors(process: int) -> Iterator[int]:
         process = int((Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
 
 
-def main(count: int) -> None:
+def main(count: int, gpus: int, *cores: int) -> None:
+    if cores:
+        os.sched_setaffinity(0, cores)
     import ray
     from ray.cluster_utils import Cluster
 
-    sizes = {"num_cpus": 1, "object_store_memory": STORE}
+    sizes = {"num_cpus": 1, "num_gpus": gpus, "object_store_memory": STORE}
     address_line, sys.stdout = sys.stdout, sys.stderr
     cluster = Cluster(initialize_head=True, head_node_args={**sizes, "include_dashboard": False})
     nodes = [cluster.head_node, *(cluster.add_node(**sizes) for _ in range(count - 1))]
@@ -98,4 +106,4 @@ def main(count: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

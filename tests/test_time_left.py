@@ -79,6 +79,18 @@ def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
     assert left.seconds() == 0.0
 
 
+def test_waiting_for_a_worker_is_no_slow_training(clock):
+    left = TimeLeft(10.0, {}, clock)
+    clock.now += 100.0
+    left.begun("cohort")
+    clock.now += 5.0
+    left.did(5.0, here=True)
+    left.left("cohort")
+    clock.now += 100.0
+    left.begun("next")
+    assert left.seconds() == pytest.approx(5.0)
+
+
 def test_lines_and_the_bar_name_what_compiles(small_files, tmp_path, clock):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     plan, text = make_plan(planned), io.StringIO()

@@ -140,6 +140,9 @@ def test_a_worker_waits_for_who_holds_the_cohort(claimed, monkeypatch):
     assert trained(claimed) is True and folder.done
     later.join()
     assert trained(claimed) is False  # done already
+    (folder.path / FILE).touch()
+    folder.clean()
+    assert not (folder.path / FILE).exists()
 
 
 def test_one_that_has_failed_since_or_is_gone_is_left(claimed):
@@ -167,6 +170,8 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     advanced = work.display.advance
     work.display.advance = lambda amount, **told: (left.append(amount), advanced(amount, **told))
     ours.ended("its node died")
+    folder.clean()
+    assert (folder.path / FILE).exists()
     (cohort,) = plan.cohorts
     assert left == [pytest.approx(-cohort.device_work / 2)]
     assert "its node died; it goes on from its last checkpoint" in work.display.text

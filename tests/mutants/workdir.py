@@ -1,8 +1,9 @@
 """Faults of the folder of a sweep: writes, locks, cohorts, failures, checkpoints."""
 
 _FILES, _CHECKPOINTS = "jaxmatch/files.py", "jaxmatch/training/checkpoints.py"
-_WORKDIR, _EXECUTION, _RUNGS, _FAILURES, _LAUNCH = (
-    "jaxmatch/workdir.py", *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "rungs", "failures", "launch"))
+_WORKDIR, _EXECUTION, _CLAIMED, _RUNGS, _FAILURES, _LAUNCH = (
+    "jaxmatch/workdir.py",
+    *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "claimed", "rungs", "failures", "launch")),
 )
 
 MUTANTS = [
@@ -24,10 +25,20 @@ MUTANTS = [
     (_WORKDIR, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
     (_EXECUTION, "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
-    (_EXECUTION, "    folder.error.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
+    (_CLAIMED, "    folder.error.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
     (_EXECUTION, "for folder in claimed if wanted.issuperset(folder.runs)]", "for folder in claimed]", ["tests/test_launch.py"]),
-    (_EXECUTION, "np.array_equal(there, vectors)", "there.shape == vectors.shape", ["tests/test_failures.py"]),
-    (_EXECUTION, "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_side_by_side.py"]),
+    (_CLAIMED, "np.array_equal(there, vectors)", "there.shape == vectors.shape", ["tests/test_failures.py"]),
+    (_CLAIMED, "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_worker.py"]),
+    (_CLAIMED, "folder.failure() in (None, failed_before)", "True", ["tests/test_worker.py"]),
+    (_CLAIMED, "acquire(timeout=wait,", "acquire(timeout=0.0,", ["tests/test_worker.py"]),
+    ("jaxmatch/training/cohort.py", " or listener.wants_checkpoint()", "", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/events.py", "attempt != self.attempt or ", "", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/events.py", "told[: told.rfind(b\"\\n\") + 1]", "told", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/cohort_display.py", "advance(-self._counted,", "advance(0.0,", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/time_left.py", "if len(self._compiling) < len(self._running):", "if not self._compiling:", ["tests/test_time_left.py"]),
+    ("jaxmatch/sweep/worker.py", " | {\"NPROC\": str(cores())}", "", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/chunks.py", "(1 - LEAST_GAIN) * now", "now", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/chunks.py", "ends[0] + work", "work", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/side_by_side.py", "key=lambda number: -jobs[number].lasts", "key=lambda number: 0", ["tests/test_side_by_side.py"]),
     ("jaxmatch/sweep/side_by_side.py", "            stop.set()\n", "            pass\n", ["tests/test_side_by_side.py"]),
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),

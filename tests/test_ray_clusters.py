@@ -1,0 +1,237 @@
+"""What `make clusters` tries on Ray clusters of this machine: deaths one at a time, nodes that join, tuning, `ray start`."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import small_sweep
+from ray_driver import LONG, WORDS, Driver, alone, on, refused
+from ray_nodes import STORE, Nodes
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
+pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept")]
+
+# Loaded by --import in the command and in each worker, which it kills.
+KILLER = """
+import os, sys
+if sys.argv[0].endswith("default_worker.py"):
+    os.kill(os.getpid(), 9)
+"""
+# Another scorer, to be known to the workers, too.
+SCORE = """
+from jaxmatch.config.scores import Score
+from jaxmatch.extend import add_score
+add_score(Score("always", "always"), lambda labels, outputs: outputs[..., 0].mean(-1) * 0 + 0.5, "classification")
+"""
+
+
+@pytest.fixture(scope="module")
+def one_process(small_files, programs_kept):
+    return alone(small_files, small_files / "one process")
+
+
+@pytest.fixture
+def nodes(programs_kept):
+    cluster = Nodes(3)
+    yield cluster
+    cluster.close()
+
+
+def test_a_worker_is_killed(small_files, tmp_path, nodes, one_process):
+    driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
+    driver.until("epoch 2,")
+    os.kill(nodes.workers()[0], signal.SIGKILL)
+    driver.until("its worker died; it goes on from its last checkpoint")
+    assert driver.finished(tmp_path) == one_process
+
+
+def test_all_workers_are_killed(small_files, tmp_path, nodes, one_process):
+    driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
+    driver.until("epoch 2,")
+    for worker in nodes.workers():
+        os.kill(worker, signal.SIGKILL)
+    assert driver.finished(tmp_path) == one_process
+
+
+def test_two_nodes_are_removed(small_files, tmp_path, nodes, one_process):
+    driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
+    driver.until("epoch 2,")
+    nodes.remove(1)
+    driver.until("its node died")
+    nodes.remove(2)
+    assert driver.finished(tmp_path) == one_process
+
+
+def test_a_node_joins(small_files, tmp_path, one_process):
+    nodes = Nodes(1)
+    try:
+        driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
+        driver.until("epoch 2,")
+        nodes.add()
+        assert driver.finished(tmp_path) == one_process
+        lines = "".join(driver.lines)
+        first, last = lines.index(": done"), lines.index("compiling", lines.index("epoch 2,"))
+        assert last < first  # the second began before the first was done
+    finally:
+        nodes.close()
+
+
+def test_the_driver_is_killed(small_files, tmp_path, nodes, one_process):
+    for _ in range(2):
+        driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
+        driver.until("epoch")
+        driver.kill()
+    assert Driver(small_files, tmp_path, *on(nodes, *LONG)).finished(tmp_path) == one_process
+
+
+def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes, one_process):
+    rare = (*LONG, "--config.execution.checkpoint_seconds=3600")
+    # What a shell starts in the background ignores interrupts.
+    heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; sys.exit(main.command())"
+    driver = Driver(small_files, tmp_path, *on(nodes, *rare), program=("-c", heard))
+    for _ in range(2):
+        driver.until("epoch 2,")
+    driver.process.send_signal(signal.SIGINT)
+    assert driver.ended() == (130, "")
+    assert driver.lines[-1] == "jaxmatch: interrupted; the same command goes on where it stopped\n"
+    assert len(list(tmp_path.glob("cohorts/*/checkpoints/[0-9]*"))) >= 2
+    driver = Driver(small_files, tmp_path, *on(nodes, *rare))
+    table, found = driver.finished(tmp_path)
+    assert table == one_process[0] and "goes on from a checkpoint" in "".join(driver.lines)
+    assert {run: parameters for run, (_, parameters) in found.items()} == {
+        run: parameters for run, (_, parameters) in one_process[1].items()
+    }
+
+
+def test_a_cohort_whose_workers_die_again_and_again_has_failed(small_files, tmp_path, nodes):
+    killer = tmp_path / "killer.py"
+    killer.write_text(KILLER)
+    driver = Driver(small_files, tmp_path / "work", *on(nodes, *WORDS, "--import", str(killer)))
+    status, table = driver.ended()
+    assert (status, table) == (2, "")
+    assert "RuntimeError: its worker died, 3 times without a new checkpoint (and 2 more failed)" in driver.lines[-1]
+    # Without what kills them:
+    Driver(small_files, tmp_path / "work", *on(nodes, *WORDS)).finished(tmp_path / "work")
+    assert len(small_sweep.records(tmp_path / "work")) == 6
+
+
+def test_what_an_import_adds_is_known_to_workers(small_files, tmp_path, nodes, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("score.py").write_text(SCORE)
+    words = (*WORDS, "--import", "score.py", "--config.training.selection=always")
+    found = [
+        Driver(small_files, tmp_path / name, *where(*words)).finished(tmp_path / name)
+        for name, where in (("here", lambda *words: words), ("ray", lambda *words: on(nodes, *words)))
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_cohort_in_parts_gives_what_its_parts_give(small_files, tmp_path, nodes):
+    words = ("--seeds", "6", "--grid.optimizer.learning_rate=")
+    free = "import sys; from jaxmatch.sweep import on_ray; on_ray.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import main; sys.exit(main.command())"
+    driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free))
+    in_parts = driver.finished(tmp_path / "ray")
+    assert sum(": done" in line for line in driver.lines) == 3
+    words = (*words, "--config.execution.maximum_replicas=2")
+    whole = Driver(small_files, tmp_path / "here", *words).finished(tmp_path / "here")
+    assert in_parts[0] == whole[0] and len(whole[1]) == 6
+    for run, (_, parameters) in whole[1].items():
+        assert in_parts[1][run][1] == parameters
+
+
+def test_tuning_with_halving(small_files, tmp_path, nodes):
+    words = ("--halving", "--rungs", "1", "--final-seeds", "2", "--grid.optimizer.learning_rate=0.01,0.003,0.03")
+    found = []
+    for name, where in (("here", ()), ("ray", on(nodes))):
+        command = small_sweep.command(small_files, tmp_path / name, *words, *where)
+        process = small_sweep.start(["tune", *command[1:]], JAX_PLATFORMS="cpu")
+        table, errors = process.communicate(timeout=200)
+        assert process.returncode == 0, errors
+        found.append((table, small_sweep.lasting(tmp_path / name), small_sweep.lasting(tmp_path / name / "final")))
+    assert found[0] == found[1] and len(found[0][2]) == 2
+
+
+def test_processes_of_ray_start(small_files, tmp_path, one_process):
+    """Two nodes as a user starts them, found by the address of this machine."""
+    ray = Path(sys.executable).with_name("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    temporary = Path("/tmp") / f"jm{os.getpid()}"  # a socket's path is short
+    variables = {**os.environ, "RAY_TMPDIR": str(temporary), "RAY_USAGE_STATS_ENABLED": "0"}
+    size = ("--num-cpus=1", f"--object-store-memory={STORE}", "--disable-usage-stats", "--block")
+    head = (ray, "start", "--head", f"--port={port}", "--include-dashboard=false", *size)
+    started = []
+    try:
+        for words in (head, (ray, "start", f"--address=127.0.0.1:{port}", *size)):
+            process = subprocess.Popen(
+                words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            started.append(process)
+            for line in process.stdout:
+                if "Ray runtime started" in line:
+                    break
+            else:
+                pytest.fail(f"{words} did not start")
+        driver = Driver(small_files, tmp_path, "--on", "ray", *LONG, RAY_ADDRESS=f"127.0.0.1:{port}")
+        assert driver.finished(tmp_path) == one_process
+        assert any("trained by 2 workers at once" in line for line in driver.lines)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(timeout=60)
+            process.stdout.close()
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def test_a_cluster_without_the_package_is_refused(small_files, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['jaxmatch'] = None\n")
+    bare = Nodes(1, PYTHONPATH=str(tmp_path))
+    try:
+        driver = Driver(small_files, tmp_path / "work", *on(bare))
+        refused(driver, "cannot import this package (", "install it, with the same versions")
+    finally:
+        bare.close()
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_dry_run_shows_the_workers_and_writes_nothing(small_files, tmp_path, nodes):
+    driver = Driver(small_files, tmp_path / "work", *on(nodes, *WORDS, "--dry-run"))
+    assert driver.ended() == (0, "") and any("trained by 3 workers at once" in line for line in driver.lines)
+    assert not (tmp_path / "work").exists()
+
+
+def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path, one_process):
+    nodes = Nodes(2, cores={min(os.sched_getaffinity(0))})
+    try:
+        assert Driver(small_files, tmp_path, *on(nodes, *LONG)).finished(tmp_path) == one_process
+    finally:
+        nodes.close()
+
+
+# Nodes that say they have GPUs, as Ray believes them; the task that measures one is answered for them.
+MEASURED = """
+import sys
+from jaxmatch.sweep import on_ray
+on_ray.RayEngine._measured = lambda engine: (on_ray.WorkerDevice("gpu", "none", 2**30), 1e9)
+from jaxmatch.cli import main
+sys.exit(main.command())
+"""
+
+
+def test_tasks_take_gpus_where_there_are_any(small_files, tmp_path, one_process):
+    nodes = Nodes(2, gpus=1)
+    try:
+        unseen = Driver(small_files, tmp_path / "unseen", *on(nodes, *LONG))
+        refused(unseen, "the nodes of the Ray cluster have GPUs that JAX does not see there; install jaxmatch[cuda12]")
+        assert not (tmp_path / "unseen").exists()
+        driver = Driver(small_files, tmp_path / "work", *on(nodes, *LONG), program=("-c", MEASURED))
+        driver.until("memory is an estimate")
+        driver.until("trained by 2 workers at once")
+        assert driver.finished(tmp_path / "work") == one_process
+    finally:
+        nodes.close()
