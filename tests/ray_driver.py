@@ -76,14 +76,14 @@ def on(nodes: Nodes, *words: str) -> tuple[str, ...]:
     return ("--on", f"ray:{nodes.address}", *words)
 
 
-def alone(files: Path, workdir: Path) -> tuple[str, dict]:
-    """The table, and what lasts, of `LONG` in this process."""
+def alone(files: Path, workdir: Path, **overrides: str) -> tuple[str, dict]:
+    """The table, and what lasts, of `LONG` in this process, with more settings."""
     table, _ = small_sweep.launched(
         files,
         workdir,
         seeds=SEEDS,
         grid_overrides={"optimizer.learning_rate": RATES},
-        overrides={"execution.maximum_replicas": str(AT_ONCE), "training.epochs": str(EPOCHS)},
+        overrides={"execution.maximum_replicas": str(AT_ONCE), "training.epochs": str(EPOCHS)} | overrides,
     )
     return table + "\n", small_sweep.lasting(workdir)
 

@@ -89,23 +89,22 @@ def test_the_driver_is_killed(small_files, tmp_path, nodes, one_process):
     assert Driver(small_files, tmp_path, *on(nodes, *LONG)).finished(tmp_path) == one_process
 
 
-def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes, one_process):
-    rare = (*LONG, "--config.execution.checkpoint_seconds=3600")
+def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
+    settings = {"training.epochs": "600", "execution.checkpoint_seconds": "3600"}
+    words = on(nodes, *WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
     # What a shell starts in the background ignores interrupts.
     heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; sys.exit(main.command())"
-    driver = Driver(small_files, tmp_path, *on(nodes, *rare), program=("-c", heard))
-    for _ in range(2):
-        driver.until("epoch 2,")
+    driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", heard))
+    driver.until("epoch 2,")
     driver.process.send_signal(signal.SIGINT)
     assert driver.ended() == (130, "")
     assert driver.lines[-1] == "jaxmatch: interrupted; the same command goes on where it stopped\n"
-    assert len(list(tmp_path.glob("cohorts/*/checkpoints/[0-9]*"))) >= 2
-    driver = Driver(small_files, tmp_path, *on(nodes, *rare))
-    table, found = driver.finished(tmp_path)
-    assert table == one_process[0] and "goes on from a checkpoint" in "".join(driver.lines)
-    assert {run: parameters for run, (_, parameters) in found.items()} == {
-        run: parameters for run, (_, parameters) in one_process[1].items()
-    }
+    saved = [path for path in tmp_path.glob("ray/cohorts/*/checkpoints/*") if path.name.isdigit()]
+    assert saved and not small_sweep.records(tmp_path / "ray")
+    driver = Driver(small_files, tmp_path / "ray", *words)
+    found = driver.finished(tmp_path / "ray")
+    assert sum("goes on from a checkpoint" in line for line in driver.lines) == len(saved)
+    assert found == alone(small_files, tmp_path / "here", **settings)
 
 
 def test_a_cohort_whose_workers_die_again_and_again_has_failed(small_files, tmp_path, nodes):
@@ -205,10 +204,14 @@ def test_a_dry_run_shows_the_workers_and_writes_nothing(small_files, tmp_path, n
     assert not (tmp_path / "work").exists()
 
 
-def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path, one_process):
+def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
+    """On the size of products that XLA shares out among its threads."""
+    settings = {"model.hidden_size": "150", "model.encoder_layers": "2", "training.epochs": "2"}
+    words = (*WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
     nodes = Nodes(2, cores={min(os.sched_getaffinity(0))})
     try:
-        assert Driver(small_files, tmp_path, *on(nodes, *LONG)).finished(tmp_path) == one_process
+        found = Driver(small_files, tmp_path / "ray", *on(nodes, *words)).finished(tmp_path / "ray")
+        assert found == alone(small_files, tmp_path / "here", **settings)
     finally:
         nodes.close()
 
