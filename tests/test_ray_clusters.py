@@ -210,8 +210,8 @@ def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
     words = (*WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
     nodes = Nodes(2, cores={min(os.sched_getaffinity(0))})
     try:
-        found = Driver(small_files, tmp_path / "ray", *on(nodes, *words)).finished(tmp_path / "ray")
-        assert found == alone(small_files, tmp_path / "here", **settings)
+        _, found = Driver(small_files, tmp_path / "ray", *on(nodes, *words)).finished(tmp_path / "ray")
+        assert found == alone(small_files, tmp_path / "here", **settings)[1]
     finally:
         nodes.close()
 
