@@ -9,7 +9,7 @@
 #              make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
-# make clusters  clusters of Ray on this machine: workers, nodes and commands that die; about 6 minutes on two cores; the log is
+# make clusters  clusters of Ray on this machine: workers, nodes and commands that die; about 10 minutes on two cores; the log is
 #              results/clusters/ray.txt
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make docs    the documentation as a site, in build/docs
