@@ -24,6 +24,7 @@ def _product(own: Parts, aligned: Parts) -> Parts:
     return tuple(a * other for a, other in zip(own, aligned, strict=True))
 
 
+# `_together` and `_fused` compute the three networks without the difference; with dropout_placement=every_layer it is made.
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
     "difference": _difference,  # Eq. 4: G_2([a; a - a'])
