@@ -89,8 +89,8 @@ def _not_measured() -> str:
     return f"## A GPU\n\n| | | goal |\n| --- | --- | --- |\n{rows}\n\n    {command}"
 
 
-def write_tables(results: Path) -> None:
-    """All results of a folder as one README.md, a section a device, and the figures that go with them."""
+def tables_of(results: Path) -> str:
+    """All results of a folder, a section a device."""
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
@@ -107,7 +107,12 @@ def write_tables(results: Path) -> None:
         sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
     if all("x cpu" in device for device in devices):
         sections.append(_not_measured())
-    write_atomically(results / "README.md", ("\n\n".join(section.rstrip() for section in sections) + "\n").encode())
+    return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+def write_tables(results: Path) -> None:
+    """`tables_of` a folder as its README.md, and the figures that go with them."""
+    write_atomically(results / "README.md", tables_of(results).encode())
     if problem := reports.write_figures(results, ITEMS):
         print(f"benchmarks: {problem}", file=sys.stderr)
 

@@ -1,21 +1,15 @@
-"""What a table and a report say of chance: bold, Holm, seeds needed, sampling error, convergence, the bootstrap; and
-that each committed table is what its records give.
-"""
+"""What a table and a report say of chance: bold, Holm, seeds needed, sampling error, convergence, the bootstrap."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 from small_records import cells, record
-from torture import report
 
-from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.html import certainty
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout, make_table
-from jaxmatch.reporting.tables.times import read_times, times
 
 RESULTS = Path(__file__).parent.parent / "results"
 LAYOUT = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.accuracy"))
@@ -106,24 +100,3 @@ def test_the_report_tells_how_often_the_best_beats_the_others():
     # Of the test accuracies of five seeds each, 1 + 2 + 2 + 5 + 5 of 25 pairs are won.
     assert "blocks 3, learning rate 0.001 5 85.2 84.4 to 86.1 – blocks 2, learning rate 0.001 5 84.7" in text
     assert "84.3 to 85.2 60% (20% to 92%) blocks 1, learning rate 0.001" in text
-
-
-TABLES = sorted(RESULTS.rglob("table.md"))
-
-
-@pytest.mark.parametrize("file", TABLES, ids=lambda file: str(file.parent.relative_to(RESULTS)))
-def test_a_committed_table_is_what_its_records_give(file):
-    timing = file.parent / "timing.json"
-    made = times(read_times(timing), "markdown") if timing.exists() else table(file.parent)
-    assert made == file.read_text(encoding="utf-8")
-    assert made.strip() in (RESULTS / "README.md").read_text(encoding="utf-8")
-
-
-def test_every_committed_record_has_a_committed_table():
-    kept = {file.parent for name in ("sweep.json", "timing.json") for file in RESULTS.rglob(name)}
-    assert kept == {file.parent for file in TABLES}
-
-
-def test_the_committed_table_of_attacks_is_what_its_record_gives():
-    told = json.loads((RESULTS / "torture" / "torture.json").read_text(encoding="utf-8"))
-    assert (RESULTS / "torture" / "README.md").read_text(encoding="utf-8").startswith(report.markdown(told))

@@ -49,6 +49,11 @@ def specs(chosen: Mapping[str, Sequence]) -> Iterator[dict[str, Any]]:
             yield spec
 
 
+def programs() -> dict[str, int]:
+    """Target -> how many programs there are."""
+    return collections.Counter(spec["target"] for spec in specs(AXES))
+
+
 def name_of(spec: Mapping[str, Any]) -> str:
     return " ".join(str(spec[axis]) for axis in AXES)
 
@@ -104,8 +109,7 @@ def main() -> int:
                 return 2
             known[name_of(spec)] = {**spec, **compiled(spec, python), "commit": commit()}
             write_json(file, known)
-    programs = collections.Counter(spec["target"] for spec in specs(AXES))
-    tables.write(arguments.results / "README.md", list(known.values()), programs)
+    tables.write(arguments.results / "README.md", list(known.values()), programs())
     return 0
 
 

@@ -147,12 +147,17 @@ def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def write(results: Path) -> None:
-    """Makes the tables of a folder of results again."""
+def tables_of(results: Path) -> str:
+    """All that was measured, from a folder of results."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted(results.glob("*/*.json")):
         kept = read_json(file)
         if "stage" in kept:
             found.setdefault(file.parent.name, {})[kept["stage"]] = kept
     file = WITHOUT_DEVICE / "figures.json"
-    write_atomically(results / "README.md", markdown(found, read_json(file) if file.exists() else {}))
+    return markdown(found, read_json(file) if file.exists() else {})
+
+
+def write(results: Path) -> None:
+    """Makes the tables of a folder of results again."""
+    write_atomically(results / "README.md", tables_of(results))

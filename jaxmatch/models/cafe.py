@@ -4,7 +4,8 @@ As its released code has it where CSRAN's paper compares with it: a highway netw
 LSTM, mean and max pooling, and highway layers over both vectors, their product and their difference (dense layers in
 the authors' own command for CAFE: model.head = "dense"). What that code adds to the block by default is left out, and
 can be asked for: a factorization machine over its six features (model.meta_factors=4), and the vector that a token
-finds in its own sentence (model.flow_intra).
+finds in its own sentence (model.flow_intra). That code's mask adds -1e-30, which masks nothing: padding takes part in
+its attention, and not here.
 """
 
 import jax

@@ -28,9 +28,9 @@ from jaxmatch.models.pair_model import PairModel
 class CSRAN(PairModel):
     """The whole of figure 1, from words to logits.
 
-    In the setting of the released run it trains 14.5M numbers (the paper prints none; ESAN's figure 2 says more than
-    10M), most of them where the first aggregation LSTM meets the comparisons of all layers. Without `refinement` and
-    `co_stack` it is the stacked baseline of figure 2.
+    In the setting of the released run it trains 14.5M numbers, most of them where the first aggregation LSTM meets the
+    comparisons of all layers. The paper prints no number; RE2's Table 1 prints 13.9M, and ESAN's figure 2 more than
+    10M. Without `refinement` and `co_stack` it is the stacked baseline of figure 2.
     """
 
     config: CSRANConfig

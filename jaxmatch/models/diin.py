@@ -5,6 +5,10 @@ and words beyond are cut, as by the authors, who keep 48. The grid of interactio
 lengths of the sentences and of the row: places without a token are zeros in it, where the authors' code has what its
 layers make of padding. Self-attention, fuse gate and their parameters are each sentence's own; the penalty on their
 difference is left out. Dropout is before each layer with weights except the convolutions of the dense blocks.
+
+DIIN takes about 290 lines: this file, layers/self_attention.py, layers/grid.py and layers/dense_net.py. It is the only
+model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional convolutions and
+the self-attention with its fuse gate.
 """
 
 import flax.linen as nn
