@@ -13,6 +13,7 @@ of a word besides its vector; by default all see the same. `--smoke` tries it in
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -79,6 +80,15 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
     return ()
 
 
+def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...]:
+    """What a table has to say where models read texts without the punctuation that their own configs keep."""
+    kept = [TITLES[name] for name in names if not load_config(name).data.remove_punctuation]
+    if not kept or not config.data.remove_punctuation:
+        return ()
+    keep = "its own config keeps" if len(kept) == 1 else "their own configs keep"
+    return (f"All models read the same words, as RE2's config has them; of {', '.join(kept)}, {keep} punctuation",)
+
+
 def floors_of(asked: str) -> tuple[str, ...]:
     """The names of the floors that are asked for.
 
@@ -142,6 +152,7 @@ def get_sweep(
             published=tuple(published),
             notes=(
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),
+                *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "
                 "them; compiling and evaluating are not in it. Inference is what evaluation took for a pair and run, "
                 "padding included",

@@ -298,6 +298,18 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
     assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
 
 
+def test_a_comparison_says_which_models_would_keep_punctuation():
+    def said(**options):
+        return [note for note in compare(**options).table.notes if "punctuation" in note]
+
+    of_all = (
+        "of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer, their own configs keep punctuation"
+    )
+    assert len(said(models="all")) == 1 and of_all in said(models="all")[0]
+    assert "of CSRAN, its own config keeps punctuation" in said(models="re2,csran")[0]
+    assert said(models="re2,esan") == []
+
+
 def test_a_comparison_takes_any_models_and_data_set():
     planned = compare(dataset="sick", models="cafe,re2", features="paper")
     runs = planned.runs()
@@ -437,6 +449,9 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
     told = "Dropout stands where the released code has it; the paper's stands before every layer"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    said = [" ".join(one.table.notes) for one in (paper, released, configured, asked("quora", "released_tensorflow"))]
+    assert ["gains of weights start as in the PyTorch code" in notes for notes in said] == [True, True, True, False]
+    assert all("ReLU" in notes and "the authors' code mixes lengths" in notes for notes in said)
     if sweep == "re2_ablation":
         connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
         assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]

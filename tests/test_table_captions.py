@@ -56,6 +56,19 @@ def test_caption_gives_a_coverage_only_where_there_is_one():
         assert "Word vectors: minilm.300d.zip." in bare.caption
 
 
+def test_caption_says_whether_punctuation_is_removed():
+    def said(*told):
+        configs = [
+            record()["config"] | ({"data": {"remove_punctuation": each}} if each is not None else {}) for each in told
+        ]
+        records = [record(blocks, config=config) for blocks, config in enumerate(configs, 1)]
+        return [sentence for sentence in make_table(records, LAYOUT).caption if "unctuation" in sentence]
+
+    assert said(True, True) == ["Punctuation is removed."] and said(False) == ["Punctuation is kept."]
+    assert said(True, False) == ["Punctuation is removed in some runs and kept in others."]
+    assert said(None) == []  # a record that does not tell
+
+
 @pytest.mark.parametrize(
     ("shares", "said"),
     # Nothing is called all of it that is not.

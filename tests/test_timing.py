@@ -83,7 +83,10 @@ def test_the_table_by_hand():
     ]
     assert "of 2 batches of 8 pairs of 20 tokens a sentence" in lines[0] and "Trained: run x-seed1." in lines[0]
     assert "the 1,000 of snli test, texts in and labels out, mean ± sample standard deviation of 2 passes." in lines[0]
-    assert "Published: Yang et al. (2019), Table 5." in lines[0] and "Device: 1 x cpu; jax 0.10." in lines[0]
+    assert (
+        "Published: Yang et al. (2019), Table 5." in lines[0]
+        and "Device: 1 x cpu; jax 0.10; load before the run 0.1." in lines[0]
+    )
     assert lines[-2:] == ["- a note", "- Command: jaxmatch timing x.py"]
 
 

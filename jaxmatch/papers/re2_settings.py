@@ -75,14 +75,21 @@ class Setting:
 
 
 _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
-_MIXED = "Batches hold pairs of similar length; the authors' code mixes lengths (training.maximum_buckets=1 is nearest)"
+_MIXED = "Batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
+# Not of the paper's network, but of the one that its numbers come from.
+_NOT_TENSORFLOW = (
+    "The convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the TensorFlow code, "
+    "which made the paper's numbers, the convolutions have ReLU and the gains start at 1"
+)
 SETTINGS = {
-    CONFIGURED: Setting("", _OF_THE_PAPER),
+    CONFIGURED: Setting("", _OF_THE_PAPER, (_NOT_TENSORFLOW, _MIXED)),
     PAPER: Setting(
         ", the paper's setting",
         _OF_THE_PAPER,
         (
             "The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an epoch of warmup",
+            _NOT_TENSORFLOW,
+            _MIXED,
         ),
     ),
     RELEASED_PYTORCH: Setting(
@@ -91,7 +98,7 @@ SETTINGS = {
             "vanilla_running_sum",
             "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its size",
         ),
-        (_MIXED,),
+        (_NOT_TENSORFLOW, _MIXED),
     ),
     RELEASED_TENSORFLOW: Setting(
         ", the setting of the TensorFlow code",

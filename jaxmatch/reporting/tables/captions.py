@@ -84,7 +84,15 @@ def _data(records: Sequence[Mapping]) -> list[str]:
     for vectors in _distinct(record["data"]["vectors"] for record in records):
         shares = {_share(record["data"].get("coverage")) for record in records if record["data"]["vectors"] == vectors}
         sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{_covered(shares)}.")
-    return sentences
+    return [*sentences, *_punctuation(records)]
+
+
+def _punctuation(records: Sequence[Mapping]) -> list[str]:
+    """Whether models see it: the papers and their authors' codes differ in that. Nothing where a record does not tell."""
+    told = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
+    if told == {True, False}:
+        return ["Punctuation is removed in some runs and kept in others."]
+    return [f"Punctuation is {'removed' if removed else 'kept'}." for removed in told if isinstance(removed, bool)]
 
 
 def _share(coverage: Any) -> float | None:

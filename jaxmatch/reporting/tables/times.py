@@ -157,7 +157,8 @@ def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
         sentences.append(f"Pairs a second: the {pairs:,} of {data}, texts in and labels out, {several}.")
     if sources := dict.fromkeys(row["source"] for row in record["published"]):
         sentences.append(f"Published: {'; '.join(sources)}.")
-    sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}.")
+    load = f"; load before the run {record['load_before']:g}" if "load_before" in record else ""
+    sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}{load}.")
     return tuple(sentences)
 
 
