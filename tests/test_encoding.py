@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,6 +193,7 @@ CHANGES = {
     "maximum_length": 2,
     "tokenizer": "tweet",
     "remove_punctuation": False,
+    "drop_from_length": 4,
 }
 
 
@@ -212,6 +214,31 @@ def test_every_setting_has_an_entry_of_its_own(own, tmp_path, change):
         assert words_of(right, "train", "a") == [words[:2] for words in words_of(whole, "train", "a")]
     if "minimum_count" in change:
         assert "end" in other.vocabulary.words
+
+
+def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path):
+    def prepared(**changes):
+        return prepare(dataclasses.replace(own, exact_match=True, **changes), tmp_path / "cache")
+
+    (Path(own.directory) / "dev.tsv").write_text(DEV + "the cat the dog the cow\tcat\t0\tq9\n")
+    whole, short = prepared(), prepared(drop_from_length=4)  # its three pairs have texts of 4 and 1, 4 and 1, 2 and 3
+    assert words_of(short, "train", "a") == words_of(whole, "train", "a")[2:]
+    assert words_of(short, "train", "b") == words_of(whole, "train", "b")[2:]
+    train = short.splits["train"]
+    assert train.labels.tolist() == [0] and train.groups.tolist() == [0]
+    assert [len(train.exact_match_a), len(train.exact_match_b)] == [2, 3]
+    assert short.report["counts"] == {"train": 1, "dev": 2}
+    assert short.report["dropped"] == {"train": {"a text of 4 tokens or more": 2}, "dev": {}}
+    # Words are counted, and dev is read, as if all pairs were there.
+    assert short.vocabulary.words == whole.vocabulary.words
+    assert words_of(short, "dev", "a") == words_of(whole, "dev", "a") and short.splits["dev"].pairs == 2
+    assert prepared(drop_from_length=5).report == whole.report
+    with pytest.raises(InputError, match="every training pair of data set 'own' has a text of 3 tokens or more"):
+        prepared(drop_from_length=3)
+    with pytest.raises(
+        InputError, match="no text has data.drop_from_length = 4 tokens: data.maximum_length cuts it after 3"
+    ):
+        prepared(drop_from_length=4, maximum_length=3)
 
 
 def test_changed_files_are_noticed(own, tmp_path):

@@ -445,6 +445,10 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
         "released",
         "released",
     ]
+    told = "Training pairs with a text of 100 tokens or more are left out, as in the authors' code"
+    assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, False]
+    told = "Training texts are cut after 100 tokens; the authors' code leaves their pairs out"
+    assert [told in one.table.notes for one in (paper, released, configured)] == [False, False, True]
     told = "The file's hidden size is 200, as in the released settings; the paper's is 150"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
     told = "Dropout stands where the released code has it; the paper's stands before every layer"
@@ -609,7 +613,8 @@ def in_their_words(config):
         "tolerance_samples": training.patience_samples,
         "eval_epoch": training.evaluate_each_epoch,
         "min_df": data.minimum_count,
-        "max_len": data.maximum_length or 999,
+        # Texts are cut after so many tokens, and training pairs with a text of so many left out.
+        "max_len": {(0, 0): 999, (100, 100): 100}[data.maximum_length, data.drop_from_length],
         "lower_case": data.lowercase,
     }
 

@@ -207,6 +207,7 @@ def test_grids_that_make_no_sense_are_refused(arguments, problem):
         ("model.dropout_placement", "every_layer", False, False),
         ("training.selection", "f1", False, False),
         ("data.lowercase", False, False, False),
+        ("data.drop_from_length", 100, False, False),
     ],
 )
 def test_what_makes_a_program_and_what_makes_a_run(key, value, same_signature, same_identity):

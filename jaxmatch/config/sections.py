@@ -40,6 +40,9 @@ class DataConfig:
     minimum_count: int = setting(5, "how often a word without a vector must occur to be kept", least=0)
     maximum_length: int = setting(0, "most tokens of a text; 0: no limit, as in the paper", least=0)
     truncation_side: Literal["right", "left"] = setting("right", "side on which longer texts are cut")
+    drop_from_length: int = setting(
+        0, "leave out training pairs with a text of so many tokens or more; 0: none", least=0
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,6 +59,18 @@ class Corpus:
         weights = np.repeat(repeats, np.diff(self._offsets))
         self.counts = np.bincount(self.tokens, weights, minlength=len(self.words)).astype(np.int64)
 
+    def lengths(self, split: str, side: str) -> np.ndarray:
+        """<int64>[pairs], tokens of each text of one column."""
+        return np.diff(self._offsets)[self.sentences[split][side]]
+
+    def keep(self, split: str, rows: np.ndarray) -> None:
+        """Leaves the pairs of these rows alone in a split; texts, words and counts stay.
+
+        Arguments:
+          rows: <int64>[kept], positions of pairs.
+        """
+        self.sentences[split] = {side: column[rows] for side, column in self.sentences[split].items()}
+
     def column(self, split: str, side: str, ids: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The texts of one column end to end.
 

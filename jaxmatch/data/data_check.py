@@ -8,7 +8,8 @@ import numpy as np
 from jaxmatch.data import catalog, vocabulary
 from jaxmatch.data.corpus import Corpus, coverage
 from jaxmatch.data.dataset import DataSet, Split
-from jaxmatch.data.encoding import DataSettings, check_words, read_word_vectors
+from jaxmatch.data.encoding import DataSettings, read_word_vectors
+from jaxmatch.data.kept_pairs import check_words
 from jaxmatch.data.readers.lines import escaped
 from jaxmatch.data.vectors import VectorReport
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
@@ -34,7 +35,7 @@ def check(settings: DataSettings) -> str:
     """
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
-    check_words(data, corpus, settings)
+    check_words(data, corpus, settings.preprocessing)
     problems = [_absence(data.name, name) for name in catalog.SPLITS if name not in data.splits]
     sections = [
         f"{data.name}: {data.task}" + (f", labels {', '.join(data.labels)}" if data.labels else ""),

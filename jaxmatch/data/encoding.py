@@ -16,6 +16,7 @@ from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
+from jaxmatch.data.kept_pairs import check_drop_length, check_words, without_long_pairs
 from jaxmatch.data.readers import own_layout
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
@@ -136,6 +137,7 @@ def _check_vectors_named(settings: DataSettings) -> None:
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
     """The hash of all that the arrays are made from, and those of the data files."""
     _check_vectors_named(settings)
+    check_drop_length(settings.drop_from_length, settings.maximum_length)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     digests = {key: cache.file_digest(path, cache_directory) for key, path in files.items()}
     description: dict[str, Any] = {
@@ -149,6 +151,8 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     }
     if settings.truncation_side == "right":  # what data was before there was a choice keeps its fingerprint
         del description["preprocessing"]["truncation_side"]
+    if settings.drop_from_length:
+        description["drop_from_length"] = settings.drop_from_length
     if said := own_layout.said(dataclasses.asdict(settings)):
         description["layout"] = said
     if settings.tags:
@@ -175,7 +179,9 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
     """The arrays and values of a cache entry."""
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
-    check_words(data, corpus, settings)
+    check_words(data, corpus, settings.preprocessing)
+    if settings.drop_from_length:
+        data = without_long_pairs(data, corpus, settings.drop_from_length)
     found, vector_report = read_word_vectors(settings, corpus.words)
     counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
     words = vocabulary.build(counts, found, settings.minimum_count)
@@ -205,25 +211,6 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
         "report": _report(data, counts, words, found, vector_report),
     }
     return arrays, values
-
-
-def check_words(data: DataSet, corpus: Corpus, settings: DataSettings) -> None:
-    """Refuses a split in which no text has a word left: nothing distinguishes its pairs.
-
-    Raises:
-      InputError: there is one.
-    """
-    unknown = corpus.words.get(vocabulary.UNKNOWN_WORD)
-    if unknown is None:
-        return
-    for name, split in data.splits.items():
-        if len(split) and all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
-            by = f"tokenizer {settings.tokenizer!r}" + (" without punctuation" if settings.remove_punctuation else "")
-            raise InputError(
-                f"no text of the {name} split of data set {data.name!r} has a word left by {by}",
-                path=split.source,
-                remedy="keep punctuation (remove_punctuation), or use another tokenizer",
-            )
 
 
 def _table(words: Vocabulary, found: WordVectors, dimensions: int) -> np.ndarray:

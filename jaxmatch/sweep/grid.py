@@ -35,6 +35,7 @@ _SILENT = {
     "model.refinement_place": "before",
     "model.dropout_placement": "released",
     "data.truncation_side": "right",
+    "data.drop_from_length": 0,
     "data.columns": "",
     "data.labels": "",
     "data.quoted": False,

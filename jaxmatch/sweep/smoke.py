@@ -37,6 +37,7 @@ _SETTINGS = {
     "data.minimum_count": 5,
     "data.maximum_length": 0,
     "data.truncation_side": "right",
+    "data.drop_from_length": 0,
     "training.batch_size": 512,
     "training.epochs": 1,
     "training.evaluate_every_samples": 0,

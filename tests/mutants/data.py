@@ -96,7 +96,7 @@ MUTANTS = [
      ["tests/test_encoding.py::test_changed_files_are_noticed"]),
     ("jaxmatch/data/encoding.py", "if fingerprint_of(settings, cache_directory)[0] != fingerprint:", "if False:",
      ["tests/test_encoding.py::test_files_that_change_while_they_are_read_are_noticed"]),
-    ("jaxmatch/data/encoding.py", "    check_words(data, corpus, settings)\n", "",
+    ("jaxmatch/data/encoding.py", "    check_words(data, corpus, settings.preprocessing)\n", "",
      ["tests/test_encoding.py::test_texts_of_which_nothing_is_left_are_refused_before_training"]),
     ("jaxmatch/data/encoding.py", "            remove_abandoned(folder)\n", "            pass\n",
      ["tests/test_encoding.py::test_what_killed_writers_left_is_removed"]),

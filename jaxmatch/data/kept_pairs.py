@@ -1,0 +1,76 @@
+"""Which pairs can be trained on: training pairs with too long a text are left out on request, and a split without words
+is refused.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from jaxmatch.data import vocabulary
+from jaxmatch.data.corpus import Corpus
+from jaxmatch.data.dataset import DataSet
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.errors import InputError
+
+
+def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> None:
+    """Refuses a split in which no text has a word left: nothing distinguishes its pairs.
+
+    Raises:
+      InputError: there is one.
+    """
+    unknown = corpus.words.get(vocabulary.UNKNOWN_WORD)
+    if unknown is None:
+        return
+    for name, split in data.splits.items():
+        if len(split) and all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
+            by = f"tokenizer {preprocessing.tokenizer!r}" + (
+                " without punctuation" if preprocessing.remove_punctuation else ""
+            )
+            raise InputError(
+                f"no text of the {name} split of data set {data.name!r} has a word left by {by}",
+                path=split.source,
+                remedy="keep punctuation (remove_punctuation), or use another tokenizer",
+            )
+
+
+def check_drop_length(length: int, maximum_length: int) -> None:
+    """Refuses a length that no text reaches, because texts are cut before.
+
+    Raises:
+      InputError: it is more than the maximum length.
+    """
+    if maximum_length and length > maximum_length:
+        raise InputError(
+            f"no text has data.drop_from_length = {length} tokens: data.maximum_length cuts it after {maximum_length}",
+            remedy="give the maximum length or less",
+        )
+
+
+def without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
+    """Leaves out the training pairs that have a text of `length` tokens or more, and counts them as dropped.
+
+    As in the codes of RE2's authors, dev and test stay whole, and so do the words of the corpus and their counts.
+
+    Arguments:
+      data: the data set.
+      corpus: its texts; loses the same pairs.
+      length: in tokens, as they are counted for the maximum length.
+
+    Raises:
+      InputError: no training pair is left.
+    """
+    train = data.splits["train"]
+    short = np.maximum(corpus.lengths("train", "a"), corpus.lengths("train", "b")) < length
+    rows = np.flatnonzero(short)
+    if len(rows) == len(train):
+        return data
+    if not len(rows):
+        raise InputError(
+            f"every training pair of data set {data.name!r} has a text of {length} tokens or more",
+            path=train.source,
+            remedy="raise data.drop_from_length, or set it to 0",
+        )
+    corpus.keep("train", rows)
+    dropped = {**train.dropped, f"a text of {length} tokens or more": len(train) - len(rows)}
+    return dataclasses.replace(data, splits={**data.splits, "train": train.part(rows.tolist(), dropped)})
