@@ -1,0 +1,248 @@
+"""The settings of RE2's paper and of its authors' codes, field by field."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxmatch.data.vectors import read_vectors
+from jaxmatch.sweep import launch
+from jaxmatch.training import hyperparameters, step
+
+SWEEPS = Path(__file__).parent.parent / "sweeps"
+
+# configs/default.json5, main.json5 (`eval_file`) and data/*.json5 of both codes, which have the same values. In the words
+# of the PyTorch code: `dropout` and `kernel_sizes` are `dropout_keep_prob` and `kernel_size` in TensorFlow's, which has
+# no `fix_embeddings`, `encoder` and `weight_decay`.
+RELEASED_DEFAULT = {
+    "hidden_size": 150,
+    "dropout": 0.2,
+    "blocks": 2,
+    "enc_layers": 2,
+    "kernel_sizes": [3],
+    "encoder": "cnn",
+    "fix_embeddings": True,
+    "alignment": "linear",
+    "fusion": "full",
+    "connection": "aug",
+    "prediction": "full",
+    "epochs": 30,
+    "batch_size": 128,
+    "grad_clipping": 5,
+    "weight_decay": 0,
+    "lr": 1e-3,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "lr_decay_rate": 0.95,
+    "lr_decay_samples": 128000,
+    "min_lr": 6e-5,
+    "lr_warmup_samples": 0,
+    "metric": "acc",
+    "eval_per_samples": 6400,
+    "eval_per_samples_warmup": 40000,
+    "eval_warmup_samples": 0,
+    "min_samples": 0,
+    "tolerance_samples": 400000,
+    "eval_epoch": True,
+    "eval_file": "test",
+    "embedding_mode": "freq",
+    "min_df": 5,
+    "max_len": 999,
+    "lower_case": True,
+}
+# Their other fields -> why none of them is held against a setting here.
+NOT_COMPARED = {
+    "max_vocab": "no line of either code reads it, and there is no such limit here",
+    "min_len": "texts are padded to one token at least, and every text has one here: an unknown word where it is empty",
+    "max_loss": "stops a run whose loss is above 999; here a run stops where its loss is no longer finite",
+    "sort_by_len": "batches hold pairs of similar length here, which captions say",
+    **dict.fromkeys(("pretrained_embeddings", "embedding_dim"), "the user's file, which captions name"),
+    **dict.fromkeys(("data_dir", "output_dir", "seed", "resume"), "given on the command line"),
+    **dict.fromkeys(("cuda", "multi_gpu", "deterministic"), "on which devices, and how exactly repeated"),
+    **dict.fromkeys(("log_file", "log_per_samples", "summary_per_logs", "tensorboard", "watch_metrics"), "shown only"),
+    **dict.fromkeys(("save", "save_all", "max_checkpoints"), "which checkpoints are kept"),
+    "eval_subset": "null: all pairs are scored",
+}
+# The names in configs/default.json5, section by section; of either code.
+FIELDS = """
+    output_dir seed cuda multi_gpu deterministic
+    data_dir min_df max_vocab max_len min_len lower_case sort_by_len pretrained_embeddings embedding_dim embedding_mode
+    hidden_size dropout blocks fix_embeddings encoder enc_layers kernel_sizes alignment fusion connection prediction
+    log_file log_per_samples summary_per_logs tensorboard
+    epochs batch_size grad_clipping weight_decay lr beta1 beta2 max_loss lr_decay_rate lr_decay_samples min_lr
+    lr_warmup_samples
+    metric watch_metrics eval_file eval_per_samples eval_per_samples_warmup eval_warmup_samples min_samples
+    tolerance_samples eval_epoch eval_subset
+    resume save save_all max_checkpoints
+""".split()
+LARGE = {
+    "eval_per_samples": 12800,
+    "eval_per_samples_warmup": 512000,
+    "min_samples": 5120000,
+    "tolerance_samples": 2560000,
+}
+RELEASED_FILES = {
+    "snli": LARGE
+    | {
+        "enc_layers": 2,
+        "blocks": 3,
+        "eval_warmup_samples": 5120000,
+        "lr": 0.002,
+        "min_lr": 1e-4,
+        "lr_decay_samples": 256000,
+        "lr_decay_rate": 0.94,
+        "batch_size": 512,
+        "lr_warmup_samples": 2048000,
+    },
+    "quora": LARGE
+    | {
+        "enc_layers": 2,
+        "blocks": 2,
+        "prediction": "symmetric",
+        "hidden_size": 200,
+        "max_len": 100,
+        "eval_warmup_samples": 3584000,
+        "lr": 0.0012,
+        "min_lr": 6e-5,
+        "lr_decay_samples": 256000,
+        "batch_size": 512,
+        "lr_warmup_samples": 0,
+    },
+    "scitail": {
+        "alignment": "identity",
+        "enc_layers": 3,
+        "blocks": 2,
+        "hidden_size": 200,
+        "epochs": 80,
+        "eval_per_samples": 6400,
+        "lr": 0.001,
+        "lr_warmup_samples": 0,
+        "lr_decay_rate": 1.0,
+    },
+    "wikiqa": {
+        "metric": "mrr",
+        "enc_layers": 3,
+        "blocks": 2,
+        "hidden_size": 200,
+        "prediction": "simple",
+        "eval_per_samples": 1280,
+        "tolerance_samples": 256000,
+        "eval_epoch": False,
+        "lr": 0.001,
+        "lr_decay_rate": 1.0,
+        "batch_size": 128,
+    },
+}
+
+
+def decay_of_moments(settings):
+    """beta1 and beta2 of Adam: what the first gradient leaves of itself in the moments."""
+    adam = step.optimizer(hyperparameters.stack([settings.to_dict()]))
+    parameters, gradient = {"w": np.zeros(1, np.float32)}, {"w": np.ones(1, np.float32)}
+    _, (_, _, moments) = adam.update(gradient, adam.init(parameters), parameters)
+    return 1 - float(moments.mu["w"][0]), 1 - float(moments.nu["w"][0])
+
+
+def repeated_word(folder, lowercase):
+    """How the vector of a word is chosen that stands twice in a file."""
+    (folder / "v.txt").write_text("Dog 1 1\ndog 3 3\n")
+    found, _ = read_vectors(folder / "v.txt", {"dog": 0}, lowercase=lowercase)
+    return {1: "freq", 2: "avg", 3: "last"}[found["dog"][0]]
+
+
+def in_their_words(config, folder):
+    """A config of ours as the authors' files would say it."""
+    model, data, training, optimizer = config.model, config.data, config.training, config.optimizer
+    betas = decay_of_moments(optimizer)
+    late = training.evaluate_every_samples_late
+    return {
+        "hidden_size": model.hidden_size,
+        "dropout": optimizer.dropout_rate,
+        "blocks": model.blocks,
+        "enc_layers": model.encoder_layers,
+        "kernel_sizes": [model.kernel_size],
+        "encoder": {"re2": "cnn"}[model.name],
+        "fix_embeddings": model.words == "fixed",
+        "alignment": model.alignment,
+        "fusion": model.fusion,
+        "prediction": model.prediction,
+        "connection": {"augmented_running_sum": "aug"}[model.connection],
+        "epochs": training.epochs,
+        "batch_size": training.batch_size,
+        "grad_clipping": optimizer.gradient_clip,
+        "weight_decay": optimizer.weight_decay,
+        "lr": optimizer.learning_rate,
+        "beta1": pytest.approx(betas[0], abs=1e-6),
+        "beta2": pytest.approx(betas[1], abs=1e-6),
+        "lr_decay_rate": optimizer.decay_rate,
+        "lr_decay_samples": optimizer.decay_samples,
+        "min_lr": optimizer.learning_rate_floor,
+        "lr_warmup_samples": optimizer.warmup_samples,
+        "metric": {"accuracy": "acc"}.get(training.selection, training.selection),
+        "eval_per_samples": late or training.evaluate_every_samples,
+        "eval_per_samples_warmup": training.evaluate_every_samples if late else 40000,
+        "eval_warmup_samples": training.late_from_samples,
+        "min_samples": training.minimum_samples,
+        "tolerance_samples": training.patience_samples,
+        "eval_epoch": training.evaluate_each_epoch,
+        # Dev chooses here; what the test file would choose stands in a column of its own.
+        "eval_file": "test" if training.best_on_test else "dev",
+        "embedding_mode": repeated_word(folder, data.lowercase),
+        "min_df": data.minimum_count,
+        # Texts are cut after so many tokens, and training pairs with a text of so many left out.
+        "max_len": {(0, 0): 999, (100, 100): 100}[data.maximum_length, data.drop_from_length],
+        "lower_case": data.lowercase,
+    }
+
+
+@pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
+@pytest.mark.parametrize("setting", ["released_pytorch", "released_tensorflow"])
+def test_the_settings_of_the_codes_are_those_of_their_files(dataset, setting, tmp_path):
+    config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": setting}).config
+    assert in_their_words(config, tmp_path) == RELEASED_DEFAULT | RELEASED_FILES[dataset]
+    assert (config.model.encoder_activation, config.model.weight_normalization) == (
+        ("relu", "unit") if setting == "released_tensorflow" else ("gelu", "he")
+    )
+    assert config.model.temperature == "learned" and config.model.dropout_placement == "released"
+    assert config.data.remove_punctuation == (dataset == "snli")  # its preprocessed file had lost it
+
+
+def test_every_field_of_the_files_is_compared_or_has_a_reason():
+    assert sorted(FIELDS) == sorted([*RELEASED_DEFAULT, *NOT_COMPARED])
+    assert all(set(fields) <= set(RELEASED_DEFAULT) for fields in RELEASED_FILES.values())
+
+
+@pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
+def test_the_setting_of_the_paper_is_what_it_says(dataset):
+    config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
+    assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (
+        150,
+        "none",
+        "every_layer",
+    )
+    assert (config.model.encoder_activation, config.model.weight_normalization, config.model.kernel_size) == (
+        "gelu",
+        "he",
+        3,
+    )
+    assert config.data.remove_punctuation and config.data.lowercase and not config.data.maximum_length
+    assert (
+        config.optimizer.decay_rate < 1 and config.optimizer.warmup_samples > 0 and config.optimizer.gradient_clip == 5
+    )
+    assert 1e-4 <= config.optimizer.learning_rate <= 3e-3 and 64 <= config.training.batch_size <= 512
+    assert (
+        1 <= config.model.blocks <= 3 and 1 <= config.model.encoder_layers <= 3 and config.optimizer.dropout_rate == 0.2
+    )
+
+
+def test_each_code_has_its_own_residual_connection_in_the_ablation():
+    kinds = {}
+    for setting in ("configured", "paper", "released_pytorch", "released_tensorflow"):
+        planned = launch.resolve(SWEEPS / "re2_ablation.py", options={"dataset": "wikiqa", "setting": setting})
+        kinds[setting] = planned.variants["residual conn."]["model.connection"]
+    assert kinds == {
+        "configured": "vanilla",
+        "paper": "vanilla",
+        "released_pytorch": "vanilla_running_sum",
+        "released_tensorflow": "vanilla_projected",
+    }
