@@ -2,6 +2,7 @@
 
 import functools
 
+import flax.traverse_util
 import jax
 import jax.extend
 import jax.numpy as jnp
@@ -100,6 +101,24 @@ def start(settings, seed=0):
 def small(name):
     """A small model of each kind, and parameters."""
     return start(SMALL[name])
+
+
+WITH_LSTMS = {"esan": 1, "csran": 3, "cafe": 1, "bimpm": 2, "esim": 2, "siamese": 1}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_forget_bias_is_where_the_gates_of_every_lstm_start(name):
+    if name not in WITH_LSTMS:
+        assert "forget_bias" not in build(SMALL[name], outputs=3).config.__dataclass_fields__
+        return
+    module = build(SMALL[name] | {"forget_bias": 1.5}, outputs=3)
+    # What is not handed back, all but the parameters, is not computed.
+    params = jax.jit(lambda: module.init(jax.random.key(0), side(A), side(B), VECTORS)["params"])()
+    flat = flax.traverse_util.flatten_dict(params)
+    biases = [flat[*path[:-1], "bias"] for path in flat if path[-1] == "recurrent_kernel"]
+    assert len(biases) == WITH_LSTMS[name]
+    for bias in biases:
+        np.testing.assert_array_equal(bias, np.broadcast_to([[0.0], [1.5], [0.0], [0.0]], bias.shape))
 
 
 @pytest.mark.parametrize(
