@@ -231,6 +231,14 @@ def test_other_tasks(task, selection, scores):
     result = make_cohort(seeds=(1,), training=training, data=make_data(task)).train()[0]
     assert scores <= result.progress.best.keys()
     assert scores <= result.test.keys()
+    if task == "ranking":
+        labels = make_data(task).splits["test"].labels
+        both = sum(set(labels[start : start + 4]) == {0, 1} for start in range(0, len(labels), 4))
+        deviations = result.test_sampling["deviations"]
+        assert result.test_sampling["questions"] == both and 0 < deviations["map"] < 0.5
+        assert deviations["mrr"] > 0 and deviations["recall_at_5"] == 0  # no question has more candidates
+    else:
+        assert result.test_sampling is None
     curve = result.progress.curve
     assert curve[-1]["train_loss"] < curve[0]["train_loss"]
 

@@ -80,7 +80,7 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
         training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict
     )
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
-    result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
+    result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=None, parameters={})
 
     def about(name, *splits):
         there = {split: SimpleNamespace(pairs=1) for split in splits}
@@ -98,6 +98,7 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
         assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
         assert made["products"] == products_of("float32", jax.devices()[0])
         assert (made["times"]["lockstep_steps"], made["status"], made["dropped"]) == (3, "finished", None)
+        assert "test_sampling" not in made
         assert made["data"]["files"] == dict.fromkeys(splits, "sha")
         return made["data"]["about"]
 
@@ -112,11 +113,14 @@ def test_microseconds_a_pair_are_millionths_of_a_second():
     )
     run = SimpleNamespace(config=config, identity=str, seed=0, variant="", overrides={})
     data = SimpleNamespace(name="own", fingerprint="f", splits={"train": SimpleNamespace(pairs=1)}, report={}, files={})
-    result = SimpleNamespace(progress=RunProgress(), test=None, parameters={})
+    sampling = {"questions": 2, "deviations": {"map": 0.5}}
+    result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=sampling, parameters={})
     told = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
-    times = make_record(
+    made = make_record(
         run, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **told, devices=jax.devices()[:1]
-    )["times"]
+    )
+    assert made["test_sampling"] == sampling
+    times = made["times"]
     assert times["inference_microseconds_a_pair"] == 1250.0  # half a second / 400 pairs
     assert times["train_seconds_a_run"] == 1.5
 
@@ -153,6 +157,10 @@ DAMAGED_FIELDS = [
     {"selected_at_samples": "abc"},
     {"selected_on": "dev.luck"},
     {"seed": "0"},
+    {"test_sampling": 3},
+    {"test_sampling": {"questions": 2.5, "deviations": {}}},
+    {"test_sampling": {"questions": 0, "deviations": {}}},
+    {"test_sampling": {"questions": 3, "deviations": {"map": "much"}}},
 ]
 
 

@@ -14,7 +14,7 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.data import catalog
 from jaxmatch.training import scores
 from jaxmatch.training.evaluation import mean_loss
-from jaxmatch.training.ranking import ranking_scores
+from jaxmatch.training.ranking import ranking_deviations, ranking_scores
 
 QUICK = settings(max_examples=50, deadline=None)
 # Few distinct values, so that ties are common; the last two differ in float64 but not in float32.
@@ -123,6 +123,24 @@ def test_ranking_by_hand():
     told = {"label_names": ("0", "1"), "groups": groups}
     assert scores.score("ranking", labels, logits, **told, filtered=False)["map"] == pytest.approx(whole["map"])
     assert scores.score("ranking", labels, logits, **told)["map"] == pytest.approx(got["map"])
+
+
+@QUICK
+@given(columns(st.integers(0, 1), COARSE, st.integers(0, 3), least=1, most=40), st.booleans())
+def test_deviations_of_a_ranking_are_those_of_the_scores_of_its_questions(case, filtered):
+    labels, values, groups = case
+    each = [
+        ranking_scores(labels[groups == one], values[groups == one], groups[groups == one], None, filtered)
+        for one in np.unique(groups)
+    ]
+    each = [scores for scores in each if not math.isnan(scores["map"])]
+    logits = np.stack([np.zeros(labels.size), values], axis=1)
+    first, broken = ranking_deviations(labels, np.stack([logits, logits * np.nan]), groups, None, filtered)
+    assert first["questions"] == broken["questions"] == len(each)
+    for name, deviation in first["deviations"].items():
+        expected = np.std([scores[name] for scores in each], ddof=1) if len(each) > 1 else math.nan
+        assert deviation == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert all(math.isnan(deviation) for deviation in broken["deviations"].values())
 
 
 def r10_at(k, labels, values):

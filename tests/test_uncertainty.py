@@ -52,6 +52,25 @@ def test_the_caption_tells_the_sampling_error_of_the_test_set():
     assert "A sample of" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
 
 
+def test_the_caption_tells_the_sampling_error_of_a_ranking():
+    layout = TableLayout("t", ("model.blocks",), scores=("test.map", "test.mrr"))
+
+    def caption(*told):
+        scores = {"accuracy": 0.9, "map": 0.72, "mrr": 0.75}
+        records = [record(1, seed=seed, test=scores) | one for seed, one in enumerate(told)]
+        return make_table(records, layout).markdown()
+
+    first, second = (
+        {"test_sampling": {"questions": 243, "deviations": {"map": 0.36 + more, "mrr": 0.4}}} for more in (0, 0.04)
+    )
+    # 1.96 * 0.38 / sqrt(243) = 0.0478, and 1.96 * 0.4 / sqrt(243) = 0.0503.
+    said = "A sample of 243 test questions leaves ±0.0478 in MAP 0.7200 and ±0.0503 in MRR 0.7500 (95%), besides the"
+    assert said in caption(first, second)
+    assert "test questions" not in caption(first, {})  # a record of an older version
+    undefined = {"test_sampling": {"questions": 1, "deviations": {"map": None, "mrr": None}}}
+    assert "test questions" not in caption(undefined)
+
+
 @pytest.mark.parametrize(
     ("curves", "said"),
     [

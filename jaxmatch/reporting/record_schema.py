@@ -98,6 +98,33 @@ def check_record(record: Any, position: int = 0) -> None:
                 shown = json.dumps(value, default=str)[:60]
                 raise InputError(f"{name}: {part + '.' + score!r} is not a number: {shown}")
 
+    _check_sampling(record, name)
+
+
+def _check_sampling(record: Mapping, name: str) -> None:
+    """Records of older versions, and of other tasks than rankings, have none."""
+    sampling = record.get("test_sampling")
+    if sampling is None:
+        return
+    if not isinstance(sampling, Mapping):
+        raise InputError(f"{name}: field 'test_sampling' is no JSON object", remedy=ANEW)
+    _check_fields(sampling, {"questions": (int,), "deviations": (Mapping,)}, name, "test_sampling.")
+    if sampling["questions"] < 1:
+        raise InputError(f"{name}: field 'test_sampling.questions' cannot be {sampling['questions']}", remedy=ANEW)
+    _check_fields(
+        sampling["deviations"], dict.fromkeys(sampling["deviations"], _NUMBER), name, "test_sampling.deviations."
+    )
+
+
+def deviation_of(record: Mapping, score: str) -> tuple[float, int] | None:
+    """How much "test.mrr" differs between questions: its standard deviation and their number; None where the record does
+    not tell.
+    """
+    part, _, name = score.partition(".")
+    sampling = record.get("test_sampling") if part == "test" else None
+    value = sampling["deviations"].get(name) if sampling else None
+    return (float(value), sampling["questions"]) if value is not None and math.isfinite(value) else None
+
 
 def check_curve(record: Mapping) -> None:
     """Refuses a record whose learning curve, times or versions cannot be shown.

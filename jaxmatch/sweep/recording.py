@@ -96,6 +96,7 @@ def make_record(
     `dropped` says, of a run whose status is "dropped", how far it came and by what rule it was given up (`halving`,
     see `halving.Halving`). `products` is what the matrix products really use on the devices (`products.products_of`).
     `ran_out` is there where the memory of a device ran out, with what was done about it (`room.RanOut`).
+    `test_sampling` is there for a ranking that was tested (`ranking.ranking_deviations`).
     """
     progress = result.progress
     dropped = None
@@ -120,6 +121,7 @@ def make_record(
         "stopped_early": progress.stopped,
         "dev": progress.best,
         "test": result.test,
+        **({"test_sampling": result.test_sampling} if result.test_sampling else {}),
         "best_on_test": progress.best_on_test,
         "curve": progress.curve,
         "times": {

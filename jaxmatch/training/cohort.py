@@ -39,12 +39,14 @@ class RunResult:
       test: test scores of the chosen checkpoint, or None without a test split and for a run that was dropped.
       dev_outputs: `<float32>[pairs, outputs]`, what the chosen checkpoint answers on dev; None for a run that was
         dropped, and without a checkpoint.
+      test_sampling: how much those of a ranking differ between questions (`ranking.ranking_deviations`), or None.
     """
 
     parameters: Any
     progress: RunProgress
     test: dict[str, float] | None
     dev_outputs: np.ndarray | None
+    test_sampling: dict[str, Any] | None = None
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -476,7 +478,7 @@ class Cohort:
                 where.limit = min(where.limit or event.then_at_once, event.then_at_once)
 
     def _results(self, best) -> list[RunResult]:
-        tests: list[dict | None] = [None] * len(self._progress)
+        tests: list[tuple] = [(None, None)] * len(self._progress)
         dev: list[np.ndarray | None] = [None] * len(self._progress)
         # What was given up half-way has no result to be tested.
         tested = [
@@ -487,15 +489,19 @@ class Cohort:
         with self._timed("evaluate"):
             if "test" in self._data.splits and tested:
                 outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
-                for run, scores in zip(tested, self._scores("test", outputs[tested]), strict=True):
-                    tests[run] = scores
+                scores = self._scores("test", outputs[tested])
+                deviations = self.evaluator.deviations("test", outputs[tested])
+                for run, *found in zip(tested, scores, deviations, strict=True):
+                    tests[run] = tuple(found)
             if tested:
                 outputs = self._outputs("dev", self.lockstep.by_replica(best), len(self._progress))
                 for run in tested:
                     dev[run] = outputs[run]
         host = hosts.gather(best)
         to_tree = self.lockstep.programs.flat.to_tree
-        return [
-            RunResult(jax.tree.map(np.asarray, to_tree(host[run])), progress, tests[run], dev[run])
-            for run, progress in enumerate(self._progress)
-        ]
+        results = []
+        for run, progress in enumerate(self._progress):
+            test, sampling = tests[run]
+            parameters = jax.tree.map(np.asarray, to_tree(host[run]))
+            results.append(RunResult(parameters, progress, test, dev[run], sampling))
+        return results

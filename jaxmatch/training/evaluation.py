@@ -13,6 +13,7 @@ from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training import hosts, room
 from jaxmatch.training.programs import Program
+from jaxmatch.training.ranking import ranking_deviations
 from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
 from jaxmatch.training.scores import replica_scores
 from jaxmatch.training.step import Flattening
@@ -197,6 +198,13 @@ class Evaluator:
         )
         losses = mean_loss(data.task, outputs, encoded.labels).tolist()
         return [{**of_replica, "loss": loss} for of_replica, loss in zip(scores, losses, strict=True)]
+
+    def deviations(self, split: str, outputs: np.ndarray) -> list[dict[str, Any] | None]:
+        """`ranking_deviations` of each replica's outputs, `<float32>[replica, pairs, outputs]`; None of other tasks."""
+        data, encoded = self._data, self._data.splits[split]
+        if data.task != "ranking":
+            return [None] * len(outputs)
+        return ranking_deviations(encoded.labels, outputs, encoded.groups, encoded.documents, data.filtered)
 
 
 def _of_length(values: np.ndarray, length: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 loop over groups or models.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -72,6 +74,14 @@ def ranking_scores(
       "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score
       is NaN.
     """
+    found = scores_of_groups(labels, scores, groups, documents, filtered)
+    return {name: mean_or_nan(of_groups) for name, of_groups in found.items()}
+
+
+def scores_of_groups(
+    labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
+) -> dict[str, np.ndarray]:
+    """What `ranking_scores` takes the means of: <float64>[..., groups that count] under each name."""
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
     order = _in_order_of_ties(relevant, groups, documents)
@@ -83,17 +93,57 @@ def ranking_scores(
     relevant = relevant[_by_falling_score(scores[..., order], groups)]
     rank = np.arange(1, relevant.shape[-1] + 1) - np.repeat(starts, sizes)
     found = np.cumsum(relevant, axis=-1) - np.repeat(np.cumsum(right) - right, sizes)
-    defined = ~np.isnan(scores).any(axis=-1)
+    defined = ~np.isnan(scores).any(axis=-1, keepdims=True)
 
-    def mean(of_groups: np.ndarray) -> np.ndarray:
-        return np.where(defined, mean_or_nan(np.compress(counted, of_groups, axis=-1)), np.nan)
+    def kept(of_groups: np.ndarray) -> np.ndarray:
+        return np.where(defined, np.compress(counted, of_groups, axis=-1), np.nan)
 
     precision = np.add.reduceat(np.where(relevant, found / rank, 0.0), starts, axis=-1)
     first = np.minimum.reduceat(np.where(relevant, rank, relevant.shape[-1] + 1), starts, axis=-1)
     found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts, axis=-1) for k in RECALL_AT}
     of = np.maximum(right, 1)  # where there is none, the group does not count
     return {
-        "map": mean(precision / of),
-        "mrr": mean(1.0 / first),
-        **{f"recall_at_{k}": mean(found_among[k] / of) for k in RECALL_AT},
+        "map": kept(precision / of),
+        "mrr": kept(1.0 / first),
+        **{f"recall_at_{k}": kept(found_among[k] / of) for k in RECALL_AT},
     }
+
+
+def ranking_deviations(
+    labels: ArrayLike,
+    outputs: ArrayLike,
+    groups: ArrayLike,
+    documents: ArrayLike | None = None,
+    filtered: bool = True,
+) -> list[dict[str, Any]]:
+    """How much the scores of a ranking differ from question to question, for each of some models.
+
+    By it a table tells how far a mean over questions may be off because they are a sample.
+
+    Arguments:
+      labels: <int32>[pairs]; 1 is right, all else wrong.
+      outputs: <float32>[replica, pairs, 2], logits.
+      groups, documents, filtered: as of `ranking_scores`.
+
+    Returns:
+      For each model {"questions": how many count, "deviations": score -> sample standard deviation over them}; NaN of
+      fewer than two questions and of outputs that are not finite.
+    """
+    outputs = np.asarray(outputs, np.float64)
+    # Outputs that are not finite are no scores of questions.
+    difference = np.subtract(
+        outputs[..., 1],
+        outputs[..., 0],
+        where=np.isfinite(outputs).all(axis=-1),
+        out=np.full(outputs.shape[:-1], np.nan),
+    )
+    found = scores_of_groups(labels, difference, groups, documents, filtered)
+    questions = next(iter(found.values())).shape[-1]
+    nothing = np.full(len(outputs), np.nan)
+    deviations = {
+        name: of_groups.std(axis=-1, ddof=1) if questions > 1 else nothing for name, of_groups in found.items()
+    }
+    return [
+        {"questions": questions, "deviations": {name: float(each[replica]) for name, each in deviations.items()}}
+        for replica in range(len(outputs))
+    ]

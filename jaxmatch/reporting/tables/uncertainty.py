@@ -5,7 +5,7 @@ test set itself decides.
 import math
 from collections.abc import Mapping, Sequence
 
-from jaxmatch.reporting import significance
+from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
@@ -88,11 +88,12 @@ def p_text(p_value: float) -> str:
 
 
 def sampling_error(table: Content) -> list[str]:
-    """The sampling error of the best test accuracy of each data set, in sentences.
+    """The sampling error of the best test score of each data set, in sentences."""
+    return [*_of_accuracy(table), *_of_rankings(table)]
 
-    It is the normal approximation of the binomial distribution. Tables without test scores have that of dev. Scores
-    other than accuracy have no such simple error, and get no sentence.
-    """
+
+def _of_accuracy(table: Content) -> list[str]:
+    """By the normal approximation of the binomial distribution. Tables without test scores have that of dev."""
     split = "test" if any(score.startswith("test.") for score in table.layout.scores) else "dev"
     score = f"{split}.accuracy"
     if score not in table.layout.scores:
@@ -107,3 +108,23 @@ def sampling_error(table: Content) -> list[str]:
                 f"({significance.CONFIDENCE:.0%}), besides the spread over seeds."
             )
     return sentences
+
+
+def _of_rankings(table: Content) -> list[str]:
+    """Of test scores that are means over questions: from the standard deviation over these, the mean of the seeds'."""
+    of_data: dict[str, list[tuple[int, str]]] = {}
+    for score in table.layout.scores:
+        for name, ((_, _, best), *_) in ranked(table, score).items():
+            told = [record_schema.deviation_of(record, score) for record in best.finished]
+            if not told or None in told:
+                continue
+            deviation, questions = (sum(values) / len(told) for values in zip(*told, strict=True))
+            reach, mean = NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
+            title = numbers.plain_score_name(score).partition(" ")[2]
+            text = f"±{numbers.print_number(score, reach)} in {title} {numbers.print_number(score, mean)}"
+            of_data.setdefault(name, []).append((round(questions), text))
+    return [
+        f"A sample of {found[0][0]:,} test questions leaves {' and '.join(text for _, text in found)} "
+        f"({significance.CONFIDENCE:.0%}), besides the spread over seeds."
+        for found in of_data.values()
+    ]
