@@ -7,9 +7,11 @@ time.
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
 bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any
 of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all if `--models` is all. tfidf
-needs scikit-learn: pip install 'jaxmatch[floors]'. A model whose file in configs/ has the data set has its structure,
-its optimizer and its batch size from there, any other its defaults. `--features paper` gives each what its paper gives
-of a word besides its vector; by default all see the same. `--smoke` tries it in seconds, without data files.
+needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: a pretrained cross-encoder that
+transformers saved there, with labels named as those of the data, as a line of its own: pip install
+'jaxmatch[transformers]'. A model whose file in configs/ has the data set has its structure, its optimizer and its batch
+size from there, any other its defaults. `--features paper` gives each what its paper gives of a word besides its
+vector; by default all see the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
@@ -109,6 +111,7 @@ def get_sweep(
     models: str = "re2,esan,csran,cafe",
     features: str = data_sets.NONE,
     floors: str = "",
+    cross_encoder: str = "",
 ) -> Sweep:
     known = known_data_sets("re2")
     if dataset not in known:
@@ -145,6 +148,7 @@ def get_sweep(
         variants=variants,
         seeds=tuple(range(SEEDS)),
         floors=floors_of(floors or (ALL if models == ALL else NONE)),
+        cross_encoder=cross_encoder,
         table=TableLayout(
             title=f"Models on {dataset}",
             rows=("variant",),

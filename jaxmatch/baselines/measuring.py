@@ -1,11 +1,15 @@
-"""Floors held to the labels of dev and test, by the scores of the models."""
+"""Floors, and a pretrained cross-encoder, held to the labels of dev and test, by the scores of the models."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-from jaxmatch.baselines import tfidf
+import numpy as np
+
+from jaxmatch.baselines import cross_encoder, tfidf
 from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.printable import without_nan
 from jaxmatch.training.scores import score
@@ -46,7 +50,34 @@ def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
 def _measured(data: EncodedData, name: str) -> dict[str, Any]:
     start = time.perf_counter()
     floor = FLOORS[name].fit(data)
-    train_seconds = time.perf_counter() - start
+    train_seconds = round(time.perf_counter() - start, 3)
+    row = _scored(data, lambda part: floor.outputs(data.splits[part]), train_seconds)
+    return {"name": name, "title": FLOORS[name].title, "parameters": floor.parameters, **row}
+
+
+def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> dict[str, Any]:
+    """Scores a pretrained cross-encoder on dev and test.
+
+    Arguments:
+      folder: its files.
+      data: the data set that the models are trained on.
+      texts: the same as text.
+
+    Returns:
+      As one of `measured`, with "pretrained".
+
+    Raises:
+      InputError: it cannot be loaded, or its outputs do not fit the labels.
+    """
+    cross_encoder.check_usable(folder)
+    model = cross_encoder.CrossEncoder(folder, data.task, data.labels)
+    row = _scored(data, lambda part: model.outputs(texts.splits[part]), None)
+    title = f"cross-encoder {Path(folder).resolve().name}"
+    return {"name": cross_encoder.NAME, "title": title, "pretrained": True, "parameters": model.parameters, **row}
+
+
+def _scored(data: EncodedData, outputs: Callable[[str], np.ndarray], train_seconds: float | None) -> dict[str, Any]:
+    """Scores and times of what gives outputs for the pairs of "dev" and "test"."""
     scores: dict[str, Any] = {"dev": None, "test": None}
     seconds, pairs = 0.0, 0
     for part in scores:
@@ -54,12 +85,12 @@ def _measured(data: EncodedData, name: str) -> dict[str, Any]:
         if split is None or not split.pairs:
             continue
         start = time.perf_counter()
-        outputs = floor.outputs(split)
+        answers = outputs(part)
         seconds, pairs = seconds + time.perf_counter() - start, pairs + split.pairs
         found = score(
             data.task,
             split.labels,
-            outputs,
+            answers,
             label_names=data.labels,
             groups=split.groups,
             documents=split.documents,
@@ -67,12 +98,9 @@ def _measured(data: EncodedData, name: str) -> dict[str, Any]:
         )
         scores[part] = without_nan(found)
     return {
-        "name": name,
-        "title": FLOORS[name].title,
-        "parameters": floor.parameters,
         **scores,
         "times": {
-            "train_seconds_a_run": round(train_seconds, 3),
+            "train_seconds_a_run": train_seconds,
             "inference_microseconds_a_pair": round(1e6 * seconds / pairs, 3) if pairs else None,
         },
     }

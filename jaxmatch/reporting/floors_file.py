@@ -55,9 +55,8 @@ def floor_rows(directory: Path, names: Sequence[str]) -> tuple[FloorRow, ...]:
 
 def _row(row: Mapping[str, Any]) -> FloorRow:
     scores = {f"{part}.{name}": value for part in _PARTS for name, value in (row[part] or {}).items()}
-    return FloorRow(
-        row["title"], row["parameters"], {name: float(value) for name, value in scores.items() if value is not None}
-    )
+    known = {name: float(value) for name, value in scores.items() if value is not None}
+    return FloorRow(row["title"], row["parameters"], known, row.get("pretrained", False))
 
 
 def _problem(row: Any) -> str:
@@ -67,6 +66,8 @@ def _problem(row: Any) -> str:
     for field, kind in (("name", str), ("title", str), ("parameters", int)):
         if not isinstance(row.get(field), kind) or isinstance(row[field], bool):
             return f"has no {field}"
+    if not isinstance(row.get("pretrained", False), bool):
+        return "does not say whether it is pretrained"
     for part in _PARTS:
         scores = row.get(part, "")
         if scores is not None and not isinstance(scores, Mapping):

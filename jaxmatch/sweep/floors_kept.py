@@ -1,39 +1,63 @@
-"""The floors of a sweep, fitted once and kept in its folder."""
+"""The lines of a sweep's table without runs, floors and a cross-encoder: made once and kept in its folder."""
 
-from jaxmatch.baselines.measuring import measured
+from jaxmatch.baselines import cross_encoder
+from jaxmatch.baselines.measuring import check_installed, cross_encoder_measured, measured
+from jaxmatch.data import catalog
 from jaxmatch.files import write_json
 from jaxmatch.reporting.floors_file import FORMAT, read_floors
 from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.preparation import data_settings
 from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.workdir import FLOORS_FILE, Workdir
 
 
+def check_floors(planned: Sweep) -> None:
+    """Refuses, before anything is trained, what cannot be made here.
+
+    Raises:
+      InputError: a package is not installed, or there is no such cross-encoder.
+    """
+    check_installed(planned.floors)
+    if planned.cross_encoder:
+        cross_encoder.check_usable(planned.cross_encoder)
+
+
 def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
-    """Fits the floors that a sweep asks for, unless the folder holds them for the same data.
+    """Makes the lines without runs that a sweep asks for, unless the folder holds them for the same data.
 
     Arguments:
       plan: of the sweep.
       folder: where they are kept.
-      display: says that they are fitted, which takes minutes on the largest data sets.
+      display: says that they are made, which takes minutes on the largest data sets.
 
     Raises:
-      InputError: one cannot be fitted here, or those of the folder are damaged.
+      InputError: one cannot be made here, or those of the folder are damaged.
     """
-    names = plan.sweep.floors
-    if not names:
+    asked, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
+    if pretrained:
+        asked.append(f"{cross_encoder.NAME} {cross_encoder.fingerprint(pretrained)}")
+    if not asked:
         return
-    _, cohort = next(iter(plan.runs.values()))
+    run, cohort = next(iter(plan.runs.values()))
     there = read_floors(folder.path)
-    if there and there["fingerprint"] == cohort.data.fingerprint and there.get("asked") == list(names):
+    if there and there["fingerprint"] == cohort.data.fingerprint and there.get("asked") == asked:
         return
-    display.say(f"fitting the floors: {', '.join(names)}")
-    rows = measured(cohort.data, names)
+    rows = []
+    if plan.sweep.floors:
+        display.say(f"fitting the floors: {', '.join(plan.sweep.floors)}")
+        rows += measured(cohort.data, plan.sweep.floors)
+    if pretrained:
+        display.say(f"scoring the cross-encoder {pretrained}")
+        settings = data_settings(run.config)
+        texts = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
+        rows.append(cross_encoder_measured(pretrained, cohort.data, texts))
     write_json(
         folder.path / FLOORS_FILE,
         {
             "format": FORMAT,
-            "asked": list(names),
+            "asked": asked,
             "fingerprint": cohort.data.fingerprint,
             "rows": rows,
             "versions": versions(),

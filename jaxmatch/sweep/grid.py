@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
+from jaxmatch.baselines.cross_encoder import NAME as CROSS_ENCODER
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import ADDED_DEFAULTS, SECTIONS
 from jaxmatch.errors import InputError
@@ -118,6 +119,8 @@ class Sweep:
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
       floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs. Its rows are then named
         by "variant".
+      cross_encoder: folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
+        them, or "".
       command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
     """
 
@@ -129,6 +132,7 @@ class Sweep:
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floors: Sequence[str] = ()
+    cross_encoder: str = ""
     command: str = ""
 
     def __post_init__(self):
@@ -167,11 +171,20 @@ class Sweep:
                 raise TypeError(f"the pair of the analysis {name!r} is {pair!r}: make it a pair of texts")
         if isinstance(self.floors, str) or [name for name in self.floors if name not in FLOORS]:
             raise TypeError(f"the floors of the sweep are {self.floors!r}: make them a tuple, of {', '.join(FLOORS)}")
-        if self.floors and "variant" not in self.table.rows:
-            raise TypeError("the sweep asks for floors, whose names have no place: give its table the row variant")
+        if not isinstance(self.cross_encoder, str):
+            raise TypeError(f"the cross-encoder of the sweep is {self.cross_encoder!r}: make it a text")
+        if self.lines and "variant" not in self.table.rows:
+            raise TypeError(
+                "the sweep asks for floors or a cross-encoder, whose names have no place: give its table the row variant"
+            )
         object.__setattr__(self, "floors", tuple(self.floors))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The names of the table's lines without runs (reporting/floors_file.py)."""
+        return (*self.floors, *([CROSS_ENCODER] if self.cross_encoder else []))
 
     def runs(self) -> list[Run]:
         """All runs, in the order of the grid.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.baselines.measuring import check_installed
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.config import TrainingConfig
 from jaxmatch.data import catalog
@@ -24,7 +23,7 @@ from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.sweep.floors_kept import keep_floors
+from jaxmatch.sweep.floors_kept import check_floors, keep_floors
 from jaxmatch.sweep.following import RunListener, listeners_of
 from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 from jaxmatch.sweep.halving import Halving
@@ -99,9 +98,9 @@ def sweep(
     if dry_run:
         show_plan(planned, workdir, display, engine=engine)
         return ""
-    with table_of_the_others(planned.table, floors=lambda: floor_rows(workdir, planned.floors)):
+    with table_of_the_others(planned.table, floors=lambda: floor_rows(workdir, planned.lines)):
         records = run(planned, workdir, display, listeners=listeners, engine=engine)
-        return make_table(records, planned.table, floor_rows(workdir, planned.floors)).markdown()
+        return make_table(records, planned.table, floor_rows(workdir, planned.lines)).markdown()
 
 
 @contextlib.contextmanager
@@ -141,7 +140,7 @@ def show_plan(
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
-    check_installed(planned.floors)
+    check_floors(planned)
     engine.begin(folder.path, dry_run=True)
     plan = engine.plan(planned)
     _check_layout(plan)
@@ -182,7 +181,7 @@ def run(
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
     _check_folder(planned, folder)
-    check_installed(planned.floors)
+    check_floors(planned)
     engine.begin(folder.path)
     plan = engine.plan(planned)
     _check_layout(plan)

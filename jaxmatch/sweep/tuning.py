@@ -204,7 +204,9 @@ def tune(
       InputError: anything the user can mend, or nothing can be chosen.
       FailedCohorts: some runs failed; it brings the tables of the others. A grid that is not whole chooses nothing.
     """
-    planned = dataclasses.replace(launch.resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=())
+    planned = dataclasses.replace(
+        launch.resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder=""
+    )
     rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
     if halve and smoke and planned.config.training.epochs == 1:
         planned = dataclasses.replace(

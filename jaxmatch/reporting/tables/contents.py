@@ -152,17 +152,19 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class FloorRow:
-    """A line about a floor (baselines/), which has no runs and no seeds.
+    """A line about a floor or a pretrained model (baselines/), which have no runs and no seeds.
 
     Attributes:
       title: what it is called.
       parameters: how many numbers of it were fitted.
       scores: "dev.", "test." or "times." and a score's name -> value.
+      pretrained: whether they were fitted elsewhere, not on the training pairs.
     """
 
     title: str
     parameters: int
     scores: Mapping[str, float]
+    pretrained: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

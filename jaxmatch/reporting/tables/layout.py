@@ -191,9 +191,11 @@ def _published_notes(table: Content, published_by_place: Mapping[Place, Publishe
 def _signs(table: Content, plan: _Plan) -> list[str]:
     """What the signs that occur in the cells mean."""
     cells = [cell for row in table.rows for cell in row.cells]
-    floors = ", ".join(floor.title for floor in table.floors)
+    floors = ", ".join(floor.title for floor in table.floors if not floor.pretrained)
     summaries = [(cell, summary) for cell in cells if cell is not None for summary in cell.scores.values()]
     signs = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
+    if elsewhere := [floor.title for floor in table.floors if floor.pretrained]:
+        signs.append(f"Pretrained ({', '.join(elsewhere)}): not trained here; its own tokenizer reads the texts.")
     if any(summary.values and len(summary.values) < len(cell.finished) for cell, summary in summaries):
         signs.append("(n = k): only k of the runs have that score.")
     if any(cell.finished and not summary.values for cell, summary in summaries):

@@ -1,0 +1,214 @@
+"""A pretrained cross-encoder in a local folder: what transformers computes of it, and its line in a table.
+
+What needs the extra `transformers` is left out where that is not installed: PyTorch's wheel of the package index, with
+its libraries for GPUs, is too large to be among what the tests install.
+"""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from small_records import record
+
+from jaxmatch.baselines import cross_encoder
+from jaxmatch.baselines.cross_encoder import CrossEncoder, check_usable, fingerprint
+from jaxmatch.baselines.measuring import cross_encoder_measured
+from jaxmatch.data import catalog, encoding
+from jaxmatch.data.dataset import Split
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.floors_file import floor_rows
+from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep import floors_kept, launch
+from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.sweep.preparation import data_settings
+from jaxmatch.workdir import Workdir
+
+COMPARISON = Path(__file__).parent.parent / "sweeps" / "comparison.py"
+WORDS = ["the", "cat", "dog", "sleeps", "runs", "nobody", "is", "awake", "."]
+PAIRS = [
+    ("The cat sleeps.", "Nobody is awake.", "contradiction"),
+    ("the dog runs", "the dog is awake and the dog runs and the cat sleeps", "entailment"),
+    ("cat", "dog", "neutral"),
+    ("nobody runs . the cat sleeps .", "the cat runs", "contradiction"),
+]
+LABELS = ["NEUTRAL", "Contradiction", "entailment"]  # in another order than the data's, and in another case
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A function that saves a tiny BERT with random weights, as transformers does; of so many outputs."""
+    transformers = pytest.importorskip("transformers", reason="the extra transformers is not installed")
+    torch = pytest.importorskip("torch", reason="the extra transformers is not installed")
+
+    def save(labels, kind="BertForSequenceClassification"):
+        folder = tmp_path_factory.mktemp("encoders") / "tiny"
+        folder.mkdir()
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+        numbers = {word: number for number, word in enumerate(vocabulary)}
+        transformers.BertTokenizer(vocab=numbers).save_pretrained(folder)
+        sizes = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+        names = dict(id2label=dict(enumerate(labels)), label2id={label: number for number, label in enumerate(labels)})
+        config = transformers.BertConfig(
+            vocab_size=len(vocabulary), max_position_embeddings=12, initializer_range=1.0, **sizes, **names
+        )
+        torch.manual_seed(0)
+        getattr(transformers, kind)(config).save_pretrained(folder)
+        return folder
+
+    return save
+
+
+def logits_one_by_one(folder, pairs):
+    """By transformers, without padding: <float64>[pairs, outputs]."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        tokens = [tokenizer(*pair[:2], truncation=True, max_length=12, return_tensors="pt") for pair in pairs]
+        return np.concatenate([model(**each).logits.numpy() for each in tokens])
+
+
+def split_of(pairs):
+    return Split(*map(list, zip(*pairs, strict=True)))
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A run on the pairs as own data, and its data as arrays and as text."""
+    (tmp_path / "data").mkdir()
+    for name in ("train", "dev", "test"):
+        lines = ["text_a\ttext_b\tlabel", *("\t".join(pair) for pair in PAIRS)]
+        (tmp_path / "data" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    said = {"data.name": "own", "data.directory": str(tmp_path / "data"), "data.vectors": "hashed"}
+    config = with_overrides(default_config(), said)
+    settings = data_settings(config)
+    texts = catalog.load("own", settings.directory, task=settings.task, layout=settings.layout)
+    return SimpleNamespace(run=Run(config, 0, {}), data=encoding.prepare(settings, tmp_path / "cache"), texts=texts)
+
+
+def test_outputs_are_those_of_transformers_in_the_order_of_the_labels(saved):
+    folder = saved(LABELS)
+    labels = ("contradiction", "entailment", "neutral")
+    model = CrossEncoder(folder, "classification", labels)
+    expected = logits_one_by_one(folder, PAIRS)[:, [1, 2, 0]]
+    np.testing.assert_allclose(model.outputs(split_of(PAIRS)), expected, atol=1e-5)
+    assert model.parameters > 1000
+    two = CrossEncoder(folder, "classification", ("entailment", "neutral"))  # which has no third answer
+    np.testing.assert_allclose(two.outputs(split_of(PAIRS)), expected[:, 1:], atol=1e-5)
+
+
+def test_one_output_is_a_regression_s_or_that_of_the_second_of_two_labels(saved):
+    folder = saved(["LABEL_0"])
+    expected = logits_one_by_one(folder, PAIRS)
+    scored = CrossEncoder(folder, "regression", ()).outputs(split_of(PAIRS))
+    np.testing.assert_allclose(scored, expected, atol=1e-5)
+    ranked = CrossEncoder(folder, "ranking", ("0", "1")).outputs(split_of(PAIRS))
+    np.testing.assert_allclose(ranked, np.column_stack([np.zeros(4), expected]), atol=1e-5)
+    with pytest.raises(InputError, match="its labels are LABEL_0, and the data has a"):
+        CrossEncoder(folder, "classification", ("a", "b", "c"))
+
+
+def test_it_is_scored_as_the_models_are(saved, own):
+    folder = saved(LABELS)
+    row = cross_encoder_measured(str(folder), own.data, own.texts)
+    answers = [LABELS[number].lower() for number in logits_one_by_one(folder, PAIRS).argmax(axis=1)]
+    right = np.mean([answer == label for answer, (_, _, label) in zip(answers, PAIRS, strict=True)])
+    assert row["dev"]["accuracy"] == row["test"]["accuracy"] == right
+    assert (row["title"], row["pretrained"]) == ("cross-encoder tiny", True)
+    assert row["times"]["train_seconds_a_run"] is None and row["times"]["inference_microseconds_a_pair"] > 0
+
+
+def test_what_does_not_fit_is_one_line(saved):
+    with pytest.raises(InputError, match="its labels are NEUTRAL, Contradiction, entailment, and the data has 0; give"):
+        CrossEncoder(saved(LABELS), "classification", ("0", "1"))
+    with pytest.raises(InputError, match="it has 3 outputs, and a regression has one"):
+        CrossEncoder(saved(LABELS), "regression", ())
+    with pytest.raises(InputError, match="it has no weights for classifier"):
+        CrossEncoder(saved(LABELS, "BertModel"), "classification", ("neutral", "entailment"))
+    damaged = saved(LABELS)
+    (damaged / "model.safetensors").write_bytes(b"{}")
+    with pytest.raises(InputError, match="transformers cannot load it"):
+        CrossEncoder(damaged, "classification", ("neutral", "entailment"))
+
+
+def test_what_is_missing_is_told_before_anything_is_trained(monkeypatch, tmp_path):
+    for package in ("transformers", "torch"):
+        monkeypatch.setitem(sys.modules, package, SimpleNamespace(__spec__=SimpleNamespace()))
+    with pytest.raises(InputError, match="the folder has no config.json or no "):
+        check_usable(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")  # a pickle, which is not read
+    with pytest.raises(InputError, match="the folder has no config.json or no "):
+        check_usable(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    check_usable(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match="needs torch, which is not installed; pip install 'jaxmatch"):
+        check_usable(tmp_path)
+
+
+class StandIn:
+    """In the place of a loaded cross-encoder: knows the answers."""
+
+    parameters = 17
+    loaded = 0
+
+    def __init__(self, folder, task, labels):
+        assert task == "classification"
+        self._labels = labels
+        type(self).loaded += 1
+
+    def outputs(self, split):
+        return np.array([[label == known for known in self._labels] for label in split.labels], float)
+
+
+def test_its_line_is_kept_in_the_folder_and_made_once(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(cross_encoder, "check_usable", lambda folder: None)
+    monkeypatch.setattr(cross_encoder, "CrossEncoder", StandIn)
+    folder = tmp_path / "some-encoder"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    said = []
+    table = TableLayout("t", ("variant",), scores=("test.accuracy",))
+    sweep = Sweep("s", own.run.config, table=table, floors=("majority",), cross_encoder=str(folder))
+    plan = SimpleNamespace(sweep=sweep, runs={"r": (own.run, SimpleNamespace(data=own.data))})
+    work = Workdir(tmp_path / "w")
+    work.path.mkdir()
+    for _ in range(2):
+        floors_kept.keep_floors(plan, work, SimpleNamespace(say=said.append))
+    assert StandIn.loaded == 1 and len(said) == 2 and said[1] == f"scoring the cross-encoder {folder}"
+    assert sweep.lines == ("majority", "cross_encoder")
+    floor, pretrained = floor_rows(work.path, sweep.lines)
+    assert pretrained.pretrained and not floor.pretrained and pretrained.scores["test.accuracy"] == 1
+    text = make_table([record(variant="RE2")], table, (floor, pretrained)).markdown()
+    assert "Floors (majority class): fitted once" in text
+    assert "Pretrained (cross-encoder some-encoder): not trained here" in text
+    assert [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")][2:] == [
+        "RE2",
+        "majority class",
+        "cross-encoder some-encoder",
+    ]
+    # Another file in the folder is another cross-encoder.
+    before = fingerprint(folder)
+    (folder / "config.json").write_text("{ }")
+    assert fingerprint(folder) != before
+    floors_kept.keep_floors(plan, work, SimpleNamespace(say=said.append))
+    assert StandIn.loaded == 2
+    kept = json.loads((work.path / "floors.json").read_text())
+    kept["rows"][1]["pretrained"] = "yes"
+    (work.path / "floors.json").write_text(json.dumps(kept))
+    with pytest.raises(InputError, match="floor 2 does not say whether it is pretrained"):
+        floor_rows(work.path, sweep.lines)
+
+
+def test_the_comparison_asks_for_it():
+    assert launch.resolve(COMPARISON, options={"cross_encoder": "folder"}).lines == ("cross_encoder",)
+    assert launch.resolve(COMPARISON).lines == ()
+    with pytest.raises(TypeError, match="make it a text"):
+        Sweep("s", default_config(), table=TableLayout("t", ("variant",)), cross_encoder=Path("x"))
