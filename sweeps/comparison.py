@@ -87,8 +87,8 @@ def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...
     kept = [TITLES[name] for name in names if not load_config(name).data.remove_punctuation]
     if not kept or not config.data.remove_punctuation:
         return ()
-    keep = "its own config keeps" if len(kept) == 1 else "their own configs keep"
-    return (f"All models read the same words, as RE2's config has them; of {', '.join(kept)}, {keep} punctuation",)
+    keep = "the config of {} keeps" if len(kept) == 1 else "the configs of {} keep"
+    return (f"Every model reads the texts as RE2's config has them; {keep.format(', '.join(kept))} punctuation",)
 
 
 def floors_of(asked: str) -> tuple[str, ...]:

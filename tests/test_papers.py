@@ -302,11 +302,9 @@ def test_a_comparison_says_which_models_would_keep_punctuation():
     def said(**options):
         return [note for note in compare(**options).table.notes if "punctuation" in note]
 
-    of_all = (
-        "of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer, their own configs keep punctuation"
-    )
+    of_all = "the configs of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer keep punctuation"
     assert len(said(models="all")) == 1 and of_all in said(models="all")[0]
-    assert "of CSRAN, its own config keeps punctuation" in said(models="re2,csran")[0]
+    assert "the config of CSRAN keeps punctuation" in said(models="re2,csran")[0]
     assert said(models="re2,esan") == []
 
 

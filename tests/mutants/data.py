@@ -87,6 +87,13 @@ MUTANTS = [
      "order = _random_order(len(pairs), 0, _SEQUENCE, 0, 0)", ["tests/test_batches.py"]),
     ("jaxmatch/data/rows.py", "first.astype(np.int8) + 2 * second", "2 * first.astype(np.int8) + second",
      ["tests/test_encoding.py::test_pairs_lie_side_by_side"]),
+    ("jaxmatch/data/kept_pairs.py", ") < length", ") <= length",
+     ["tests/test_encoding.py::test_training_pairs_with_a_long_text_are_left_out_and_counted"]),
+    ("jaxmatch/data/kept_pairs.py", '    corpus.keep("train", rows)\n', "",
+     ["tests/test_encoding.py::test_training_pairs_with_a_long_text_are_left_out_and_counted"]),
+    ("jaxmatch/data/encoding.py", '        description["drop_from_length"] = settings.drop_from_length\n', "        pass\n",
+     ["tests/test_encoding.py::test_every_setting_has_an_entry_of_its_own"]),
+    ("jaxmatch/sweep/grid.py", '    "data.drop_from_length": 0,\n', "", ["tests/test_sweep.py::test_a_run_keeps_its_name_in_later_versions"]),
     # The cache.
     ("jaxmatch/data/encoding.py", '"preprocessing": dataclasses.asdict(settings.preprocessing)', '"preprocessing": {"truncation_side": ""}',
      ["tests/test_encoding.py::test_every_setting_has_an_entry_of_its_own"]),
