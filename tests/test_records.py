@@ -159,7 +159,6 @@ DAMAGED_FIELDS = [
     {"seed": "0"},
     {"test_sampling": 3},
     {"test_sampling": {"questions": 2.5, "deviations": {}}},
-    {"test_sampling": {"questions": 0, "deviations": {}}},
     {"test_sampling": {"questions": 3, "deviations": {"map": "much"}}},
 ]
 

@@ -67,8 +67,9 @@ def test_the_caption_tells_the_sampling_error_of_a_ranking():
     said = "A sample of 243 test questions leaves ±0.0478 in MAP 0.7200 and ±0.0503 in MRR 0.7500 (95%), besides the"
     assert said in caption(first, second)
     assert "test questions" not in caption(first, {})  # a record of an older version
-    undefined = {"test_sampling": {"questions": 1, "deviations": {"map": None, "mrr": None}}}
-    assert "test questions" not in caption(undefined)
+    for questions in (0, 1):  # that have right and wrong answers
+        undefined = {"test_sampling": {"questions": questions, "deviations": {"map": None, "mrr": None}}}
+        assert "test questions" not in caption(undefined)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,6 @@ def _check_sampling(record: Mapping, name: str) -> None:
     if not isinstance(sampling, Mapping):
         raise InputError(f"{name}: field 'test_sampling' is no JSON object", remedy=ANEW)
     _check_fields(sampling, {"questions": (int,), "deviations": (Mapping,)}, name, "test_sampling.")
-    if sampling["questions"] < 1:
-        raise InputError(f"{name}: field 'test_sampling.questions' cannot be {sampling['questions']}", remedy=ANEW)
     _check_fields(
         sampling["deviations"], dict.fromkeys(sampling["deviations"], _NUMBER), name, "test_sampling.deviations."
     )
@@ -122,7 +120,9 @@ def deviation_of(record: Mapping, score: str) -> tuple[float, int] | None:
     """
     part, _, name = score.partition(".")
     sampling = record.get("test_sampling") if part == "test" else None
-    value = sampling["deviations"].get(name) if sampling else None
+    if not sampling or sampling["questions"] < 1:  # a test set may hold no question that counts
+        return None
+    value = sampling["deviations"].get(name)
     return (float(value), sampling["questions"]) if value is not None and math.isfinite(value) else None
 
 

@@ -92,7 +92,7 @@ def _punctuation(records: Sequence[Mapping]) -> list[str]:
     told = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
     if told == {True, False}:
         return ["Punctuation is removed in some runs and kept in others."]
-    return [f"Punctuation is {'removed' if removed else 'kept'}." for removed in told if isinstance(removed, bool)]
+    return {(True,): ["Punctuation is removed."], (False,): ["Punctuation is kept."]}.get(tuple(told), [])
 
 
 def _share(coverage: Any) -> float | None:
