@@ -1,6 +1,7 @@
 """What a table reads out of a record: checked fields, settings, scores."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
