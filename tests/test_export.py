@@ -20,13 +20,15 @@ import jaxmatch
 from jaxmatch import config, models
 from jaxmatch.cli import export as command
 from jaxmatch.cli.main import main
+from jaxmatch.data import hashed_vectors as hashed_vectors_module
+from jaxmatch.data.hashed_vectors import hashed_vectors
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.export import FORMATS, export, programs
 from jaxmatch.inference.inference_model import InferenceModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "export.md"
-SCRIPT = re.search(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
+SCRIPT, HASHED_WORDS = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 ALONE = "import runpy, sys; sys.modules['jaxmatch'] = None; runpy.run_path('run_export.py', run_name='__main__')"
 PAIRS = [
     *((a, b) for a, b in TEXTS if "\u2028" not in a + b),
@@ -47,6 +49,7 @@ def needs_jax2onnx():
 def run_script(folder, exported, pairs):
     """What the script of the page prints for pairs, in a process without this package."""
     (folder / "run_export.py").write_text(SCRIPT)
+    (folder / "hashed_words.py").write_text(HASHED_WORDS)
     done = subprocess.run(
         [sys.executable, "-c", ALONE, str(exported)],
         input="".join(f"{a}\t{b}\n" for a, b in pairs),
@@ -91,6 +94,35 @@ def test_the_export_of_a_regression_prints_scores_and_cuts_texts_as_training_did
     assert [one["score"] for one in found] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["stablehlo", "onnx"])
+def test_new_words_of_hashed_vectors_are_made_from_their_spelling_in_an_export_too(tmp_path, format):
+    if format == "onnx":
+        needs_jax2onnx()
+    table = np.concatenate([np.zeros((2, 300), np.float32), hashed_vectors(saved_model.WORDS[2:])])
+    hashed = {"data": {"name": "own", "vectors": "hashed"}, "model": saved_model.SETTINGS}
+    parameters = saved_model.parameters(3, dimensions=300)
+    run = saved_model.save(tmp_path / "run", vectors=table, params=parameters, config=hashed)
+    export(jaxmatch.load(run), tmp_path / "exported", format)
+    pairs = [("a zebra", "b"), ("a quagga", "zebra"), ("<padding> Zoë", "b"), ("?", "<unknown>")]
+    found, known = (
+        run_script(tmp_path, tmp_path / "exported", pairs),
+        run_script(tmp_path, tmp_path / "exported", PAIRS),
+    )
+    for answers, texts in ((found, pairs), (known, PAIRS)):
+        for answer, prediction in zip(answers, jaxmatch.load(run).predict(texts), strict=True):
+            assert answer == pytest.approx(prediction.probabilities, abs=1e-5)
+    spelt = json.loads((tmp_path / "exported" / "export.json").read_text())["new_words"]
+    assert spelt == hashed_vectors_module.rule()
+
+
+def test_the_rule_on_the_page_makes_the_vectors_of_training():
+    names = {}
+    exec(HASHED_WORDS, names)
+    words = ["a", "zebra", "Zoë", "\udc80x", "international", "<padding>", "\U0001f600"]
+    np.testing.assert_array_equal(names["vectors_of"](words, hashed_vectors_module.rule()), hashed_vectors(words))
+
+
 def small(name):
     """A small model of this name, its parameters drawn anew, and random word vectors."""
     sizes = {"hidden_size": 8, "head_size": 8, "blocks": 2, "encoder_layers": 1, "characters": "none"}
@@ -118,11 +150,12 @@ def test_every_model_but_diin_is_a_program_for_any_batch_and_length(name):
     content = programs.stablehlo(programs.function_of(model), model.vectors.shape)
     program = jax.export.deserialize(bytearray(content))
     assert program.platforms == programs.PLATFORMS
-    for shape in SHAPES:
+    more = np.concatenate([model.vectors, np.ones((3, 12), np.float32)])
+    for shape, words in zip(SHAPES, (model.vectors, more) * 2):
         ids, sentences = rows(*shape)
         split = shape[1] // 2
         expected = model.logits(ids[:, :split], ids[:, split:])
-        np.testing.assert_allclose(program.call(model.vectors, ids, sentences), expected, atol=1e-5)
+        np.testing.assert_allclose(program.call(words, ids, sentences), expected, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -154,6 +187,7 @@ def test_the_weights_are_those_of_the_model(run, tmp_path):
     assert tuple(json.loads((tmp_path / "exported" / "vocabulary.json").read_text())) == saved_model.WORDS
     about = json.loads((tmp_path / "exported" / "export.json").read_text())
     assert about["model"].items() >= saved_model.SETTINGS.items() and about["task"] == "classification"
+    assert about["new_words"] is None
 
 
 def test_formats_are_those_of_the_command():

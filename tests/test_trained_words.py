@@ -11,6 +11,7 @@ from small_sweep import launched, records
 import jaxmatch
 from jaxmatch import models
 from jaxmatch.cli.main import main
+from jaxmatch.inference.export import export
 from jaxmatch.layers.words import initial_words
 from jaxmatch.sweep import memory
 from jaxmatch.training.step import words_trained
@@ -76,6 +77,13 @@ def test_a_saved_model_is_one_with_fixed_words(small_files, tmp_path, capsys):
     assert record["parameters"] == matcher.model.vectors.size + sum(
         leaf.size for leaf in jax.tree.leaves(matcher.model.params)
     )
+    # Nor does its export know of that, and new words are unknown.
+    export(matcher, tmp_path / "exported", "stablehlo")
+    program = jax.export.deserialize(bytearray((tmp_path / "exported" / "program.stablehlo").read_bytes()))
+    ids, sentences = np.array([[2, 3, 4, 1]], np.int32), np.array([[1, 1, 2, 2]], np.int8)
+    found = program.call(np.load(tmp_path / "exported" / "vectors.npy"), ids, sentences)
+    np.testing.assert_allclose(found, matcher.model.logits(ids[:, :2], ids[:, 2:]), atol=1e-5)
+    assert json.loads((tmp_path / "exported" / "export.json").read_text())["new_words"] is None
     # It answers as it did in training: test was scored with the trained words.
     assert main(["evaluate", str(run), "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)

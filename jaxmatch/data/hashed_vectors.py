@@ -7,6 +7,7 @@ An n-gram's vector is not trained here: its numbers are the signs that its hash 
 
 import hashlib
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,19 @@ HASHED_VERSION = 1
 _LENGTHS = range(3, 7)
 # The length of a vector, about that of GloVe's.
 _NORM = 6.0
+_DIGEST_BYTES = -(-DIMENSIONS // 8)
+
+
+def rule() -> dict[str, Any]:
+    """How the vectors are made, as plain values for programs without this package (docs/how_to/export.md)."""
+    return {
+        "version": HASHED_VERSION,
+        "ngrams": list(_LENGTHS),
+        "hash": "blake2b",
+        "digest_bytes": _DIGEST_BYTES,
+        "dimensions": DIMENSIONS,
+        "norm": _NORM,
+    }
 
 
 def hashed_vectors(words: Collection[str]) -> np.ndarray:
@@ -44,5 +58,5 @@ def _grams(word: str) -> set[str]:
 
 def _signs(gram: str) -> np.ndarray:
     """300 numbers, 1 or -1, from the bits of a hash."""
-    digest = hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=-(-DIMENSIONS // 8)).digest()
+    digest = hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
     return 2 * np.unpackbits(np.frombuffer(digest, np.uint8), count=DIMENSIONS).astype(np.int8) - 1

@@ -195,20 +195,20 @@ class Matcher:
 
         In training it did so for all words, or for those without a vector.
         """
-        if self._hashed:
+        if self.hashed:
             return True
         return self.model.characters is not None and self.config.get("data", {}).get("minimum_count", 1) <= 1
 
     @property
-    def _hashed(self) -> bool:
-        """Whether the word vectors are made from the spelling, and were not trained since."""
+    def hashed(self) -> bool:
+        """Whether the word vectors are made from the spelling, and were not trained since: new words have them, too."""
         data, model = self.config.get("data", {}), self.config.get("model", {})
         return data.get("vectors") == HASHED and model.get("words", "fixed") == "fixed"
 
     def _words_with(self, new: list[str]) -> jax.Array | WordTable:
         """The model's words, and behind them words that are not in the vocabulary."""
         model, characters = self.model, None
-        vectors = hashed_vectors(new) if self._hashed else np.zeros((len(new), model.vectors.shape[1]), np.float32)
+        vectors = hashed_vectors(new) if self.hashed else np.zeros((len(new), model.vectors.shape[1]), np.float32)
         if model.characters is not None:
             known = model.module.config.known_characters
             characters = character_table([PADDING_WORD, UNKNOWN_WORD, *new], known)[2:]

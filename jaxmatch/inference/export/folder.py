@@ -1,6 +1,7 @@
 """The folder of an exported model: the program or its weights, and all that turns a text into its input.
 
-export.json                        task, labels, calibration, names of the inputs, the model's settings, checksums
+export.json                        task, labels, calibration, names of the inputs, vectors of new words, the model's
+                                   settings, checksums
 tokenizer.json                     how texts become tokens (data/tokenizer_rules.py)
 vocabulary.json                    the words in the order of their ids
 vectors.npy                        <float32>[words, dimensions]
@@ -23,6 +24,7 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files
+from jaxmatch.data import hashed_vectors
 from jaxmatch.data.tokenizer_rules import substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
@@ -81,6 +83,7 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
             "temperature": calibration.temperature,
             "threshold": calibration.threshold,
             "positive": calibration.positive,
+            "new_words": hashed_vectors.rule() if matcher.hashed else None,
             "model": {"name": settings.name, **dataclasses.asdict(settings)},
             "sha256": {file.name: checksum(file) for file in sorted(folder.iterdir())},
         }

@@ -1,7 +1,7 @@
 """A model as a program for any number of pairs of any length, in StableHLO or ONNX.
 
 The program takes `INPUTS` in this order: vectors <float32>[words, dimensions], ids <int32>[batch, length] and sentences
-<int8>[batch, length], of which batch and length may be any. It returns the logits, <float32>[batch, outputs]. The
+<int8>[batch, length], of which words, batch and length may be any. It returns the logits, <float32>[batch, outputs]. The
 weights are constants in it, with weight normalization folded.
 """
 
@@ -25,8 +25,8 @@ INPUTS = ("vectors", "ids", "sentences")
 OUTPUT = "logits"
 # A program in StableHLO can run on any of these.
 PLATFORMS = ("cpu", "cuda", "tpu")
-# (pairs, tokens of a row) that a new program is tried with.
-_TRIED = ((1, 5), (3, 12))
+# (pairs, tokens of a row, more words than the vocabulary has) that a new program is tried with.
+_TRIED = ((1, 5, 0), (3, 12, 2))
 _TOLERANCE = 1e-4
 
 Function = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
@@ -50,7 +50,7 @@ def stablehlo(function: Function, table: tuple[int, int]) -> bytes:
       table: the shape of the word vectors.
 
     Raises:
-      InputError: JAX cannot export it for any batch and length.
+      InputError: JAX cannot export it for any number of words, batch and length.
     """
     if importlib.util.find_spec("flatbuffers") is None:  # which `jax.export` writes with
         raise InputError("StableHLO needs the library flatbuffers", remedy="pip install 'jaxmatch[stablehlo]'")
@@ -90,9 +90,9 @@ def onnx(function: Function, table: tuple[int, int]) -> bytes:
 
 
 def _arguments(table: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ...]:
-    rows = jax.export.symbolic_shape("batch, length")
+    *rows, words = jax.export.symbolic_shape("batch, length, words")
     return (
-        jax.ShapeDtypeStruct(table, np.float32),
+        jax.ShapeDtypeStruct((words, table[1]), np.float32),
         jax.ShapeDtypeStruct(rows, np.int32),
         jax.ShapeDtypeStruct(rows, np.int8),
     )
@@ -105,9 +105,10 @@ def _try(kind: str, function: Function, program: Callable[..., Any], table: tupl
       InputError: it answers differently.
     """
     generator, jitted = np.random.default_rng(0), jax.jit(function)
-    for batch, length in _TRIED:
-        vectors = generator.normal(size=table).astype(np.float32)
-        ids = generator.integers(min(2, table[0] - 1), table[0], (batch, length)).astype(np.int32)
+    for batch, length, more in _TRIED:
+        words = table[0] + more
+        vectors = generator.normal(size=(words, table[1])).astype(np.float32)
+        ids = generator.integers(min(2, words - 1), words, (batch, length)).astype(np.int32)
         sentences = np.where(np.arange(length) < length // 2, 1, 2).astype(np.int8) * np.ones((batch, 1), np.int8)
         ids[-1, -1] = sentences[-1, -1] = 0
         expected = np.asarray(jitted(vectors, ids, sentences))
