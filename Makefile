@@ -12,6 +12,8 @@
 # make clusters  clusters of Ray on this machine: workers, nodes and commands that die; about 10 minutes on two cores; the log is
 #              results/clusters/ray.txt
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
+# make installed  builds the package, installs it in a new environment, gives the README's commands in an empty folder, and runs tests
+#              of the sdist; about 5 minutes
 # make docs    the documentation as a site, in build/docs
 # make lint    what ruff says of the code and of its format, and pyright of the types of what scripts import
 # Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
@@ -37,7 +39,7 @@ PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation
 # Of the words of a command line: those that are no --vectors=FILE, nor --vectors with the word after it.
 without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip $(1))))
 
-.PHONY: demo test bench papers accelerators device mutants clusters lowest torture docs lint
+.PHONY: demo test bench papers accelerators device mutants clusters lowest torture installed docs lint
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
@@ -82,6 +84,9 @@ clusters: $(INSTALLED)
 
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
+
+installed:
+	@sh tests/installed.sh .cache/installed "$(PYTHON)"
 
 lint: .cache/lint/.jaxmatch-installed $(INSTALLED)
 	.cache/lint/bin/ruff check
