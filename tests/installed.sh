@@ -18,7 +18,10 @@ run() {
 echo "building the sdist and the wheel"
 "$tree/.ci/environment" "$2" "$folder/build"
 "$folder/build/bin/python" -m pip install build
-"$folder/build/bin/python" -m build --outdir "$folder/dist" "$tree" >"$folder/build.log" 2>&1 ||
+# From a copy: setuptools would add the files that an earlier build in the tree has listed.
+mkdir "$folder/tree"
+(cd "$tree" && git ls-files -z --cached --others --exclude-standard | tar --null -cf - -T -) | tar -xf - -C "$folder/tree"
+"$folder/build/bin/python" -m build --outdir "$folder/dist" "$folder/tree" >"$folder/build.log" 2>&1 ||
     { cat "$folder/build.log" >&2; exit 1; }
 
 echo "installing the wheel into an environment of its own"
