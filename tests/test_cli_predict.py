@@ -11,7 +11,7 @@ from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.cli.pair_input import read_pairs
+from jaxmatch.cli.record_input import records
 from jaxmatch.errors import InputError
 
 
@@ -75,7 +75,11 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 column where the header names 2"),
         ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the header names 2"),
         ("in.tsv", b"text_a\ttext_b\ra\tb\r", ":1: its lines end in carriage returns alone; save it with line feeds"),
-        ("in.tsv", b"text_a\tlabel\na\tb\n", ":1: the header has no column text_b"),
+        (
+            "in.tsv",
+            b"text_a\tlabel\na\tb\n",
+            ":1: the header has no column 'text_b'; it has 'text_a', 'label'; the first",
+        ),
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
         ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),
         ("in.tsv", b"text_a\ttext_b\na\t\xff\n", ":2: byte 0xFF"),
@@ -144,6 +148,7 @@ def test_missing_input_and_missing_run_are_one_line(run, tmp_path, capsys):
     assert "holds no model" in capsys.readouterr().err
 
 
+TEXT_NAMES = ("text_a", "text_b")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 
 
@@ -151,16 +156,19 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.
 @given(
     st.lists(st.fixed_dictionaries({"text_a": TEXT, "text_b": TEXT}, optional={"id": st.integers() | TEXT}), min_size=1)
 )
-def test_any_json_lines_are_read_back(rows):
-    raw = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows]
-    assert list(read_pairs(raw, "in")) == list(enumerate(rows, start=1))
+def test_any_json_lines_are_read_back(tmp_path_factory, rows):
+    file = tmp_path_factory.getbasetemp() / "json lines without a name ending"
+    file.write_bytes(b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows))
+    assert list(records(file, TEXT_NAMES)) == list(enumerate(rows, start=1))
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.binary(max_size=30)), st.sampled_from(["tsv", "jsonl", None]))
-def test_any_bytes_are_read_or_refused_with_a_line(lines, layout):
-    raw = [line.replace(b"\n", b"") + b"\n" for line in [b"text_a\ttext_b", *lines]]
+@given(st.lists(st.binary(max_size=30)), st.sampled_from(["tsv", "csv", "jsonl", None]), st.booleans())
+def test_any_bytes_are_read_or_refused_with_a_line(tmp_path_factory, lines, layout, quoted):
+    file = tmp_path_factory.getbasetemp() / "any lines"
+    header = b"text_a,text_b" if layout == "csv" else b"text_a\ttext_b"
+    file.write_bytes(b"".join(line.replace(b"\n", b"") + b"\n" for line in [header, *lines]))
     try:
-        assert all(isinstance(fields["text_a"], str) for _, fields in read_pairs(raw, "in", layout))
+        assert all(isinstance(fields["text_a"], str) for _, fields in records(file, TEXT_NAMES, layout, quoted))
     except InputError as error:
-        assert 1 <= error.line <= len(raw)
+        assert 1 <= error.line <= len(lines) + 1

@@ -27,10 +27,19 @@ class Answers:
       source: the input's name, for errors.
       output: where the lines go.
       longest_wait: seconds a pair waits for others at most; None: as long as it takes.
+      columns: the names of the two texts among the fields.
     """
 
-    def __init__(self, matcher: Matcher, source: Path | str, output: BinaryIO, longest_wait: float | None = None):
+    def __init__(
+        self,
+        matcher: Matcher,
+        source: Path | str,
+        output: BinaryIO,
+        longest_wait: float | None = None,
+        columns: tuple[str, str] = ("text_a", "text_b"),
+    ):
         self._matcher, self._source, self._output, self._longest_wait = matcher, source, output, longest_wait
+        self._columns = columns
         self._waiting: list[tuple[int, dict[str, Any]]] = []
         self._since = 0.0
 
@@ -39,7 +48,7 @@ class Answers:
 
         Arguments:
           line: its line in the input, counted from 1.
-          fields: "text_a", "text_b" and whatever else is to be kept.
+          fields: the texts and whatever else is to be kept.
 
         Raises:
           InputError: its texts are too long for the memory of the device; or as `write`.
@@ -62,7 +71,7 @@ class Answers:
         if not waiting:
             return
         try:
-            predictions = self._matcher.predict([_texts(fields) for _, fields in waiting])
+            predictions = self._matcher.predict([self._texts(fields) for _, fields in waiting])
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -73,9 +82,12 @@ class Answers:
         finally:
             self._output.flush()
 
+    def _texts(self, fields: dict[str, Any]) -> tuple[str, str]:
+        return fields[self._columns[0]], fields[self._columns[1]]
+
     def _alone(self, line: int, fields: dict[str, Any]) -> Prediction:
         try:
-            (prediction,) = self._matcher.predict([_texts(fields)])
+            (prediction,) = self._matcher.predict([self._texts(fields)])
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -91,13 +103,13 @@ class Answers:
         """Refuses a pair whose answer would take more memory than the device has: the system might end the process for
         it.
         """
-        if sum(map(len, _texts(fields))) <= _SHORT:
+        if sum(map(len, self._texts(fields))) <= _SHORT:
             return
         from jaxmatch.inference.padding import padded_size
         from jaxmatch.sweep.memory import answer_bytes, calibration, device_bytes
 
         model, matcher = self._matcher.model, self._matcher
-        tokens = sum(len(matcher.tokens(text)) for text in _texts(fields))
+        tokens = sum(len(matcher.tokens(text)) for text in self._texts(fields))
         device = min(model.vectors.devices(), key=device_bytes)
         there_are = device_bytes(device)
         needed = answer_bytes(
@@ -134,10 +146,6 @@ class Answers:
                 line=line,
                 remedy="take another run: this one is of no use",
             ) from None
-
-
-def _texts(fields: dict[str, Any]) -> tuple[str, str]:
-    return fields["text_a"], fields["text_b"]
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -11,9 +11,8 @@ with and without them. --remove takes them away again.
 """
 
 import argparse
-from pathlib import Path
 
-from jaxmatch.cli import splits
+from jaxmatch.cli import own_data, splits
 from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.errors import InputError
@@ -31,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--remove", action="store_true", help="remove what was chosen before")
     parser.add_argument("--positive", metavar="LABEL", help="the label of the threshold (default: the second one)")
-    parser.add_argument("--input", type=Path, metavar="FILE", help="pairs with labels to choose on (default: dev)")
+    splits.add_file_argument(parser, "pairs with labels to choose on (default: dev)")
+    own_data.add_layout_arguments(parser)
     splits.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -54,9 +54,8 @@ def run(arguments: argparse.Namespace) -> None:
     matcher = load(folder)
     if matcher.task == "regression":
         raise InputError("a regression has no probabilities to calibrate", path=folder)
-    if arguments.input is not None:
-        split, name = splits.own_file(matcher, arguments.input), str(arguments.input)
-    else:
+    split, name = splits.file_given(arguments, matcher), str(arguments.input)
+    if split is None:
         split = splits.official_split(folder, matcher, "dev", arguments.data_directory)
         name = f"{matcher.config['data']['name']} dev"
     numbers = label_numbers(matcher, split)

@@ -2,16 +2,17 @@
 
     jaxmatch evaluate runs/quickstart/runs/RUN --split dev
     jaxmatch evaluate runs/quickstart/runs/RUN --input pairs.tsv
+    jaxmatch evaluate runs/quickstart/runs/RUN --input pairs.csv.gz --columns text_a=question1,text_b=question2
 
 If the run is calibrated (`jaxmatch calibrate`), there are two columns, without and with its temperature and threshold.
 
-A file has a format of training data: CSV, TSV, JSON lines or Parquet, with the columns that the model was trained from.
+A file has a format of training data: CSV, TSV, JSON lines or Parquet, each also with gzip. Its columns and labels have
+the names that they had in training, unless --columns and --labels say otherwise.
 """
 
 import argparse
-from pathlib import Path
 
-from jaxmatch.cli import splits
+from jaxmatch.cli import own_data, splits
 from jaxmatch.cli.calibrate import show_before_and_after
 from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
@@ -24,9 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--split", choices=splits.SPLITS, default="test", help="split of the data set it was trained on (default: test)"
     )
-    what.add_argument(
-        "--input", type=Path, metavar="FILE", help="score this file instead: as training data, with labels"
-    )
+    splits.add_file_argument(what, "score this file instead: as training data, with labels")
+    own_data.add_layout_arguments(parser)
     splits.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -37,9 +37,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = chosen_run(arguments)
     matcher = load(folder)
-    if arguments.input is not None:
-        split, name = splits.own_file(matcher, arguments.input), str(arguments.input)
-    else:
+    split, name = splits.file_given(arguments, matcher), str(arguments.input)
+    if split is None:
         split = splits.official_split(folder, matcher, arguments.split, arguments.data_directory)
         name = f"{matcher.config['data']['name']} {arguments.split}"
     numbers = label_numbers(matcher, split)  # a wrong label is found before the work is done

@@ -1,25 +1,33 @@
 """The options for the layout of own data: columns, labels, splits."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
-NAMES = ("columns", "labels", "quoted", "split", "split_seed")
+# How pairs lie in one file, and all that can be said.
+LAYOUT = ("columns", "labels", "quoted")
+NAMES = (*LAYOUT, "split", "split_seed")
+
+
+def add_layout_arguments(parser: argparse._ActionsContainer) -> None:
+    """--columns, --labels and --quoted."""
+    parser.add_argument(
+        "--columns", metavar="A=B,...", help="columns with other names: text_a=question1,text_b=question2,label=same"
+    )
+    parser.add_argument("--labels", metavar="A=B,...", help="names of the labels: 0=different,1=same")
+    parser.add_argument("--quoted", action="store_true", default=None, help="TSV with quotation marks, as in CSV")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument_group("your own data")
-    own.add_argument(
-        "--columns", metavar="A=B,...", help="columns with other names: text_a=question1,text_b=question2,label=same"
-    )
-    own.add_argument("--labels", metavar="A=B,...", help="names of the labels: 0=different,1=same")
-    own.add_argument("--quoted", action="store_true", default=None, help="TSV with quotation marks, as in CSV")
+    add_layout_arguments(own)
     own.add_argument("--split", metavar="A/B/C", help="part one file into train, dev and test: 0.8/0.1/0.1")
     own.add_argument("--split-seed", type=_seed, metavar="N", help="another seed parts it in another way (default: 0)")
 
 
-def given(arguments: argparse.Namespace) -> dict[str, Any]:
+def given(arguments: argparse.Namespace, names: Sequence[str] = NAMES) -> dict[str, Any]:
     """The options that were given, by their settings of data."""
-    return {name: value for name in NAMES if (value := getattr(arguments, name)) is not None}
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
 def _seed(text: str) -> int:

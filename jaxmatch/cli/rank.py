@@ -3,16 +3,19 @@
     jaxmatch rank runs/quickstart --best --query "who wrote it" --input answers.txt
     head -100 answers.txt | jaxmatch rank runs/quickstart/runs/RUN --query "who wrote it" --input - --top-k 3
 
-The input is a text a line, or JSON lines with the key "text". The output is JSON lines, the best first: "query", "rank"
-from 1 on, "line" of the input, "text", and "score": the probability of the label that means a match, or the predicted
+The input is a text a line, or CSV, TSV, JSON lines or Parquet with the column "text", or the one that --columns names.
+Each may be packed with gzip. The output is JSON lines, the best first: "query", "rank"
+from 1 on, "line" of the input (of Parquet the row, from 0), "text", and "score": the probability of the label that means a match, or the predicted
 number of a regression.
 """
 
 import argparse
 
 from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
-from jaxmatch.cli.text_input import FORMATS, all_texts, source_of
+from jaxmatch.cli.text_input import add_arguments as add_input_arguments
+from jaxmatch.cli.text_input import all_texts
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable_json
 
@@ -25,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", required=True, metavar="FILE", help="the texts to order; - is standard input")
     parser.add_argument("--top-k", type=positive, metavar="N", help="how many to print (default: all)")
     add_label_argument(parser)
-    parser.add_argument("--format", choices=FORMATS, help="format of the input (default: from its name)")
+    add_input_arguments(parser)
     parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     folder, query = chosen_run(arguments), checked_query(arguments.query)
-    lines, texts = all_texts(source_of(arguments.input), arguments.format)
+    lines, texts = all_texts(source_of(arguments.input), arguments)
     from jaxmatch.inference.matcher import load
 
     found = load(folder).rank(query, texts, arguments.top_k, arguments.label)

@@ -7,7 +7,7 @@
 A prefilter chooses candidates, which the model ranks: `vectors` compares mean word vectors, `bm25` (`pip install
 'jaxmatch[search]'`) the words themselves. --save keeps the index, which --index reads instead of the texts.
 
-Texts and queries are one a line, or JSON lines with the key "text". The output is JSON lines as those of `jaxmatch
+Texts and queries are one a line, or in a format of `jaxmatch rank`. The output is JSON lines as those of `jaxmatch
 rank`, for each query the best first; "line" is that of the text. Queries from standard input are answered as they
 arrive.
 """
@@ -18,8 +18,10 @@ from pathlib import Path
 
 from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.rank import add_label_argument, answer, checked_query, positive
+from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
-from jaxmatch.cli.text_input import FORMATS, all_texts, source_of, texts_of
+from jaxmatch.cli.text_input import add_arguments as add_input_arguments
+from jaxmatch.cli.text_input import all_texts, texts_of
 from jaxmatch.errors import InputError
 
 CHECKS_OUTPUT = True
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates", type=positive, default=100, metavar="N", help="how many the model ranks for each query"
     )
     add_label_argument(parser)
-    parser.add_argument("--format", choices=FORMATS, help="format of the inputs (default: from their names)")
+    add_input_arguments(parser)
     parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
 
 
@@ -57,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.query is not None:
         checked_query(arguments.query)
     if arguments.texts is not None:
-        lines, texts = all_texts(source_of(arguments.texts), arguments.format)
+        lines, texts = all_texts(source_of(arguments.texts), arguments)
     from jaxmatch.inference.candidates import matched_label
     from jaxmatch.inference.matcher import load
 
@@ -85,5 +87,5 @@ def _queries(arguments: argparse.Namespace) -> Iterator[str]:
     if arguments.query is not None:
         yield arguments.query
     else:
-        for _, query in texts_of(source_of(arguments.input), arguments.format):
+        for _, query in texts_of(source_of(arguments.input), arguments):
             yield query

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from jaxmatch.cli import own_data
 from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
@@ -20,8 +22,33 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: as in training)")
 
 
-def own_file(matcher: Matcher, path: Path) -> Split:
+def add_file_argument(parser: argparse._ActionsContainer, about: str) -> None:
+    """--input, a file of labelled pairs."""
+    parser.add_argument("--input", type=Path, metavar="FILE", help=about)
+
+
+def file_given(arguments: argparse.Namespace, matcher: Matcher) -> Split | None:
+    """The pairs of --input, which lie there as --columns, --labels and --quoted say; None if it was not given.
+
+    Raises:
+      InputError: the file cannot be used, or its layout is said of no file.
+    """
+    said = own_data.given(arguments, own_data.LAYOUT)
+    if arguments.input is not None:
+        return own_file(matcher, arguments.input, said)
+    if said:
+        option = f"--{next(iter(said))}"
+        raise InputError(f"{option} says how a file lies, and there is no --input", remedy=f"leave {option} out")
+    return None
+
+
+def own_file(matcher: Matcher, path: Path, said: Mapping[str, Any] | None = None) -> Split:
     """A file of the user, in the layout of the training data.
+
+    Arguments:
+      matcher: the model.
+      path: the file.
+      said: settings of the layout that differ from those of the training data.
 
     Raises:
       InputError: the file cannot be used.
@@ -34,7 +61,7 @@ def own_file(matcher: Matcher, path: Path) -> Split:
     check_plain_file(path, f"give a {formats.replace('nor', 'or')} file")
     if not own.format_of(path):
         raise InputError(f"is neither {formats}", path=path, remedy="give it the name ending of its layout")
-    layout = layout_of(matcher.config.get("data", {}))
+    layout = layout_of({**matcher.config.get("data", {}), **(said or {})})
     return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None, layout=layout)
 
 

@@ -1,50 +1,52 @@
-"""Reads texts, one a line: plain, or JSON lines with the key `text`."""
+"""Reads texts: one a line, or the column `text` of a file as training data has it."""
 
-from collections.abc import Callable, Iterator
+import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
-from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
-from jaxmatch.data.readers.lines import decode_lines, object_of, text_of
+from jaxmatch.cli import record_input
 from jaxmatch.errors import InputError
 
-FORMATS = ("text", "jsonl")
-_SUFFIXES = {".jsonl": "jsonl", ".json": "jsonl"}
+FORMATS = ("text", *record_input.FORMATS)
+_SUFFIXES = {**record_input.SUFFIXES, ".txt": "text"}
+_COLUMN, _EXAMPLE = "text", "text=question"
 
 
-def source_of(name: str) -> Path | str:
-    """What an argument names: a file, or standard input for `-`."""
-    return STANDARD_INPUT if name == "-" else Path(name)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """--format, --columns and --quoted."""
+    record_input.add_arguments(parser, FORMATS, _EXAMPLE)
 
 
-def texts_of(
-    source: Path | str, layout: str | None = None, when_silent: Callable[[], None] | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yields (line number, text) of a file or of standard input.
+def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tuple[int, str]]:
+    """Yields (line number, text) of a file or of standard input; rows of Parquet are counted from 0.
 
     Arguments:
-      source: as `source_of` gives it.
-      layout: "text" or "jsonl"; None decides by the file's name.
-      when_silent: as `lines_of` takes it.
+      source: as `record_input.source_of` gives it.
+      arguments: with those of `add_arguments`. Without a format, the file's name says it, or else it is a text a line.
 
     Raises:
       InputError: a line without a text.
     """
-    layout = layout or _SUFFIXES.get(Path(source).suffix.lower(), "text")
-    with opened(source) as descriptor:
-        for number, line in decode_lines(lines_of(descriptor, source, when_silent), source):
-            text = text_of(object_of(line, source, number), "text", source, number) if layout == "jsonl" else line
+    column = record_input.columns_said(arguments.columns, (_COLUMN,), _EXAMPLE)[_COLUMN]
+    layout = arguments.format or record_input.format_of(source, _SUFFIXES) or ("tsv" if arguments.quoted else "text")
+    with record_input.naming_rows(source, layout):
+        if layout != "text":
+            for number, fields in record_input.records(source, (column,), layout, arguments.quoted):
+                yield number, fields[column]
+            return
+        for number, text in record_input.lines_in(source):
             if not text.strip():
                 raise InputError("the text is empty", path=source, line=number)
             yield number, text
 
 
-def all_texts(source: Path | str, layout: str | None = None) -> tuple[list[int], list[str]]:
+def all_texts(source: Path | str, arguments: argparse.Namespace) -> tuple[list[int], list[str]]:
     """The line numbers and texts of a whole file.
 
     Raises:
       InputError: as `texts_of`, or there is none.
     """
-    found = list(texts_of(source, layout))
+    found = list(texts_of(source, arguments))
     if not found:
         raise InputError("holds no texts", path=source)
     return [number for number, _ in found], [text for _, text in found]

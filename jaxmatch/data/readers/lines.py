@@ -128,7 +128,12 @@ def read_columns(path: Path, count: int, layout: str, *, most: float | None = No
 
 
 def read_table(
-    path: Path, required: Sequence[str], may_be_cut: Container[str] = (), *, quoted_by: str | None = None
+    path: Path | str,
+    required: Sequence[str],
+    may_be_cut: Container[str] = (),
+    *,
+    quoted_by: str | None = None,
+    lines: Iterator[tuple[int, str]] | None = None,
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Reads a table whose first line names the columns.
 
@@ -137,6 +142,7 @@ def read_table(
       may_be_cut: names of columns that a row may lack when they are the last ones.
       quoted_by: what separates the columns of a file in which quotation marks enclose a column that holds it or a line
         end (RFC 4180); None: columns are separated by tabs, and quotation marks are ordinary characters.
+      lines: of the file, as `read_lines` gives them, with blank ones if quotation marks enclose columns; None: read it.
 
     Returns:
       The column names, and an iterator over (line number, columns) of the rows; a row is named by its first line.
@@ -144,7 +150,10 @@ def read_table(
     Raises:
       InputError: a damaged header (at once) or row (while iterating).
     """
-    rows_there = _tab_separated(path) if quoted_by is None else _quoted(path, quoted_by)
+    lines = read_lines(Path(path), keep_blank=quoted_by is not None) if lines is None else lines
+    rows_there = ((number, line.split("\t")) for number, line in lines)
+    if quoted_by is not None:
+        rows_there = _quoted(lines, path, quoted_by)
     separator = "commas" if quoted_by == "," else "tabs"
     first = next(rows_there, None)
     if first is None:
@@ -177,15 +186,10 @@ def read_table(
     return names, rows()
 
 
-def _tab_separated(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_lines(path):
-        yield number, line.split("\t")
-
-
-def _quoted(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of the first line, columns) of rows in RFC 4180's format, without blank lines between rows."""
     number = 1
-    lines = csv.reader((f"{line}\n" for _, line in read_lines(path, keep_blank=True)), delimiter=separator, strict=True)
+    lines = csv.reader((f"{line}\n" for _, line in numbered), delimiter=separator, strict=True)
     while True:
         try:
             columns = next(lines, None)

@@ -11,6 +11,7 @@ from jaxmatch.printable import shown
 
 REQUIRED = ("text_a", "text_b", "label")
 KNOWN = (*REQUIRED, "group")
+EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
 # The settings of the data section that say it.
 SETTINGS = ("columns", "labels", "quoted", "split", "split_seed")
 
@@ -48,7 +49,7 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
       InputError: a setting cannot be understood.
     """
     return Layout(
-        columns=_columns(settings.get("columns", "")),
+        columns=columns_of(settings.get("columns", "")),
         labels=_named(settings.get("labels", ""), "labels", "0=different,1=same"),
         quoted=bool(settings.get("quoted", False)),
         shares=shares_of(settings.get("split", "")),
@@ -74,15 +75,23 @@ def _named(text: str, setting: str, example: str) -> dict[str, str]:
     return found
 
 
-def _columns(text: str) -> dict[str, str]:
-    example = "text_a=question1,text_b=question2,label=is_duplicate"
+def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> dict[str, str]:
+    """What "text_a=question1,text_b=question2" says: the part of a pair -> its column.
+
+    Arguments:
+      known: the parts there are.
+      example: for error messages.
+
+    Raises:
+      InputError: it cannot be understood.
+    """
     found = _named(text, "columns", example)
     for name in found:
-        if name not in KNOWN:
-            near = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.5)
-            remedy = f"did you mean {near[0]}?" if near else f"known: {', '.join(KNOWN)}; write it like {example}"
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            remedy = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; write it like {example}"
             raise InputError(f"columns: {shown(name)} is not a part of a pair", remedy=remedy)
-    named = [found.get(name, name) for name in KNOWN]
+    named = [found.get(name, name) for name in known]
     for name in found.values():
         if named.count(name) > 1:
             raise InputError(f"columns: column {shown(name)} is named twice", remedy=f"write it like {example}")

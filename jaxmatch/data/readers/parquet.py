@@ -38,12 +38,14 @@ def open_parquet(path: Path) -> Any:
         raise InputError(f"it is no Parquet file that can be read ({_first_line(error)})", path=path) from None
 
 
-def read_parquet(path: Path, required: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_parquet(
+    path: Path, required: Sequence[str], wanted: Sequence[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (row counted from 0, column -> value) of a Parquet file.
 
     Arguments:
       required: names of columns that must be there.
-      wanted: names of columns that are read as far as they are there.
+      wanted: names of columns that are read as far as they are there; None: all.
 
     Raises:
       InputError: as in `open_parquet`, or a required column is missing, or the file is damaged.
@@ -54,7 +56,7 @@ def read_parquet(path: Path, required: Sequence[str], wanted: Sequence[str]) -> 
     if missing:
         raise InputError(f"there is no column {listed(missing)}; there are {listed(names)}", path=path)
     row = 0
-    batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name for name in wanted if name in names])
+    batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name for name in names if wanted is None or name in wanted])
     while True:
         try:
             batch = next(batches, None)

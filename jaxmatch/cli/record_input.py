@@ -1,0 +1,145 @@
+"""Reads records one after another, from a file as training data has it or from a stream: TSV, CSV, JSON lines, Parquet."""
+
+import argparse
+import contextlib
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
+from jaxmatch.data.readers.lines import decode_lines, object_of, read_lines, read_table
+from jaxmatch.data.readers.own import rows_not_lines
+from jaxmatch.data.readers.own_layout import columns_of
+from jaxmatch.data.readers.parquet import read_parquet
+from jaxmatch.errors import InputError
+from jaxmatch.printable import shown, without_nan
+
+FORMATS = ("tsv", "csv", "jsonl", "parquet")
+SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+Record = tuple[int, dict[str, Any]]
+
+
+def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str) -> None:
+    """--format, --columns and --quoted."""
+    parser.add_argument("--format", choices=formats, help="format of the input (default: from its name or first line)")
+    parser.add_argument("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
+    parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
+
+
+def columns_said(text: str, known: Sequence[str], example: str) -> dict[str, str]:
+    """What --columns says: the names of the known parts in the file, also of those that have no other there.
+
+    Raises:
+      InputError: it cannot be understood.
+    """
+    said = columns_of(text, known, example)
+    return {name: said.get(name, name) for name in known}
+
+
+def source_of(name: str) -> Path | str:
+    """What an argument names: a file, or standard input for `-`."""
+    return STANDARD_INPUT if name == "-" else Path(name)
+
+
+def is_file(source: Path | str) -> bool:
+    """Whether a source can be read more than once: it is neither standard input nor a pipe."""
+    return isinstance(source, Path) and source.is_file()
+
+
+def format_of(source: Path | str, suffixes: Mapping[str, str] = SUFFIXES) -> str | None:
+    """The format that a file's name says, without a .gz; None if it says none."""
+    return suffixes.get(Path(str(source).lower().removesuffix(".gz")).suffix)
+
+
+@contextlib.contextmanager
+def naming_rows(source: Path | str, layout: str | None) -> Iterator[None]:
+    """Has an InputError about a line of a Parquet file say that it is a row."""
+    with rows_not_lines(source) if (layout or format_of(source)) == "parquet" else contextlib.nullcontext():
+        yield
+
+
+def lines_in(
+    source: Path | str, when_silent: Callable[[], None] | None = None, keep_blank: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yields (line number, line) of a file, unpacked if it is named .gz, or of a stream as they come.
+
+    Arguments:
+      source: as `source_of` gives it.
+      when_silent: as `lines_of` takes it, for a stream.
+      keep_blank: as `decode_lines` takes it.
+
+    Raises:
+      InputError: as `read_lines` and `decode_lines`.
+    """
+    if is_file(source):
+        yield from read_lines(Path(source), keep_blank=keep_blank)
+        return
+    with opened(source) as descriptor:
+        yield from decode_lines(lines_of(descriptor, source, when_silent), source, keep_blank=keep_blank)
+
+
+def records(
+    source: Path | str,
+    required: Sequence[str],
+    layout: str | None = None,
+    quoted: bool = False,
+    when_silent: Callable[[], None] | None = None,
+) -> Iterator[Record]:
+    """Yields (line number, fields) of every record with all its fields; rows of Parquet are counted from 0.
+
+    Arguments:
+      source: as `source_of` gives it.
+      required: the names that each record must have; each holds a text that is not empty.
+      layout: of `FORMATS`; None decides by the file's name, or else by its first line: JSON begins with a brace.
+      quoted: whether TSV is written with quotation marks.
+      when_silent: as `lines_of` takes it, for a stream.
+
+    Raises:
+      InputError: a record cannot be read, or lacks a text.
+    """
+    layout = layout or format_of(source) or ("tsv" if quoted else None)
+    if layout == "parquet":
+        found = _parquet(source, required)
+    else:
+        quoted_by = "," if layout == "csv" else "\t" if layout == "tsv" and quoted else None
+        lines = lines_in(source, when_silent, keep_blank=quoted_by is not None)
+        if layout is None:
+            first = list(itertools.islice(lines, 1))
+            layout = "jsonl" if first and first[0][1].lstrip().startswith("{") else "tsv"
+            lines = itertools.chain(first, lines)
+        if layout == "jsonl":
+            found = ((number, _object(line, source, number)) for number, line in lines)
+        else:
+            names, rows = read_table(source, required, quoted_by=quoted_by, lines=lines)
+            found = ((number, dict(zip(names, row, strict=True))) for number, row in rows)
+    for number, fields in found:
+        for key in required:
+            if key not in fields:
+                remedy = f"every one needs {' and '.join(required)}"
+                raise InputError(f"there is no {key}", path=source, line=number, remedy=remedy)
+            if not isinstance(fields[key], str):
+                raise InputError(f"{key} is {shown(fields[key])}, not a text", path=source, line=number)
+            if not fields[key].strip():
+                raise InputError(f"{key} is empty", path=source, line=number)
+        yield number, fields
+
+
+def _parquet(source: Path | str, required: Sequence[str]) -> Iterator[Record]:
+    if source == STANDARD_INPUT:
+        raise InputError("Parquet cannot be read from a stream", path=source, remedy="give a file")
+    for number, record in read_parquet(Path(source), required):
+        # Dates and numbers that JSON cannot hold are kept as texts.
+        yield number, json.loads(json.dumps(without_nan(record), default=str))
+
+
+def _object(line: str, name: Path | str, number: int) -> dict[str, Any]:
+    value = object_of(line, name, number)
+    try:
+        json.dumps(value, allow_nan=False)  # what could not be written again is refused
+    except RecursionError:
+        raise InputError("the JSON is nested too deeply", path=name, line=number) from None
+    except ValueError as error:
+        raise InputError(f"not valid JSON ({error})", path=name, line=number) from None
+    return value

@@ -1,0 +1,147 @@
+"""Commands take pairs and texts in the formats of training data: CSV, quoted TSV, JSON lines, Parquet, gzip, --columns."""
+
+import csv
+import datetime
+import gzip
+import io
+import json
+import sys
+
+import pytest
+from saved_model import LABELS, parameters, save
+
+import jaxmatch
+from jaxmatch.cli.main import main
+
+# Texts with what tables separate columns, rows and texts by.
+PAIRS = [("a b, c", 'no "d"'), ("a\nb", "a"), ("e\td c", "b c")]
+RENAMED = ("question1", "question2")
+AS_RENAMED = ["--columns", "text_a=question1,text_b=question2"]
+
+
+def separated(rows, by):
+    file = io.StringIO()
+    csv.writer(file, delimiter=by, lineterminator="\n").writerows(rows)
+    return file.getvalue().encode()
+
+
+def content(kind, names, texts):
+    """Rows of an "id" and texts, below these names."""
+    rows = [[number, *each] for number, each in enumerate(texts)]
+    if kind in ("csv", "tsv"):
+        return separated([["id", *names], *rows], "," if kind == "csv" else "\t")
+    if kind == "jsonl":
+        return b"".join(json.dumps(dict(zip(["id", *names], row))).encode() + b"\n" for row in rows)
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    columns = zip(*rows)
+    parquet.write_table(pyarrow.table(dict(zip(["id", *names], map(list, columns)))), file)
+    return file.getvalue()
+
+
+def answers(run, capsys, *words):
+    assert main(["predict", str(run), *map(str, words)]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_predict_takes_every_format_of_training_data(run, tmp_path, capsys, kind, packed):
+    file = tmp_path / f"pairs.{kind}{'.gz' * packed}"
+    written = content(kind, RENAMED, PAIRS)
+    file.write_bytes(gzip.compress(written) if packed else written)
+    found = answers(run, capsys, "--input", file, *AS_RENAMED, *["--quoted"] * (kind == "tsv"))
+    for number, (answer, pair, expected) in enumerate(
+        zip(found, PAIRS, jaxmatch.load(run).predict(PAIRS), strict=True)
+    ):
+        assert list(answer) == ["id", *RENAMED, "label", "probabilities"]
+        assert int(answer["id"]) == number and (answer["question1"], answer["question2"]) == pair
+        assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
+
+
+def test_a_format_may_be_said_and_a_stream_may_be_csv(run, tmp_path, capsys, monkeypatch):
+    source = tmp_path / "pairs"
+    source.write_bytes(content("csv", ("text_a", "text_b"), PAIRS))
+    expected = answers(run, capsys, "--input", source, "--format", "csv")
+    assert [(answer["text_a"], answer["text_b"]) for answer in expected] == PAIRS
+    with open(source) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert answers(run, capsys, "--input", "-", "--format", "csv") == expected
+
+
+def test_what_json_cannot_hold_comes_back_as_text(run, tmp_path, capsys):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    day, none = datetime.date(2020, 2, 29), float("nan")
+    columns = {"text_a": ["a", "b"], "text_b": ["b", "c"], "day": [day, None], "share": [none, 0.5], "raw": [b"x", b""]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "pairs.parquet")
+    first, second = answers(run, capsys, "--input", tmp_path / "pairs.parquet")
+    assert (first["day"], first["share"], second["day"], second["share"]) == ("2020-02-29", None, None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "more", "problem"),
+    [
+        ("in.csv", b"text_a,text_b\na,b\na\n", [], "in.csv:3: 1 column where the header names 2"),
+        ("in.csv", b'text_a,text_b\n"a\nb",c\n"d,e\n', [], "in.csv:4: the row that begins here cannot be read"),
+        ("in.csv", b"a,b\n", [], "in.csv:1: the header has no column 'text_a', 'text_b'; it has 'a', 'b'; the first"),
+        ("in.csv", b"text_a,text_b\n", ["--columns", "text_c=x"], "columns: 'text_c' is not a part of a pair; did you"),
+        ("in.csv", b"text_a,text_b\n", AS_RENAMED, "in.csv:1: the header has no column 'question1', 'question2'"),
+        ("in.csv.gz", b"text_a,text_b\na,b\n", [], "in.csv.gz: the archive is damaged"),
+        ("in.parquet", b"PAR1", [], "in.parquet: it is no Parquet file that can be read"),
+        ("-", b"PAR1", ["--format", "parquet"], "standard input: Parquet cannot be read from a stream; give a file"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(run, tmp_path, capsys, monkeypatch, name, written, more, problem):
+    if "parquet" in problem.lower():
+        pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(written)
+    assert main(["predict", str(run), "--input", name, "--output", "out", *more]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"jaxmatch: {problem}") and err.count("\n") == 1 and not out
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_row_of_parquet_is_named_from_0(run, tmp_path, capsys):
+    file = tmp_path / "pairs.parquet"
+    file.write_bytes(content("parquet", ("text_a", "text_b"), [("a", "b"), ("c", " ")]))
+    assert main(["predict", str(run), "--input", str(file)]) == 2
+    assert capsys.readouterr().err == f"jaxmatch: {file}, row 1: text_b is empty\n"
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_rank_and_search_take_texts_from_a_column(tmp_path, capsys, kind):
+    run = save(tmp_path / "run", labels=("0", "1"), params=parameters(2))
+    texts = [a for a, _ in PAIRS]
+    file = tmp_path / f"texts.{kind}.gz"
+    file.write_bytes(gzip.compress(content(kind, ["answer"], [(text,) for text in texts])))
+    more = ["--columns", "text=answer", *["--quoted"] * (kind == "tsv")]
+    expected = [(one.text, pytest.approx(one.score)) for one in jaxmatch.load(run).rank("a b", texts)]
+    for words in (["rank", str(run), "--input"], ["search", str(run), "--texts"]):
+        assert main([*words, str(file), "--query", "a b", *more]) == 0
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [(one["text"], one["score"]) for one in found] == expected
+    assert main(["rank", str(run), "--input", str(file), "--query", "a", "--columns", "txt=answer"]) == 2
+    assert "columns: 'txt' is not a part of a pair; did you mean text?" in capsys.readouterr().err
+
+
+def test_evaluate_takes_columns_and_labels_with_other_names(run, tmp_path, capsys):
+    numbers = {label: str(number) for number, label in enumerate(LABELS)}
+    rows = [["question1", "question2", "gold"], *([*pair, numbers[LABELS[0]]] for pair in PAIRS)]
+    plain = [["text_a", "text_b", "label"], *([*pair, LABELS[0]] for pair in PAIRS)]
+    (tmp_path / "named.csv").write_bytes(separated(rows, ","))
+    (tmp_path / "plain.csv.gz").write_bytes(gzip.compress(separated(plain, ",")))
+    (tmp_path / "named.tsv").write_bytes(separated(rows, "\t"))
+    names = ["--columns", "text_a=question1,text_b=question2,label=gold"]
+    labels = ["--labels", ",".join(f"{number}={label}" for label, number in numbers.items())]
+    scores = []
+    for words in (["plain.csv.gz"], ["named.csv", *names, *labels], ["named.tsv", "--quoted", *names, *labels]):
+        assert main(["evaluate", str(run), "--format", "json", "--input", str(tmp_path / words[0]), *words[1:]]) == 0
+        found = json.loads(capsys.readouterr().out)
+        scores.append((found["pairs"], found["scores"]))
+    assert scores[0] == scores[1] == scores[2] and scores[0][0] == len(PAIRS)
+    for command in ("evaluate", "calibrate"):
+        assert main([command, str(run), *names]) == 2
+        assert "--columns says how a file lies, and there is no --input; leave --columns out" in capsys.readouterr().err
