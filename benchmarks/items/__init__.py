@@ -12,6 +12,7 @@ from benchmarks.items import (
     paper,
     preparation,
     replicas,
+    requests,
     starts,
     sweep,
     training,
@@ -30,5 +31,6 @@ ITEMS: dict[str, Item] = {
     "compilation": compilation.ITEM,
     "dispatch": dispatch.ITEM,
     "starts": starts.ITEM,
+    "requests": requests.ITEM,
     "paper": paper.ITEM,
 }

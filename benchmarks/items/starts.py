@@ -25,7 +25,8 @@ GOALS = {"--help": 0.7, "table": 0.7, "predict": 2.5, "evaluate": 4.0}
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for every command."""
-    model, pairs, one = _files(settings.scratch)
+    model = write_run(settings.scratch)
+    pairs, one = _files(settings.scratch)
     titles = {
         "--help": ("jaxmatch --help", ["--help"]),
         "table": (f"table of {SWEEP.name}", ["table", SWEEP]),
@@ -47,12 +48,16 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     ]
 
 
-def _files(scratch: Path) -> tuple[Path, Path, Path]:
-    """A run's folder, and files of many pairs and of one."""
-    draw = np.random.default_rng(0)
-    words = ["<padding>", "<unknown>", *(f"word{number}" for number in range(WORDS - 2))]
+def _words() -> list[str]:
+    return ["<padding>", "<unknown>", *(f"word{number}" for number in range(WORDS - 2))]
+
+
+def write_run(scratch: Path, small: bool = False) -> Path:
+    """The folder of a run of RE2 with random weights, made in `scratch`; its hidden size is 8 if it is to be small."""
+    draw, words = np.random.default_rng(0), _words()
     vectors = draw.normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
     settings_of_model = load_config(CONFIGS / "re2.py", dataset=DATA).model.to_dict()
+    settings_of_model |= {"hidden_size": 8} if small else {}
     model = random_model(settings_of_model, vectors=vectors, outputs=CLASSES)
     folder = scratch / "run"
     folder.mkdir()
@@ -67,12 +72,18 @@ def _files(scratch: Path) -> tuple[Path, Path, Path]:
         config=config,
         **fields,
     )
+    return folder
+
+
+def _files(scratch: Path) -> tuple[Path, Path]:
+    """Files of many pairs and of one."""
+    draw, words = np.random.default_rng(1), _words()
     texts = [" ".join(draw.choice(words[2:], draw.integers(*TOKENS, endpoint=True))) for _ in range(2 * PAIRS)]
     texts[0] = f'He said: "{texts[0]}"'  # which takes all rules of the tokeniser
     lines = [f"{a}\t{b}\t{LABELS[0]}" for a, b in zip(texts[::2], texts[1::2], strict=True)]
     for name, count in (("pairs.tsv", PAIRS), ("one.tsv", 1)):
         (scratch / name).write_text("\n".join(["text_a\ttext_b\tlabel", *lines[:count], ""]))
-    return folder, scratch / "pairs.tsv", scratch / "one.tsv"
+    return scratch / "pairs.tsv", scratch / "one.tsv"
 
 
 def started(words: list[Any], cache: Path) -> tuple[float, float]:

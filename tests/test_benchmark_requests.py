@@ -1,0 +1,33 @@
+"""The benchmark of requests: what it asks, and what it says of the goals."""
+
+import pytest
+
+from benchmarks.items import ITEMS, requests
+from benchmarks.settings import Settings
+
+
+def test_a_row_for_pairs_and_for_each_prefilter(tmp_path):
+    settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=2, quick=True, scratch=tmp_path)
+    rows, notes = ITEMS["requests"].run(settings)
+    assert [row["what"] for row in rows[:2]] == ["predict 1 pair, 20 times", "search of 500 texts, vectors"]
+    assert len(rows) + sum("not measured" in note for note in notes) == 3
+    for row in rows:
+        assert row.keys() == {column.key for column in ITEMS["requests"].columns}
+        assert 0 < row["median"]["median"] <= row["late"] <= row["slowest"]
+    assert "RE2" in notes[0]
+
+
+def test_the_slowest_of_all_decides():
+    took = [1.0] * 990 + [20.0] * 9 + [50.1]
+    row = requests.row("x", took, requests.REQUEST_GOAL)
+    assert row["median"]["median"] == 1 and row["slowest"] == 50.1 and row["goal"] == "slowest ≤ 50 ms: missed"
+    assert 1 < row["late"] <= 20
+    assert requests.row("x", took[:-1], requests.REQUEST_GOAL)["goal"] == "slowest ≤ 50 ms: met"
+
+
+def test_each_call_is_timed_alone():
+    seen = []
+    took = requests.milliseconds(seen.append, [1, 2, 3])
+    assert seen == [1, 2, 3] and len(took) == 3 and max(took) < 1000
+    with pytest.raises(ZeroDivisionError):
+        requests.milliseconds(lambda number: 1 / number, [0])
