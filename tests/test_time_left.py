@@ -6,10 +6,11 @@ import pytest
 import small_sweep
 from rich.console import Console
 
+from jaxmatch.reporting.wording import duration_text
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.plan import make_plan
-from jaxmatch.sweep.time_left import TimeLeft
+from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder
 
 
@@ -61,6 +62,40 @@ def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
     for _ in range(5):  # fewer runs are compiled for anew: there is never less than nothing to do
         compile_for(left, clock, 45.0)
     assert left.seconds() == pytest.approx(99.0 + 2 * 45.0 + 10.0)
+
+
+def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
+    """50 seconds of training are expected, and four programs of 10 seconds each."""
+    left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}}, clock, training=50.0, a_program=10.0)
+    assert left.seconds() == 50.0 + 40.0
+    left.did(20.0, here=False)  # on record
+    assert left.seconds() == 40.0 + 40.0
+    left.begun("cohort")
+    compile_for(left, clock, 16.0)
+    assert left.seconds() == 40.0 + 3 * 16.0, "what was measured takes the place of what was assumed"
+    clock.now += 1.0
+    left.did(1.0, here=True)
+    assert left.seconds() == 79.0 + 3 * 16.0
+
+
+def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, clock):
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
+    plan, text = make_plan(planned), io.StringIO()
+    display = Display(Console(file=text, width=200), clock=clock)
+    display.begin(plan, set())
+    (cohort,) = plan.cohorts
+    shapes = cohort.buckets + cohort.scored_shapes
+    assert cohort.scored_shapes >= 1
+    about = duration_text(shapes * assumed_seconds("cpu"))
+    assert f"; compilation before, for {shapes} shapes: about {about}, and less for what" in text.getvalue()
+    folder = CohortFolder(tmp_path / "cohorts" / "one", cohort.signature, tuple(plan.runs))
+    shown = display.cohort(folder, cohort.runs)
+    clock.now += 61.0
+    shown.compiling("training", 1, cohort.buckets)
+    shown.left()
+    display.end()
+    last = text.getvalue().splitlines()[-1]
+    assert last.endswith(f"compiling, length 1 of {cohort.buckets}, about {about} left for the whole sweep")
 
 
 def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):

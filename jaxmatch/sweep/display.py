@@ -17,10 +17,10 @@ from jaxmatch.reporting.wording import duration_text, shared_text
 from jaxmatch.sweep.cohort_display import CohortDisplay
 from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
-from jaxmatch.sweep.plan import Plan, PlannedCohort
+from jaxmatch.sweep.plan import Plan, PlannedCohort, to_compile
 from jaxmatch.sweep.side_by_side import Job, lasting
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
-from jaxmatch.sweep.time_left import TimeLeft
+from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder, Workdir
 
 # Where there is no terminal to draw a bar in, a line tells how far training is, this often.
@@ -36,9 +36,16 @@ def _shared(runs: Sequence[Run]) -> str:
     return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
 
 
-def _program(cohort: PlannedCohort) -> tuple[str, int]:
-    """What a cohort's programs are compiled for; cohorts that agree in it share them."""
-    return cohort.signature, len(cohort.runs)
+def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
+    """How long some cohorts of a plan are expected to train."""
+    at_once = cohorts[0].there_are if plan.slots is None else max(1, plan.slots)
+    work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], at_once)
+    return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
+
+
+def _platform(cohorts: Sequence[PlannedCohort]) -> str:
+    """Of the devices that the cohorts are planned for."""
+    return "cpu" if cohorts[0].needs.most is not None else "accelerator"
 
 
 def _clock_text(seconds: float | None) -> str:
@@ -73,11 +80,11 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
     if plan.slots is not None:
         lines.append(f"  trained by {_count(plan.slots, 'worker')} at once")
-    jobs = [Job(cohort.devices, cohort.device_work) for cohort in cohorts]
-    work = lasting(jobs, cohorts[0].there_are if plan.slots is None else max(1, plan.slots))
-    seconds = work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
+    compiled = sum(sum(parts.values()) for parts in to_compile(cohorts).values())
+    each = assumed_seconds(_platform(cohorts))
     lines.append(
-        f"  estimated training time: {duration_text(seconds)} with scores, if no run stops early, and compilation before"
+        f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scores, if no run stops early; compilation "
+        f"before, for {_count(compiled, 'shape')}: about {duration_text(compiled * each)}, and less for what was compiled before"
     )
     return "\n".join(lines)
 
@@ -152,9 +159,9 @@ class Display:
         )
         # Work is counted in multiplications.
         work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
-        programs = {_program(cohort): {"training": cohort.buckets, "evaluation": 1} for cohort in missing}
-        self._time_left, self._line_at = TimeLeft(work, programs, self._clock), self._clock()
-        self._task = self._bar.add_task("training", total=work, left=_clock_text(None))
+        assumed = share * _training_seconds(plan, missing), assumed_seconds(_platform(missing))
+        self._time_left, self._line_at = TimeLeft(work, to_compile(missing), self._clock, *assumed), self._clock()
+        self._task = self._bar.add_task("training", total=work, left=_clock_text(self._time_left.seconds()))
         self._bar.start()
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
@@ -163,7 +170,7 @@ class Display:
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {_count(len(runs), 'run')}, compiling")
-        self._compiled_for[folder.name] = _program(planned)
+        self._compiled_for[folder.name] = planned.program
         with self._lock:
             if self._time_left:
                 self._time_left.begun(folder.name)

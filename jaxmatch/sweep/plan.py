@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -41,6 +41,7 @@ class PlannedCohort:
       multiplications: estimated multiply-adds of one run, for training and scoring together.
       there_are: the number of available devices. The cohort uses as many as it fills.
       limit: the estimated number of replicas that fit on one device at the same time; None: no limit.
+      scored_shapes: the number of shapes that scoring is compiled for.
     """
 
     signature: str
@@ -53,6 +54,7 @@ class PlannedCohort:
     multiplications: float
     there_are: int
     limit: int | None
+    scored_shapes: int = 1
 
     @property
     def devices(self) -> int:
@@ -78,9 +80,19 @@ class PlannedCohort:
     def _on_a_device(self) -> int:
         return math.ceil(len(self.runs) / self.devices)
 
+    @property
+    def program(self) -> tuple[str, int]:
+        """What its programs are compiled for; cohorts that agree in it share them."""
+        return self.signature, len(self.runs)
+
     def names(self) -> tuple[str, ...]:
         """The identities of its runs."""
         return tuple(run.identity(self.data.fingerprint) for run in self.runs)
+
+
+def to_compile(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
+    """`program` of some cohorts -> "training" and "evaluation" -> how many shapes it is compiled for."""
+    return {cohort.program: {"training": cohort.buckets, "evaluation": cohort.scored_shapes} for cohort in cohorts}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +211,9 @@ def _cohorts(
     for start in range(0, len(runs), fit):
         chosen = tuple(runs[start : start + fit])
         steps_of = len(batches.batch_rows), batches.steps_per_epoch, steps
-        cohorts.append(PlannedCohort(signature, chosen, data, *steps_of, needs, work, len(devices), limit))
+        cohorts.append(
+            PlannedCohort(signature, chosen, data, *steps_of, needs, work, len(devices), limit, len(lengths))
+        )
     return cohorts
 
 

@@ -3,7 +3,17 @@
 import time
 from collections.abc import Callable, Hashable, Mapping
 
+# Seconds that a program takes to compile, until one was. On a CPU: 359 s for 36 programs of RE2 with one to five blocks
+# (benchmarks/results/README.md, "9 programs, first launch"). Elsewhere: RE2's programs for an H100 took 42 to 128 s to
+# compile on a host with two cores (benchmarks/results/device/README.md).
+SECONDS_ON_A_CPU, SECONDS_ELSEWHERE = 10.0, 60.0
+
 Programs = Mapping[str, int]  # "training" and "evaluation" -> how many lengths a program is compiled for
+
+
+def assumed_seconds(platform: str) -> float:
+    """What a program is assumed to take to compile for a platform, "cpu" or another."""
+    return SECONDS_ON_A_CPU if platform == "cpu" else SECONDS_ELSEWHERE
 
 
 class TimeLeft:
@@ -15,9 +25,19 @@ class TimeLeft:
       work: of the whole sweep, in any unit.
       programs: signature -> what is compiled for it, as far as known.
       clock: gives the time in seconds.
+      training: the seconds that all the work is expected to take, for the time before any is done; None: unknown.
+      a_program: the seconds that a program is assumed to take to compile, until one was.
     """
 
-    def __init__(self, work: float, programs: Mapping[Hashable, Programs], clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        work: float,
+        programs: Mapping[Hashable, Programs],
+        clock: Callable[[], float] = time.monotonic,
+        training: float | None = None,
+        a_program: float = 0.0,
+    ):
+        self._expected_training, self._a_program = training, a_program
         self.total, self.done = work, 0.0
         self._here, self._clock = 0.0, clock
         self._expected = {key: dict(parts) for key, parts in programs.items()}
@@ -59,15 +79,18 @@ class TimeLeft:
         self._here += work if here else 0.0
 
     def seconds(self) -> float | None:
-        """The estimate; None before any work was done here."""
+        """The estimate; before any work was done here, that of the plan, or None if it has none."""
         self._look()
-        if self._here <= 0:
+        to_do = max(0.0, self.total - self.done)
+        if self._here > 0:
+            return self._training_seconds * to_do / self._here + self._compilation()
+        if self._expected_training is None:
             return None
-        return self._training_seconds * max(0.0, self.total - self.done) / self._here + self._compilation()
+        return self._expected_training * to_do / (self.total or 1.0) + self._compilation()
 
     def _compilation(self) -> float:
-        """What is still to be compiled, each at the mean of its part so far, or else of all parts."""
-        every = [seconds for part in self._seconds.values() for seconds in part] or [0.0]
+        """What is still to be compiled, each at the mean of its part so far, or else of all parts, or as assumed."""
+        every = [seconds for part in self._seconds.values() for seconds in part] or [self._a_program]
         left = 0.0
         for key, parts in self._expected.items():
             for part, lengths in parts.items():
