@@ -3,12 +3,14 @@
     python -m notebooks.build                       # all of them: each takes up to three minutes on two cores
     python -m notebooks.build first_sweep
     python -m notebooks.build first_sweep --small   # tries it in seconds, and keeps nothing
+    python -m notebooks.build --address             # runs nothing, and writes the repository's address into all
 
 A notebook runs in an empty folder, in a new process. Nothing is kept that differs from one run to the next for no
 reason: times, and metadata of the program that ran it. So a diff shows what has changed.
 
 Where pyproject.toml has [project.urls] with Repository = "https://github.com/OWNER/NAME", each notebook and the README
-get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address.
+get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address. Nothing else names
+it. While it is not set, the notebooks say that it is to be written into the first cell.
 """
 
 import argparse
@@ -29,6 +31,11 @@ FOLDER = ROOT / "notebooks"
 NAMES = ("first_sweep", "ablation_on_your_data", "look_inside")
 COLAB = "https://colab.research.google.com"
 IN_README = "first_sweep"  # the notebook that the README's badge opens
+# What stands above the first cell while it does not know the address.
+MISSING = (
+    "**On Colab, first write the address of the repository into `SOURCE`**, such as `https://github.com/OWNER/NAME`."
+)
+_SOURCE = re.compile(r'(?m)^SOURCE = ".*?"')
 # Of a cell's metadata; "small" is what takes the cell's place in a small run.
 KEPT = ("tags", "small")
 # Lines of the progress that tell a time.
@@ -69,19 +76,24 @@ def badged(text: str, name: str, address: str) -> str:
 
 
 def addressed(notebook: NotebookNode, name: str, address: str) -> NotebookNode:
-    """A copy with the badge, whose first cell installs from the address."""
+    """A copy with the badge, whose first cell installs from the address, or says what to do without one."""
     notebook = nbformat.from_dict(notebook)
     for cell in notebook.cells:
         if cell.id == "title":
             cell.source = badged(cell.source, name, address)
         elif cell.id == "install":
-            cell.source = re.sub(r'(?m)^SOURCE = ".*?"', f'SOURCE = "{address}"', cell.source)
+            cell.source = _SOURCE.sub(f'SOURCE = "{address}"', cell.source)
+        elif cell.id == "setup":
+            cell.source = cell.source.replace(f"\n\n{MISSING}", "") + ("" if address else f"\n\n{MISSING}")
     return notebook
 
 
 def digest(notebook: NotebookNode) -> str:
-    """Names the code of a notebook. It is kept with the outputs, and tells whether they came of another code."""
-    return hashlib.sha256("\0".join(code_of(notebook)).encode()).hexdigest()
+    """Names the code of a notebook, whatever the address. It is kept with the outputs, and tells whether they came of
+    another code.
+    """
+    code = _SOURCE.sub('SOURCE = ""', "\0".join(code_of(notebook)))
+    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def made_small(notebook: NotebookNode) -> NotebookNode:
@@ -148,9 +160,17 @@ def build(name: str, small: bool = False) -> None:
     if small:
         executed(made_small(notebook))
         return
+    _write(name, cleaned(executed(addressed(notebook, name, repository()))))
+
+
+def write_address(name: str) -> None:
+    """Writes the address of the repository into a notebook and the README, and keeps the outputs."""
+    _write(name, addressed(read(name), name, repository()))
+
+
+def _write(name: str, notebook: NotebookNode) -> None:
     from jaxmatch.files import write_atomically
 
-    notebook = cleaned(executed(addressed(notebook, name, repository())))
     nbformat.validate(notebook)
     write_atomically(FOLDER / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
     readme = ROOT / "README.md"
@@ -162,6 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--small", action="store_true", help="the parameters of a small run; no notebook is written")
+    parser.add_argument("--address", action="store_true", help="run nothing, write the repository's address into them")
     parsed = parser.parse_args(arguments)
     from nbclient.exceptions import CellExecutionError
 
@@ -169,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in NAMES:
             parser.error(f"there is no notebook {name!r}: {', '.join(NAMES)}")
         try:
-            build(name, parsed.small)
+            write_address(name) if parsed.address else build(name, parsed.small)
         except CellExecutionError as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1

@@ -105,7 +105,15 @@ def test_the_address_of_the_repository_makes_the_badge_and_what_is_installed(tmp
     for name in build.NAMES:
         plain = build.addressed(build.read(name), name, "")
         made = build.addressed(plain, name, address)
-        title, install = (next(cell.source for cell in made.cells if cell.id == id) for id in ("title", "install"))
+        # The one place is pyproject.toml: what is written follows from it.
+        assert build.addressed(build.read(name), name, build.repository()) == build.read(name), (
+            "run .venv/bin/python -m notebooks.build --address"
+        )
+        assert build.digest(made) == build.digest(plain) == build.read(name).metadata.executed
+        title, setup, install = (
+            next(cell.source for cell in made.cells if cell.id == id) for id in ("title", "setup", "install")
+        )
+        assert (build.MISSING in setup) != bool(address)
         assert f'\nSOURCE = "{address}"  #' in install
         opens = f"{build.COLAB}/github/a/b-c/blob/main/notebooks/{name}.ipynb"
         assert (f"]({opens})\n\n" in title) == bool(address)
