@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchmarks.item import Settings
 from benchmarks.items import ITEMS, requests
-from benchmarks.settings import Settings
 
 
 def test_a_row_for_pairs_and_for_each_prefilter(tmp_path):

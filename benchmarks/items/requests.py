@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks import timing
+from benchmarks import stopwatch
+from benchmarks.item import Column, Item, Settings
 from benchmarks.items import starts
 from benchmarks.items.inference import WORDS
-from benchmarks.settings import Column, Item, Settings
 from jaxmatch.inference.matcher import Matcher, load
 
 REQUESTS, LONGEST = 1000, 64  # single pairs; tokens of both texts together, from 2 on
@@ -81,10 +81,10 @@ def row(what: str, took: Sequence[float], goal: float) -> dict[str, Any]:
     slowest = float(np.max(took))
     return {
         "what": what,
-        "median": timing.spread(took),
+        "median": stopwatch.spread(took),
         "late": float(np.quantile(took, 0.99)),
         "slowest": slowest,
-        "goal": timing.verdict(f"slowest ≤ {goal:,} ms", slowest <= goal),
+        "goal": stopwatch.verdict(f"slowest ≤ {goal:,} ms", slowest <= goal),
     }
 
 
