@@ -22,6 +22,7 @@ HEADINGS = (
     "replicas",
     "batch",
     "precision",
+    "products in",
     "temporaries (GB)",
     "arguments (GB)",
     "moved (GB)",
@@ -58,7 +59,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         )
         commits = ", ".join(sorted({row["commit"][:7] for row in own}))
         sections.append(f"{'; '.join(said)}; commit {commits}")
-        lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + " --- |" * 5 + " ---: |" * (len(HEADINGS) - 5)]
+        lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + " --- |" * 6 + " ---: |" * (len(HEADINGS) - 6)]
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))
         if problems := [
@@ -96,6 +97,7 @@ def _line(row: Mapping[str, Any]) -> str:
         row["replicas"],
         row["batch"],
         row["precision"],
+        ", ".join(row.get("products", ())),
         f"{row['temporaries'] / 1e9:.2f}",
         f"{row['arguments'] / 1e9:.2f}",
         f"{row['moved'] / 1e9:.1f}",
