@@ -11,7 +11,7 @@ from benchmarks import fresh
 from benchmarks.watch import Watch, rest
 from jaxmatch.reporting.records import read_record
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep import claimed, launch, preparation
+from jaxmatch.sweep import claimed, engines, launch, preparation
 from jaxmatch.sweep.launcher_files import load_config
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
@@ -26,7 +26,7 @@ def sweep(asked: dict) -> dict:
     watch, events, cohorts = Watch(), collections.Counter(), []
     watch.on(preparation, "prepare", "data")
     watch.on(launch, "make_table", "tables")
-    watch.on(launch, "make_plan", "plan")
+    watch.on(engines, "make_plan", "plan")
     watch.on(claimed, "_save_model", "models")
     jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))
     made = claimed.Cohort

@@ -90,6 +90,7 @@ def test_sweep_hands_everything_on(launch, capsys):
                 "options": {"data_directory": "../data", "vectors": "glove.zip"},
                 "smoke": False,
                 "log": [],
+                "engine": None,
                 "command": f"jaxmatch {words}",
             },
         )
@@ -124,6 +125,7 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
                 "options": {},
                 "smoke": False,
                 "log": [],
+                "engine": None,
                 "command": "jaxmatch train configs/re2_snli.py",
             },
         )

@@ -30,7 +30,7 @@ for line in sys.stdin.buffer:
             said = True
             sys.stderr.write("jaxmatch: " + sys.argv[1] + "\n")
     # Two threads of Gloo may write into one line.
-    of_gloo = re.search(rb"\[Gloo\] Rank|is connected to \d+ peer ranks", line)
+    of_gloo = re.search(rb"\[Gloo\] Rank|peer ranks", line)
     if not of_others and not said and line.strip() and not of_gloo:
         sys.stderr.buffer.write(line)
     sys.stderr.flush()
