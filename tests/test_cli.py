@@ -54,7 +54,10 @@ def launch(monkeypatch):
     ],
 )
 def test_dotted_options_are_taken_out(words, rest, config, grid):
-    assert take_dotted(words) == (rest, {"config": config, "grid": grid})
+    assert take_dotted(words) == (rest, {"config": config, "grid": grid, "space": {}})
+    space = {"model.blocks": "1:3", "optimizer.learning_rate": "log:1e-4:1e-2"}
+    given = [f"--space.{name}={text}" for name, text in space.items()]
+    assert take_dotted([*given, *words]) == (rest, {"config": config, "grid": grid, "space": space})
 
 
 @pytest.mark.parametrize(

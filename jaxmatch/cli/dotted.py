@@ -1,10 +1,15 @@
-"""`--config.x.y=value` and `--grid.x.y=value,value`: options whose names only a config knows."""
+"""`--config.x.y=value`, `--grid.x.y=value,value` and `--space.x.y=low:high`: options whose names only a config knows."""
 
 from collections.abc import Sequence
 
 from jaxmatch.errors import InputError
 
-KINDS = ("config", "grid")
+# Kind -> an example.
+KINDS = {
+    "config": "--config.model.blocks=3",
+    "grid": "--grid.model.blocks=1,2,3",
+    "space": "--space.optimizer.learning_rate=log:1e-4:1e-2",
+}
 
 
 def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, str]]]:
@@ -14,7 +19,7 @@ def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str
     is taken.
 
     Returns:
-      What is left, and {"config": {"x.y": "value"}, "grid": {...}}.
+      What is left, and {"config": {"x.y": "value"}, "grid": {...}, "space": {...}}.
 
     Raises:
       InputError: an option without a name or without a value.
@@ -34,10 +39,9 @@ def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str
         name = option.removeprefix(f"--{kind}.")
         if not equals:
             value = next(words, None)
-        example = "--config.model.blocks=3" if kind == "config" else "--grid.model.blocks=1,2,3"
         if not all(name.split(".")) or value is None:
             raise InputError(
-                f"{option} has no {'name' if value is not None else 'value'}", remedy=f"write it like {example}"
+                f"{option} has no {'name' if value is not None else 'value'}", remedy=f"write it like {KINDS[kind]}"
             )
         taken[kind][name] = value
     return rest, taken

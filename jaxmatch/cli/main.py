@@ -185,9 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known, dotted_too = suggestions.options_of(parsed.parser), getattr(module, "TAKES_OVERRIDES", False)
             remedy = suggestions.near_option(parsed.rest[0], known, dotted_too)
             parser.error(f"unrecognized arguments: {' '.join(parsed.rest)}{remedy and '; '}{remedy}")
-        if any(dotted.values()) and not getattr(module, "TAKES_OVERRIDES", False):
-            kind, names = next((kind, names) for kind, names in dotted.items() if names)
-            parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
+        for kind, names in dotted.items():
+            takes = "TAKES_SPACE" if kind == "space" else "TAKES_OVERRIDES"
+            if names and not getattr(module, takes, False):
+                parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
         parsed.dotted, parsed.imports, parsed.command_line = dotted, imports, shlex.join(["jaxmatch", *words])
         if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")

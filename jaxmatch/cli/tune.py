@@ -9,6 +9,11 @@ options of `jaxmatch sweep`:
 With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
 after a ninth of the epochs, and again after a third. A setting is ranked by the mean of its seeds' best dev scores so
 far. --eta and --rungs change this.
+
+With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the grid
+as choices. Suggestions are taken in batches that train as one program:
+
+    jaxmatch tune re2 --dataset wikiqa --optuna 40 --space.optimizer.learning_rate=log:1e-4:1e-2 --space.model.blocks=1:3
 """
 
 import argparse
@@ -21,7 +26,7 @@ from jaxmatch.cli import launching
 from jaxmatch.cli.distributed import on_all_hosts
 from jaxmatch.errors import InputError
 
-TAKES_OVERRIDES = TAKES_OPTIONS = True
+TAKES_OVERRIDES = TAKES_OPTIONS = TAKES_SPACE = True
 WHEN_INTERRUPTED = launching.INTERRUPTED
 
 
@@ -43,6 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rungs", type=_rungs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped"
+    )
+    parser.add_argument(
+        "--optuna", type=launching.positive, metavar="TRIALS", help="try as many settings that Optuna suggests"
+    )
+    parser.add_argument(
+        "--trials-at-once",
+        type=launching.positive,
+        metavar="N",
+        help="with --optuna: settings suggested together, for one program (default: 8)",
     )
     launching.add_arguments(parser)
 
@@ -67,10 +81,26 @@ def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
     return {"halve": True, **given} if arguments.halving else {}
 
 
+def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    space, at_once = arguments.dotted["space"], arguments.trials_at_once
+    if arguments.optuna is None:
+        if space or at_once:
+            option = f"--space.{next(iter(space))}" if space else "--trials-at-once"
+            raise InputError(
+                f"{option} is for trials of Optuna, which were not asked for", remedy="add --optuna TRIALS"
+            )
+        return {}
+    if arguments.halving:
+        raise InputError("--optuna and --halving are two ways to search", remedy="give one")
+    return {"trials": arguments.optuna, "space": space, **({"trials_at_once": at_once} if at_once else {})}
+
+
 @on_all_hosts
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import tuning
     from jaxmatch.sweep.named_files import CONFIGS, SWEEPS
 
-    tune = functools.partial(tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments))
+    tune = functools.partial(
+        tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments), **_search(arguments)
+    )
     launching.launch(tune, arguments, (SWEEPS, CONFIGS))

@@ -122,6 +122,8 @@ class Sweep:
       cross_encoder: folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
         them, or "".
       command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
+      space: dotted setting -> a range as text, "1:3", "8:64:8" or "log:1e-4:1e-2", which `jaxmatch tune --optuna`
+        searches in place of an axis.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Sweep:
     floors: Sequence[str] = ()
     cross_encoder: str = ""
     command: str = ""
+    space: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if not isinstance(self.config, ConfigDict):
@@ -147,11 +150,14 @@ class Sweep:
             raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"the name of the sweep is {self.name!r}: give it a text")
-        for name in ("grid", "variants", "analyses"):
+        for name in ("grid", "variants", "analyses", "space"):
             if not isinstance(getattr(self, name), Mapping):
                 raise TypeError(f"{name} of the sweep is {getattr(self, name)!r}: make it a dictionary")
             if wrong := [key for key in getattr(self, name) if not isinstance(key, str)]:
                 raise TypeError(f"{name} of the sweep has the key {wrong[0]!r}: make it a text")
+        for name, text in self.space.items():
+            if not isinstance(text, str) or ":" not in text:
+                raise TypeError(f'the space of {name} is {text!r}: make it a text like "1:3" or "log:1e-4:1e-2"')
         for name, settings in self.variants.items():
             if not isinstance(settings, Mapping):
                 raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")

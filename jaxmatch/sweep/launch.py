@@ -139,7 +139,7 @@ def show_plan(
     display, engine = display or Display(), engine or Engine()
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
-    _check_folder(planned, folder)
+    check_folder(planned, workdir)
     check_floors(planned)
     engine.begin(folder.path, dry_run=True)
     plan = engine.plan(planned)
@@ -180,7 +180,7 @@ def run(
     planned = changed(planned)  # of Python, its table may lack scores
     keep_compiled_programs(planned.config.execution.cache_directory)
     folder = Workdir(workdir)
-    _check_folder(planned, folder)
+    check_folder(planned, workdir)
     check_floors(planned)
     engine.begin(folder.path)
     plan = engine.plan(planned)
@@ -206,7 +206,13 @@ def run(
     return records
 
 
-def _check_folder(planned: Sweep, folder: Workdir) -> None:
+def check_folder(planned: Sweep, workdir: Path) -> None:
+    """Refuses a folder that a sweep cannot be kept in; writes nothing.
+
+    Raises:
+      InputError: the folder cannot be written, or is that of a timing or of another sweep.
+    """
+    folder = Workdir(workdir)
     folder.check()
     if (folder.path / TIMING_FILE).exists():
         raise InputError("this folder holds a timing", path=folder.path, remedy="give a --workdir of its own")

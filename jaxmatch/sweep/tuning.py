@@ -2,6 +2,7 @@
 
 WORKDIR/               the sweep of the grid, as any other
 WORKDIR/halving.json   which settings were dropped on the way, where that was asked for
+WORKDIR/optuna.journal what Optuna suggested, where that was asked for
 WORKDIR/choice.json    which setting was chosen, by what, among how many
 WORKDIR/final/         the sweep of the chosen setting
 """
@@ -21,15 +22,17 @@ from jaxmatch.reporting.tables import comparisons, make_table
 from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
 from jaxmatch.reporting.wording import setting_text
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep import halving, launch
+from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.following import listeners_of
 from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.space import space_of
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
 # A smoke run has one; a rung needs two.
 SMOKE_HALVING_EPOCHS = 2
+SMOKE_TRIALS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +178,9 @@ def tune(
     halve: bool = False,
     eta: int = halving.ETA,
     rungs: Sequence[int] | None = None,
+    trials: int | None = None,
+    trials_at_once: int = optuna_trials.AT_ONCE,
+    space: Mapping[str, str] | None = None,
     display: Display | None = None,
     log: Sequence[str] = (),
     engine: Engine | None = None,
@@ -192,6 +198,9 @@ def tune(
       halve: drop settings of the grid that trail, see `halving`.
       eta: of n settings the best n / eta go on at a rung.
       rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
+      trials: how many settings Optuna suggests; None: the grid is trained.
+      trials_at_once: see `optuna_trials.execute`.
+      space: that Optuna searches, see `space_of`.
       display: shows progress.
       log: names of listeners (`following.listeners_of`).
       engine: trains the cohorts; default: this process.
@@ -207,6 +216,10 @@ def tune(
     planned = dataclasses.replace(
         launch.resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder=""
     )
+    if trials is not None:
+        optuna_trials.import_optuna()
+        searched = space_of(planned, space or {})
+        planned, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
     rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
     if halve and smoke and planned.config.training.epochs == 1:
         planned = dataclasses.replace(
@@ -214,12 +227,19 @@ def tune(
         )
     listeners = listeners_of(log, Path(workdir))
     if dry_run:
+        if trials is not None:
+            planned = optuna_trials.first_batch(searched, trials, trials_at_once)
         launch.show_plan(planned, workdir, display, rule, engine)
         return ""
     display = display or Display()
     display.listeners += listeners
     with launch.table_of_the_others(planned.table):
-        records = launch.run(planned, workdir, display, rule, engine=engine)
+        if trials is None:
+            records = launch.run(planned, workdir, display, rule, engine=engine)
+        else:
+            records = optuna_trials.execute(
+                searched, Path(workdir), display, trials=trials, at_once=trials_at_once, engine=engine
+            )
     choice = choose(records)
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
     if final_seeds is None:

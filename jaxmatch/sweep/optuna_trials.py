@@ -1,0 +1,229 @@
+"""Settings that Optuna (https://optuna.org) suggests, for spaces that are no grids.
+
+Suggestions are taken in batches: the first one of a batch fixes the settings that change a program's shape, so that the
+batch trains as one program. All trials together are a sweep of the folder.
+
+WORKDIR/optuna.journal    Optuna's study: what was suggested, and how it did
+"""
+
+import contextlib
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from jaxmatch.config.scores import SCORES
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import launch, preparation
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.engines import Engine
+from jaxmatch.sweep.grid import TRACED, Run
+from jaxmatch.sweep.space import Points, Space
+
+AT_ONCE = 8
+JOURNAL = "optuna.journal"
+
+
+def import_optuna() -> Any:
+    """The package.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "--optuna needs Optuna, which is not installed", remedy="pip install 'jaxmatch[optuna]'"
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+class Study:
+    """Optuna's study of a space. What is suggested does not depend on interruptions.
+
+    Arguments:
+      space: to search.
+      journal: file that keeps the study; None: it is not kept.
+      at_once: trials of a batch.
+
+    Raises:
+      InputError: Optuna is not installed, or the journal is damaged or that of another space.
+    """
+
+    def __init__(self, space: Space, journal: Path | None, at_once: int):
+        self._optuna = import_optuna()
+        distributions = self._optuna.distributions
+        self._space: dict[str, Any] = {}
+        for name, values in space.choices.items():
+            self._space[name] = distributions.CategoricalDistribution(tuple(values))
+        for name, span in space.ranges.items():
+            if isinstance(span.low, int):
+                self._space[name] = distributions.IntDistribution(span.low, span.high, span.log, span.step)
+            else:
+                self._space[name] = distributions.FloatDistribution(span.low, span.high, span.log)
+        # Without a setting that may differ in a program, the trials of a batch would all be the same.
+        self.at_once = at_once if any(map(_traced, self._space)) else 1
+        config = space.sweep.config
+        rule = {
+            "space": space.texts(),
+            "seeds": list(space.sweep.seeds),
+            "at_once": self.at_once,
+            "settings": Run(config, 0, {}).identity(""),
+        }
+        try:
+            self._study = self._optuna.create_study(
+                storage=None if journal is None else self._storage(journal),
+                study_name="trials",
+                direction="maximize" if SCORES[config.training.selection].higher_is_better else "minimize",
+                load_if_exists=True,
+            )
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError) as error:
+            raise InputError(
+                f"the file is damaged ({error})", path=journal, remedy="remove it and start again"
+            ) from None
+        if self._study.user_attrs.get("rule", rule) != rule:
+            raise InputError(
+                "the trials of this folder had another space, other seeds or other settings",
+                path=journal,
+                remedy="give another --workdir",
+            )
+        self._study.set_user_attr("rule", rule)
+        for trial in self._study.trials:  # whoever asked for it was killed before it was whole
+            if trial.state.name == "RUNNING" and not self._whole(trial):
+                self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+
+    def _storage(self, journal: Path) -> Any:
+        journals = self._optuna.storages.journal
+        return self._optuna.storages.JournalStorage(journals.JournalFileBackend(str(journal)))
+
+    def _whole(self, trial: Any) -> bool:
+        return trial.params.keys() == self._space.keys()
+
+    def _trials(self) -> list[Any]:
+        return [trial for trial in self._study.trials if self._whole(trial)]
+
+    def batch(self, start: int, most: int) -> list[Any]:
+        """Trials that share a program, asked for if there are none yet.
+
+        Arguments:
+          start: the place of the first.
+          most: of all trials.
+        """
+        end = min(start + self.at_once, most)
+        for place in range(len(self._trials()), end):
+            if place > start:
+                first = self._trials()[start].params
+                shape = {name: value for name, value in first.items() if not _traced(name)}
+                if shape and not any(trial.state.name == "WAITING" for trial in self._study.trials):
+                    self._study.enqueue_trial(shape)
+            # What is suggested follows from the trials before.
+            self._study.sampler = self._optuna.samplers.TPESampler(seed=place)
+            self._study.ask(self._space)
+        return self._trials()[start:end]
+
+    def tell(self, trial: Any, mean: float | None) -> None:
+        """How a trial did; None: it diverged or cannot be trained, and counts as worse than all others."""
+        pruned = self._optuna.trial.TrialState.PRUNED
+        self._study.tell(trial.number, mean, state=pruned if mean is None else None)
+
+
+def _traced(name: str) -> bool:
+    return name.startswith(f"{TRACED}.")
+
+
+def first_batch(space: Space, trials: int, at_once: int) -> Points:
+    """The sweep of the first trials, for a plan; writes nothing."""
+    batch = Study(space, None, at_once).batch(0, trials)
+    places = {_key(place): place for trial in batch if (place := _place(space, trial)) is not None}
+    return space.points(list(places.values()))
+
+
+def execute(
+    space: Space, workdir: Path, display: Display, *, trials: int, at_once: int = AT_ONCE, engine: Engine | None = None
+) -> list[dict[str, Any]]:
+    """Trains what Optuna suggests, batch by batch; all records. Begun again, it goes on where it stopped.
+
+    Arguments:
+      space: to search.
+      workdir: where.
+      display: shows progress.
+      trials: how many settings are tried; each is trained with all seeds of the space's sweep.
+      at_once: how many are suggested before any of them is trained.
+      engine: trains the cohorts; default: this process.
+
+    Raises:
+      InputError: as of `launch.run`, or the folder's trials cannot go on.
+      FailedCohorts: some runs failed; the same trials are trained by the next launch.
+    """
+    import_optuna()
+    engine = engine or Engine()
+    launch.check_folder(space.sweep, workdir)
+    engine.begin(workdir)
+    preparation.prepare(space.sweep.config)  # what it refuses is refused before anything is written
+    places: dict[str, Mapping[str, Any]] = {}
+    records: list[dict[str, Any]] = []
+    with alone(workdir) as journal:
+        study = Study(space, journal, at_once)
+        for start in range(0, trials, study.at_once):
+            batch = study.batch(start, trials)
+            found = [_place(space, trial) for trial in batch]
+            places |= {_key(place): place for place in found if place is not None}
+            new = [each for each in zip(batch, found, strict=True) if each[0].state.name == "RUNNING"]
+            if places and (new or start + study.at_once >= trials):
+                display.say(f"trials {start + 1} to {start + len(batch)} of {trials}, suggested by Optuna")
+                records = launch.run(space.points(list(places.values())), workdir, display, engine=engine)
+            means = _means(records)
+            for trial, place in new:
+                study.tell(trial, None if place is None else means[_key(place)])
+    if not places:
+        raise InputError("no setting that was suggested can be trained", remedy="change the space")
+    return records
+
+
+def _place(space: Space, trial: Any) -> dict[str, Any] | None:
+    """The settings of a trial, or None where they do not go together."""
+    try:
+        return space.place(trial.params)
+    except InputError:
+        return None
+
+
+def _key(place: Mapping[str, Any]) -> str:
+    return repr(sorted(place.items()))
+
+
+def _means(records: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Place -> mean of the best dev scores of its seeds, or None where one has none."""
+    scores: dict[str, list[float | None]] = {}
+    for record in records:
+        name = record["selected_on"].removeprefix("dev.")
+        score = record["dev"][name] if record["status"] == "finished" else None
+        scores.setdefault(_key(record["overrides"]), []).append(score)
+    return {key: None if None in values else statistics.fmean(values) for key, values in scores.items()}
+
+
+@contextlib.contextmanager
+def alone(workdir: Path) -> Iterator[Path]:
+    """The journal of a folder, held against other launchers; what a killed one left half written is removed.
+
+    Raises:
+      InputError: another launcher holds it.
+    """
+    workdir.mkdir(parents=True, exist_ok=True)
+    journal = workdir / JOURNAL
+    try:
+        with FileLock(workdir / f".{JOURNAL}.lock").acquire(blocking=False):
+            journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
+            if journal.exists() and not (content := journal.read_bytes()).endswith(b"\n"):
+                with open(journal, "rb+") as file:
+                    file.truncate(content.rfind(b"\n") + 1)
+            yield journal
+    except Timeout:
+        raise InputError(
+            "another launcher tunes in this folder", path=workdir, remedy="wait for it, or give another --workdir"
+        ) from None

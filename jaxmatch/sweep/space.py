@@ -1,0 +1,146 @@
+"""Spaces that are no grids: a range or choices for each setting that is searched."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
+from jaxmatch.settings import flatten, with_overrides
+from jaxmatch.sweep import halving, launch
+from jaxmatch.sweep.grid import Run, Sweep
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Numbers between two ends, which are among them.
+
+    Attributes:
+      low: the lower end, whole for a setting of whole numbers.
+      high: the upper end, of the same type.
+      log: whether their logarithms are equally likely.
+      step: between whole numbers.
+    """
+
+    low: int | float
+    high: int | float
+    log: bool = False
+    step: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Points(Sweep):
+    """A sweep of chosen settings instead of a grid.
+
+    Attributes:
+      points: dotted setting -> value, for each.
+    """
+
+    points: Sequence[Mapping[str, Any]] = ()
+
+    def runs(self) -> list[Run]:
+        return [Run(with_overrides(self.config, point), seed, point) for point in self.points for seed in self.seeds]
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """What is searched.
+
+    Attributes:
+      sweep: with what all points share: config, seeds, table.
+      ranges: dotted setting -> range.
+      choices: dotted setting -> a text for each of its choices -> the value.
+    """
+
+    sweep: Sweep
+    ranges: Mapping[str, Range]
+    choices: Mapping[str, Mapping[str, Any]]
+
+    def place(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a point.
+
+        Arguments:
+          chosen: dotted setting -> number, or text of a choice.
+
+        Raises:
+          InputError: no run can have them together.
+        """
+        point = {name: self.choices[name][value] if name in self.choices else value for name, value in chosen.items()}
+        resolved = flatten(with_overrides(self.sweep.config, point))
+        return {name: resolved[name] for name in (*self.choices, *self.ranges)}
+
+    def points(self, places: Sequence[Mapping[str, Any]]) -> Points:
+        """The sweep of some points."""
+        kept = {field.name: getattr(self.sweep, field.name) for field in dataclasses.fields(Sweep)}
+        return Points(**kept, points=tuple(places))
+
+    def texts(self) -> dict[str, Any]:
+        """The space as plain values."""
+        ranges = {name: dataclasses.asdict(span) for name, span in self.ranges.items()}
+        return ranges | {name: list(values) for name, values in self.choices.items()}
+
+
+def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
+    """The space of a sweep file and a command line. The axes of the grid are choices, unless there is a range.
+
+    Arguments:
+      planned: the sweep of the file.
+      given: dotted setting -> "LOW:HIGH", "LOW:HIGH:STEP", "log:LOW:HIGH", or choices as of a grid axis; "" removes it.
+
+    Raises:
+      InputError: there is nothing to search, or a setting cannot have the values.
+    """
+    if planned.variants:
+        raise InputError("this sweep has variants, which are no space", remedy="make them choices of settings")
+    in_ranges = {name: text for name, text in given.items() if ":" in text}
+    texts = {name: text for name, text in planned.space.items() if name not in given} | in_ranges
+    removed = {name for name, text in given.items() if not text.strip() and name not in planned.grid}
+    if unknown := removed - planned.space.keys():
+        raise InputError(
+            f"{min(unknown)} is not in the space of this sweep", remedy=f"leave out --space.{min(unknown)}"
+        )
+    choices = {name: text for name, text in given.items() if name not in in_ranges and name not in removed}
+    planned = launch.changed(planned, grid_overrides=choices)
+    named = {
+        name: {repr(value): value for value in values} for name, values in planned.grid.items() if name not in texts
+    }
+    known = flatten(planned.config)
+    ranges = {}
+    for name, text in texts.items():
+        with_overrides(planned.config, {name: known.get(name)})  # is there such a setting?
+        ranges[name] = _range(name, text, type(known[name]))
+    if not ranges and not named:
+        raise InputError(
+            "there is nothing to search", remedy="give a space: --space.optimizer.learning_rate=log:1e-4:1e-2"
+        )
+    ends = {name: (span.low, span.high) for name, span in ranges.items()}
+    for name, values in (ends | {name: tuple(values.values()) for name, values in named.items()}).items():
+        if not values:
+            raise InputError(f"the space of {name} has no values", remedy="give at least one")
+        for value in values:
+            with_overrides(planned.config, {name: value})
+    halving.check_common({name: set(named.get(name, ())) for name in ("training.selection", "data.name")})
+    layout = planned.table
+    rows = [row for row in (*layout.rows, layout.columns) if row and row not in named and row not in ranges]
+    layout = dataclasses.replace(layout, rows=(*rows, *named, *ranges), columns="")
+    return Space(dataclasses.replace(planned, grid={}, table=layout), ranges, named)
+
+
+def _range(name: str, text: str, kind: type) -> Range:
+    log = text.startswith("log:")
+    numbers = text.removeprefix("log:").split(":")
+    try:
+        if kind not in (int, float) or len(numbers) not in ((2,) if log or kind is float else (2, 3)):
+            raise ValueError
+        low, high, *step = map(kind, numbers)
+    except ValueError:
+        example = "1:3, 8:64:8 or log:1:16" if kind is int else "0.1:0.5 or log:1e-4:1e-2"
+        remedy = f"write it like {example}" if kind in (int, float) else "give choices: a,b"
+        raise InputError(f"{shown(text)} is no range of {name}", remedy=remedy) from None
+    if not low < high or (log and low <= 0) or (step and not 0 < step[0] <= high - low):
+        raise InputError(
+            f"the range {text} of {name} holds nothing to choose from",
+            remedy="give the lower end first" + (", above 0" if log else ""),
+        )
+    whole = step[0] if step else 1
+    return Range(low, high - (high - low) % whole if kind is int else high, log, whole)

@@ -1,0 +1,300 @@
+"""Optuna's suggestions are taken in batches that share a program, and do not depend on interruptions."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import small_sweep
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.settings import default_config
+from jaxmatch.sweep import launch, optuna_trials, tuning
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.space import Range, space_of
+from jaxmatch.workdir import Workdir
+
+pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxmatch[optuna]'")
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+RATES, BLOCKS = {"optimizer.learning_rate": "log:1e-4:1e-1"}, {"model.blocks": "1:4"}
+
+
+def space(given, **sweep):
+    return space_of(Sweep("s", default_config(), **sweep), given)
+
+
+def test_a_space_comes_from_the_file_and_the_command_line():
+    found = space(
+        {"model.blocks": "1:3", "model.hidden_size": "30:100:20", "optimizer.dropout_rate": "0.8,0.9"},
+        grid={"model.blocks": (1, 2), "model.kernel_size": (3, (1, 3))},
+        space={"optimizer.learning_rate": "log:1e-4:1e-2"},
+        seeds=(0, 1),
+    )
+    assert found.ranges == {
+        "optimizer.learning_rate": Range(1e-4, 1e-2, log=True),
+        "model.blocks": Range(1, 3),
+        "model.hidden_size": Range(30, 90, step=20),
+    }
+    assert {name: list(values.values()) for name, values in found.choices.items()} == {
+        "model.kernel_size": [3, (1, 3)],
+        "optimizer.dropout_rate": [0.8, 0.9],
+    }
+    chosen = {
+        "model.kernel_size": "(1, 3)",
+        "optimizer.dropout_rate": "0.8",
+        "model.blocks": 2,
+        "model.hidden_size": 50,
+    }
+    place = found.place(chosen | {"optimizer.learning_rate": 0.001})
+    assert place["model.kernel_size"] == (1, 3) and place["model.hidden_size"] == 50
+    runs = found.points([place]).runs()
+    assert [(run.seed, run.config.model.blocks, run.overrides) for run in runs] == [(0, 2, place), (1, 2, place)]
+    assert set(found.sweep.table.rows) == place.keys() and not found.sweep.grid
+
+
+def test_what_is_given_empty_is_not_searched():
+    file = {"grid": {"model.blocks": (1, 2)}, "space": {"optimizer.learning_rate": "0.1:0.2"}}
+    assert list(space({"model.blocks": ""}, **file).ranges) == ["optimizer.learning_rate"]
+    left = space({"optimizer.learning_rate": ""}, **file)
+    assert list(left.choices) == ["model.blocks"] and not left.ranges
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("model.blocks", "1:2.5", "'1:2.5' is no range of model.blocks; write it like 1:3, 8:64:8"),
+        ("model.blocks", "3:1", "the range 3:1 of model.blocks holds nothing to choose from; give the lower end first"),
+        ("model.blocks", "1:3:5", "the range 1:3:5 of model.blocks holds nothing"),
+        ("model.blocks", "0:3", "model.blocks is 0; give a whole number from 1"),
+        ("optimizer.learning_rate", "log:0:1", "holds nothing to choose from; give the lower end first, above 0"),
+        ("optimizer.learning_rate", "0.1:0.2:0.1", "'0.1:0.2:0.1' is no range of optimizer.learning_rate"),
+        ("optimizer.learning_rate", "0.1:nan", "holds nothing"),
+        ("optimizer.learning_rate", "0.1:inf", "optimizer.learning_rate is inf; give a finite number"),
+        ("optimizer.learning_rat", "0.1:0.2", 'there is no setting "config.optimizer.learning_rat"; did you mean'),
+        ("model.fusion", "a:b", "'a:b' is no range of model.fusion; give choices: a,b"),
+        ("model.fusion", "simple,none", "model.fusion is 'none'"),
+        ("optimizer.dropout_rate", "", "optimizer.dropout_rate is not in the space of this sweep"),
+        ("data.name", "sick,snli", "the settings of this grid differ in data.name"),
+    ],
+)
+def test_a_space_that_makes_no_sense_is_refused(name, text, problem):
+    with pytest.raises(InputError) as error:
+        space({name: text})
+    assert problem in str(error.value)
+
+
+def test_nothing_to_search_is_refused():
+    with pytest.raises(InputError, match="there is nothing to search; give a space: --space"):
+        space({})
+    with pytest.raises(InputError, match="this sweep has variants, which are no space"):
+        space(RATES, variants={"a": {}})
+    with pytest.raises(TypeError, match=r"the space of model.blocks is 3: make it a text like"):
+        Sweep("s", default_config(), space={"model.blocks": 3})
+
+
+def asked(searched, journal, at_once=3, trials=8, forget=()):
+    """All trials of a study that is told how they did; it is opened anew before some batches."""
+    study = optuna_trials.Study(searched, journal, at_once)
+    for start in range(0, trials, study.at_once):
+        if start in forget:
+            study = optuna_trials.Study(searched, journal, at_once)
+        for trial in study.batch(start, trials):
+            if trial.state.name != "RUNNING":
+                continue
+            rate = trial.params.get("optimizer.learning_rate", 1.0)
+            study.tell(trial, None if rate > 0.05 else rate * trial.params.get("model.blocks", 1))
+    return [trial.params for start in range(0, trials, study.at_once) for trial in study.batch(start, trials)]
+
+
+def test_a_batch_shares_all_settings_but_the_traced_ones():
+    params = asked(space(RATES | BLOCKS), None, at_once=4, trials=24)
+    assert len(params) == 24 and len({param["optimizer.learning_rate"] for param in params}) == 24
+    batches = [[param["model.blocks"] for param in params[start : start + 4]] for start in range(0, 24, 4)]
+    assert all(len(set(batch)) == 1 for batch in batches) and len({batch[0] for batch in batches}) > 1
+    # It learns: more blocks and a higher rate, below the one at which it diverges, are better.
+    late = params[12:]
+    assert sum(param["optimizer.learning_rate"] for param in late) > sum(
+        p["optimizer.learning_rate"] for p in params[:12]
+    )
+
+
+def test_without_a_traced_setting_trials_come_one_by_one():
+    assert optuna_trials.Study(space(BLOCKS), None, 8).at_once == 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_a_killed_study_suggests_what_it_would_have(data):
+    """Its journal may end anywhere."""
+    searched = space(RATES | BLOCKS)
+    known = asked(searched, None)
+    with tempfile.TemporaryDirectory() as folder:
+        workdir = Path(folder)
+        with optuna_trials.alone(workdir) as journal:
+            assert asked(searched, journal, forget=data.draw(st.sets(st.sampled_from((0, 3, 6))))) == known
+        content = journal.read_bytes()
+        journal.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+        with optuna_trials.alone(workdir) as journal:
+            assert asked(searched, journal) == known
+
+
+def test_another_space_another_launcher_and_damage_are_one_line(tmp_path):
+    with optuna_trials.alone(tmp_path) as journal:
+        asked(space(RATES), journal)
+        with pytest.raises(InputError, match="the trials of this folder had another space.*give another --workdir"):
+            asked(space(BLOCKS), journal)
+        with pytest.raises(InputError, match="the trials of this folder had another space"):
+            asked(space(RATES, seeds=(0, 1)), journal)
+        with pytest.raises(InputError, match="another launcher tunes in this folder"), optuna_trials.alone(tmp_path):
+            pass
+    journal.write_bytes(b"no JSON\n" + journal.read_bytes())
+    with pytest.raises(InputError, match=r"optuna.journal: the file is damaged"):
+        asked(space(RATES), journal)
+
+
+SEARCHED = {"optimizer.learning_rate": "log:1e-3:1e-1", "model.encoder_layers": "1:2"}
+
+
+def tuned(files, workdir, watcher=None, **arguments):
+    watcher = watcher or small_sweep.Watcher()
+    arguments = {"trials": 4, "trials_at_once": 2, "final_seeds": 1, "space": SEARCHED} | arguments
+    changes = small_sweep.overrides(files) | {"training.epochs": "1"}
+    text = tuning.tune(files / "small.py", workdir=workdir, seeds=2, display=watcher, overrides=changes, **arguments)
+    return text, watcher
+
+
+@pytest.fixture(scope="module")
+def whole(small_files):
+    """The tables, the watcher and the folder of a tuning."""
+    workdir = small_files / "trials"
+    return *tuned(small_files, workdir), workdir
+
+
+@pytest.mark.slow
+def test_trials_of_a_batch_train_as_one_program(whole):
+    text, watcher, workdir = whole
+    cohorts = Workdir(workdir).cohorts()
+    # Four trials of two seeds: one program a batch, or one for both.
+    assert [len(runs) for runs in watcher.trained] == [4, 4, 1]
+    assert len({cohort.signature for cohort in cohorts}) <= 2 and len(cohorts) == 2
+    records = small_sweep.records(workdir)
+    means = {}
+    for record in records.values():
+        means.setdefault(record["overrides"]["optimizer.learning_rate"], []).append(record["dev"]["accuracy"])
+    choice = json.loads((workdir / "choice.json").read_text())
+    best = max(means, key=lambda rate: sum(means[rate]))
+    assert sum(means[best]) == pytest.approx(2 * choice["mean"]) and choice["candidates"] == len(means) == 4
+    (final,) = small_sweep.records(workdir / "final").values()
+    assert final["seed"] == 2 and final["config"]["optimizer"]["learning_rate"] in means
+    assert final["config"]["model"]["encoder_layers"] == choice["overrides"]["model.encoder_layers"]
+    assert "among 4 settings" in text and "A small sweep: the chosen setting" in text
+
+
+@pytest.mark.slow
+def test_again_nothing_is_trained(small_files, whole):
+    before = small_sweep.lasting(whole[2])
+    text, watcher = tuned(small_files, whole[2])
+    assert watcher.trained == [] and text == whole[0] and small_sweep.lasting(whole[2]) == before
+
+
+class Stop(BaseException):
+    """Stands for a kill."""
+
+
+class StopAt(small_sweep.Watcher):
+    """Raises when the n-th cohort has been scored."""
+
+    def __init__(self, cohort):
+        super().__init__()
+        self._left = cohort
+
+    def cohort(self, folder, runs):
+        shown = super().cohort(folder, runs)
+        self._left -= 1
+        if not self._left:
+
+            def stop(*_, **__):
+                raise Stop
+
+            shown.evaluated = stop
+        return shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cohort", "left"), [(1, [4, 4, 1]), (2, [4, 1])])
+def test_a_killed_tuning_goes_on_and_comes_to_the_same(small_files, whole, tmp_path, cohort, left):
+    with pytest.raises(Stop):
+        tuned(small_files, tmp_path, watcher=StopAt(cohort))
+    text, watcher = tuned(small_files, tmp_path)
+    assert [len(runs) for runs in watcher.trained] == left and text == whole[0]
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(whole[2])
+
+
+def test_a_dry_run_shows_the_first_batch_and_writes_nothing(small_files, tmp_path):
+    _, watcher = tuned(small_files, tmp_path / "work", dry_run=True)
+    assert "4 runs (0 on record); to go: 1 program, 1 cohort" in watcher.text and not (tmp_path / "work").exists()
+
+
+def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, monkeypatch):
+    """A hidden size that the kernel sizes cannot share is never trained."""
+    launches = []
+
+    def run(sweep, *_, **__):
+        launches.append(sweep.runs())
+        return [
+            {"status": "finished", "selected_on": "dev.accuracy", "dev": {"accuracy": 0.5}, "overrides": run.overrides}
+            for run in sweep.runs()
+        ]
+
+    monkeypatch.setattr(launch, "run", run)
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
+    given = {"model.hidden_size": "8,9", "model.kernel_size": "3,(1,3)", "optimizer.learning_rate": ""}
+    searched = space_of(planned, given)
+    records = optuna_trials.execute(searched, tmp_path, small_sweep.Watcher(), trials=12, at_once=4)
+    trained = {
+        (record["overrides"]["model.hidden_size"], record["overrides"]["model.kernel_size"]) for record in records
+    }
+    assert trained == {(8, 3), (8, (1, 3)), (9, 3)}
+    # What was suggested twice is not trained twice.
+    assert [len(runs) for runs in launches[-1:]] == [3]
+    states = {trial.state.name for trial in optuna_trials.Study(searched, tmp_path / "optuna.journal", 4).batch(0, 12)}
+    assert states <= {"COMPLETE", "PRUNED"} and "COMPLETE" in states
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--space.model.blocks=1:3",),
+            "--space.model.blocks is for trials of Optuna, which were not asked for; add --optuna TRIALS",
+        ),
+        (("--trials-at-once=3",), "--trials-at-once is for trials of Optuna, which were not asked for"),
+        (("--optuna=3", "--halving"), "--optuna and --halving are two ways to search; give one"),
+        (("--optuna=3", "--space.model.blocks=3:1"), "the range 3:1 of model.blocks holds nothing to choose from"),
+        (("--optuna=3", "--space.model.blocks"), "--space.model.blocks has no value; write it like --space.optimizer"),
+        (("--optuna=3", "--config.data.directory=nowhere"), "nowhere: "),
+    ],
+)
+def test_bad_use_is_one_line(small_files, tmp_path, capsys, words, said):
+    assert main(["tune", *small_sweep.command(small_files, tmp_path / "runs")[1:], *words]) == 2
+    output, errors = capsys.readouterr()
+    assert not output and errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1, errors
+    assert not (tmp_path / "runs").exists()
+
+
+def test_only_tune_takes_a_space(capsys):
+    with pytest.raises(SystemExit):
+        main(["sweep", "quickstart", "--space.model.blocks=1:3"])
+    assert "sweep takes no --space.model.blocks" in capsys.readouterr().err
+
+
+def test_optuna_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert main(["tune", *small_sweep.command(small_files, tmp_path / "runs", "--optuna", "3")[1:]]) == 2
+    said = "jaxmatch: --optuna needs Optuna, which is not installed; pip install 'jaxmatch[optuna]'\n"
+    assert capsys.readouterr().err == said and not (tmp_path / "runs").exists()
