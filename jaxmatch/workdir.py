@@ -34,6 +34,8 @@ MISTAKES_FILE = "mistakes.json"
 _FOLDERS = ("runs", "cohorts", "vectors")
 _FILES = (
     "*.json",
+    "*.jsonl",
+    "optuna.journal",
     "cohorts/*/*.json",
     "cohorts/*/DONE",
     "cohorts/*/events.jsonl",

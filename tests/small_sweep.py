@@ -119,6 +119,37 @@ class Watcher(Display):
         return super().cohort(folder, runs)
 
 
+class Stop(BaseException):
+    """Stands for a kill."""
+
+
+class StopAt(Watcher):
+    """Raises in the n-th call of one of its methods."""
+
+    def __init__(self, method, count):
+        super().__init__()
+        self._left = count
+        self._method = method
+        self._stop_in(self)
+
+    def _stop_in(self, shown):
+        before = getattr(shown, self._method, None)
+
+        def call(*arguments):
+            self._left -= 1
+            if not self._left:
+                raise Stop
+            return before(*arguments)
+
+        if before:
+            setattr(shown, self._method, call)
+
+    def cohort(self, folder, runs):
+        shown = super().cohort(folder, runs)
+        self._stop_in(shown)
+        return shown
+
+
 def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher]:
     """Launches the small sweep; its table, and what was trained."""
     watcher = Watcher()

@@ -15,6 +15,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.settings import default_config
 from jaxmatch.sweep import launch, optuna_trials, tuning
 from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.journals import held
 from jaxmatch.sweep.space import Range, space_of
 from jaxmatch.workdir import Workdir
 
@@ -135,22 +136,25 @@ def test_a_killed_study_suggests_what_it_would_have(data):
     known = asked(searched, None)
     with tempfile.TemporaryDirectory() as folder:
         workdir = Path(folder)
-        with optuna_trials.alone(workdir) as journal:
+        with held(workdir / optuna_trials.JOURNAL) as journal:
             assert asked(searched, journal, forget=data.draw(st.sets(st.sampled_from((0, 3, 6))))) == known
         content = journal.read_bytes()
         journal.write_bytes(content[: data.draw(st.integers(0, len(content)))])
-        with optuna_trials.alone(workdir) as journal:
+        with held(workdir / optuna_trials.JOURNAL) as journal:
             assert asked(searched, journal) == known
 
 
 def test_another_space_another_launcher_and_damage_are_one_line(tmp_path):
-    with optuna_trials.alone(tmp_path) as journal:
+    with held(tmp_path / optuna_trials.JOURNAL) as journal:
         asked(space(RATES), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space.*give another --workdir"):
             asked(space(BLOCKS), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space"):
             asked(space(RATES, seeds=(0, 1)), journal)
-        with pytest.raises(InputError, match="another launcher tunes in this folder"), optuna_trials.alone(tmp_path):
+        with (
+            pytest.raises(InputError, match="another launcher tunes in this folder"),
+            held(tmp_path / optuna_trials.JOURNAL),
+        ):
             pass
     journal.write_bytes(b"no JSON\n" + journal.read_bytes())
     with pytest.raises(InputError, match=r"optuna.journal: the file is damaged"):
@@ -202,34 +206,11 @@ def test_again_nothing_is_trained(small_files, whole):
     assert watcher.trained == [] and text == whole[0] and small_sweep.lasting(whole[2]) == before
 
 
-class Stop(BaseException):
-    """Stands for a kill."""
-
-
-class StopAt(small_sweep.Watcher):
-    """Raises when the n-th cohort has been scored."""
-
-    def __init__(self, cohort):
-        super().__init__()
-        self._left = cohort
-
-    def cohort(self, folder, runs):
-        shown = super().cohort(folder, runs)
-        self._left -= 1
-        if not self._left:
-
-            def stop(*_, **__):
-                raise Stop
-
-            shown.evaluated = stop
-        return shown
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("cohort", "left"), [(1, [4, 4, 1]), (2, [4, 1])])
 def test_a_killed_tuning_goes_on_and_comes_to_the_same(small_files, whole, tmp_path, cohort, left):
-    with pytest.raises(Stop):
-        tuned(small_files, tmp_path, watcher=StopAt(cohort))
+    with pytest.raises(small_sweep.Stop):
+        tuned(small_files, tmp_path, watcher=small_sweep.StopAt("evaluated", cohort))
     text, watcher = tuned(small_files, tmp_path)
     assert [len(runs) for runs in watcher.trained] == left and text == whole[0]
     assert small_sweep.lasting(tmp_path) == small_sweep.lasting(whole[2])

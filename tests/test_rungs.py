@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import small_sweep
+from small_sweep import Stop, StopAt
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
@@ -171,37 +172,6 @@ def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
     assert main(["report", str(halved[2])]) == 0
     page = (halved[2] / "report.html").read_text()
     assert "8 runs planned, 2 finished, 2 diverged, 4 dropped by successive halving, 0 missing." in page
-
-
-class Stop(BaseException):
-    """Stands for a kill."""
-
-
-class StopAt(small_sweep.Watcher):
-    """Raises in the n-th call of one of its methods."""
-
-    def __init__(self, method, count):
-        super().__init__()
-        self._left = count
-        self._method = method
-        self._stop_in(self)
-
-    def _stop_in(self, shown):
-        before = getattr(shown, self._method, None)
-
-        def call(*arguments):
-            self._left -= 1
-            if not self._left:
-                raise Stop
-            return before(*arguments)
-
-        if before:
-            setattr(shown, self._method, call)
-
-    def cohort(self, folder, runs):
-        shown = super().cohort(folder, runs)
-        self._stop_in(shown)
-        return shown
 
 
 @pytest.mark.parametrize(

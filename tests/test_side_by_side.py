@@ -110,7 +110,7 @@ assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_ste
 # One after the other, on three devices and on all: the same to the bit.
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
-    patch.setattr(engines, "run_jobs", lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
+    patch.setattr(engines, "run_jobs", lambda jobs, devices, more: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
     assert ["compiling" in line for line in lines] == [True, False, True, False]

@@ -8,7 +8,8 @@ options of `jaxmatch sweep`:
 
 With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
 after a ninth of the epochs, and again after a third. A setting is ranked by the mean of its seeds' best dev scores so
-far. --eta and --rungs change this.
+far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting continues as soon as it
+is among the best third of those that have come as far, which keeps many workers busy.
 
 With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the grid
 as choices. Suggestions are taken in batches that train as one program:
@@ -44,10 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--halving", action="store_true", help="drop settings that fall behind early (successive halving)"
     )
     parser.add_argument(
-        "--eta", type=_eta, metavar="N", help="with --halving: the best n / N of n settings continue (default: 3)"
+        "--asha", action="store_true", help="like --halving, but settings do not wait for each other (ASHA)"
     )
     parser.add_argument(
-        "--rungs", type=_rungs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped"
+        "--eta",
+        type=_eta,
+        metavar="N",
+        help="with --halving or --asha: the best n / N of n settings continue (default: 3)",
+    )
+    parser.add_argument(
+        "--rungs",
+        type=_rungs,
+        metavar="E,E,...",
+        help="with --halving or --asha: epochs after which settings are dropped",
     )
     parser.add_argument(
         "--optuna", type=launching.positive, metavar="TRIALS", help="try as many settings that Optuna suggests"
@@ -74,11 +84,12 @@ def _rungs(text: str) -> tuple[int, ...]:
 
 def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
     given = {name: value for name in ("eta", "rungs") if (value := getattr(arguments, name)) is not None}
-    if given and not arguments.halving:
+    halve = arguments.halving or arguments.asha
+    if given and not halve:
         raise InputError(
             f"--{next(iter(given))} says how to drop settings, which was not asked for", remedy="add --halving"
         )
-    return {"halve": True, **given} if arguments.halving else {}
+    return {"halve": True, **({"barrier": False} if arguments.asha else {}), **given} if halve else {}
 
 
 def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
@@ -90,8 +101,9 @@ def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
                 f"{option} is for trials of Optuna, which were not asked for", remedy="add --optuna TRIALS"
             )
         return {}
-    if arguments.halving:
-        raise InputError("--optuna and --halving are two ways to search", remedy="give one")
+    for name in ("halving", "asha"):
+        if getattr(arguments, name):
+            raise InputError(f"--optuna and --{name} are two ways to search", remedy="give one")
     return {"trials": arguments.optuna, "space": space, **({"trials_at_once": at_once} if at_once else {})}
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -26,11 +26,13 @@ class Task:
       folder: of the cohort.
       devices: how many it takes (`Engine.devices_for`).
       lasts: how long in proportion to the others.
+      stage: how far; None: as far as the others (`Work.stage`).
     """
 
     folder: CohortFolder
     devices: int
     lasts: float
+    stage: Stage | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +89,15 @@ class Engine:
         # Devices of one process alone are nothing that the others could follow.
         return len(devices) if hosts.several() else devices_filled(runs, len(devices))
 
-    def run(self, tasks: Sequence[Task], work: Work) -> bool:
+    def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         """Trains cohorts, the longest first, and others beside it where there is room.
 
         A cohort that fails is marked. What somebody else trains is left to them.
+
+        Arguments:
+          tasks: what to train.
+          work: what they are of.
+          more: called in this thread whenever a task is over; gives tasks that go before those that wait.
 
         Returns:
           Whether any was trained.
@@ -104,8 +111,9 @@ class Engine:
 
             def train(devices: tuple[jax.Device, ...], stop: threading.Event) -> bool:
                 before = work.before.get(folder.name)
-                return train_claimed(work.plan, folder, work.workdir, work.display, work.stage, devices, stop, before)
+                stage = task.stage or work.stage
+                return train_claimed(work.plan, folder, work.workdir, work.display, stage, devices, stop, before)
 
             return Job(task.devices, task.lasts, train)
 
-        return any(run_jobs([job(task) for task in tasks], self._devices))
+        return any(run_jobs([job(task) for task in tasks], self._devices, lambda: map(job, more())))

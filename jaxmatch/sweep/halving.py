@@ -32,12 +32,14 @@ class Halving:
       rungs: epochs after which that happens, ascending.
       epochs: of the whole training.
       settings: of the grid.
+      barrier: whether all settings come to a rung before any goes on from it; else see `asha`.
     """
 
     eta: int
     rungs: tuple[int, ...]
     epochs: int
     settings: int
+    barrier: bool = True
 
     def counts(self) -> tuple[int, ...]:
         """The numbers of settings that train before the first rung, between rungs, and after the last."""
@@ -55,7 +57,7 @@ class Halving:
 
     def rule(self) -> dict[str, Any]:
         """What a record of a dropped run says of it."""
-        return {"eta": self.eta, "rungs": list(self.rungs)}
+        return {"eta": self.eta, "rungs": list(self.rungs)} | ({} if self.barrier else {"barrier": False})
 
     def text(self, replica_steps: int) -> str:
         """One line for a plan.
@@ -67,7 +69,8 @@ class Halving:
             f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True)
         )
         return (
-            f"  successive halving: of {self.settings:,} settings {steps} of {self.epochs} go on; "
+            f"  successive halving{'' if self.barrier else ' without a barrier'}: of {self.settings:,} settings "
+            f"{'' if self.barrier else 'at least '}{steps} of {self.epochs} go on; "
             f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
             "if all settings cost the same and no run stops early"
         )
@@ -112,13 +115,14 @@ def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {setting: tuple(runs) for setting, runs in grouped(plan.runs, setting_of_run).items()}
 
 
-def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:
+def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None, barrier: bool = True) -> Halving:
     """The rungs for a plan.
 
     Arguments:
       plan: of a grid.
       eta: see `Halving`.
       rungs: epochs, or None for `default_rungs`.
+      barrier: see `Halving`.
 
     Raises:
       InputError: the settings cannot be compared at a rung, there is nothing to drop, or a rung is out of place.
@@ -152,7 +156,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
             f"rungs after the epochs {', '.join(map(str, rungs)) or 'none'} cannot be used",
             remedy=f"give ascending numbers from {first} to {epochs - 1}, or leave out --rungs",
         )
-    return Halving(eta, rungs, epochs, settings)
+    return Halving(eta, rungs, epochs, settings, barrier)
 
 
 @dataclasses.dataclass(frozen=True)

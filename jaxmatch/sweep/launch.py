@@ -18,7 +18,7 @@ from jaxmatch.reporting.sweep_folder import name_of_sweep
 from jaxmatch.reporting.tables import Published, TableLayout, check_layout, make_table
 from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import flatten, with_overrides
-from jaxmatch.sweep import rungs
+from jaxmatch.sweep import asha, rungs
 from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of
@@ -144,11 +144,14 @@ def show_plan(
     engine.begin(folder.path, dry_run=True)
     plan = engine.plan(planned)
     _check_layout(plan)
-    settled = (rungs.on_record,) if halve else ()
+    halving = halve(plan) if halve else None
+    if halving is not None and not halving.barrier:
+        plan = asha.one_setting_each(plan)
+    settled = (rungs.on_record,) if halving else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
     lines = [plan_text(plan, finished)]
-    if halve:
-        lines.append(halve(plan).text(sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)))
+    if halving is not None:
+        lines.append(halving.text(sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)))
     display.show("\n".join(lines))
 
 
@@ -187,6 +190,7 @@ def run(
     _check_layout(plan)
     halving = halve(plan) if halve else None
     if halving is not None:
+        plan = plan if halving.barrier else asha.one_setting_each(plan)
         rungs.agree(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
@@ -195,7 +199,7 @@ def run(
         if halving is None:
             records = execute(plan, folder, display, engine)
         else:
-            records = rungs.execute(plan, folder, display, halving, engine)
+            records = (rungs if halving.barrier else asha).execute(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
         failed.records = records_of(plan, folder, folder.finished(rungs.on_record))
         raise

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +191,7 @@ class RayEngine(Engine):
             self._ray.shutdown()
             self._ray = None
 
-    def run(self, tasks: Sequence[Task], work: Work) -> bool:
+    def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         ray = self._ray
         remote = ray.remote(**self._options())(_train)
         waiting = sorted(tasks, key=lambda task: -task.lasts)
@@ -208,7 +208,7 @@ class RayEngine(Engine):
                         part,
                         task.folder.name,
                         str(work.workdir.path.absolute()),
-                        work.stage,
+                        task.stage or work.stage,
                         work.before.get(task.folder.name),
                         replay.attempt,
                         self._extend,
@@ -231,6 +231,8 @@ class RayEngine(Engine):
                         waiting.insert(0, ended.task)
                     else:
                         trained = True
+                if done:
+                    waiting[:0] = more()
         finally:
             self._stop(running)
         return trained

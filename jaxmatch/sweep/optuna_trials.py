@@ -6,14 +6,11 @@ batch trains as one program. All trials together are a sweep of the folder.
 WORKDIR/optuna.journal    Optuna's study: what was suggested, and how it did
 """
 
-import contextlib
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
@@ -21,6 +18,7 @@ from jaxmatch.sweep import launch, preparation
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.grid import TRACED, Run
+from jaxmatch.sweep.journals import held
 from jaxmatch.sweep.space import Points, Space
 
 AT_ONCE = 8
@@ -167,7 +165,8 @@ def execute(
     preparation.prepare(space.sweep.config)  # what it refuses is refused before anything is written
     places: dict[str, Mapping[str, Any]] = {}
     records: list[dict[str, Any]] = []
-    with alone(workdir) as journal:
+    with held(workdir / JOURNAL) as journal:
+        journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)  # Optuna's own, of a killed launcher
         study = Study(space, journal, at_once)
         for start in range(0, trials, study.at_once):
             batch = study.batch(start, trials)
@@ -205,25 +204,3 @@ def _means(records: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
         score = record["dev"][name] if record["status"] == "finished" else None
         scores.setdefault(_key(record["overrides"]), []).append(score)
     return {key: None if None in values else statistics.fmean(values) for key, values in scores.items()}
-
-
-@contextlib.contextmanager
-def alone(workdir: Path) -> Iterator[Path]:
-    """The journal of a folder, held against other launchers; what a killed one left half written is removed.
-
-    Raises:
-      InputError: another launcher holds it.
-    """
-    workdir.mkdir(parents=True, exist_ok=True)
-    journal = workdir / JOURNAL
-    try:
-        with FileLock(workdir / f".{JOURNAL}.lock").acquire(blocking=False):
-            journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
-            if journal.exists() and not (content := journal.read_bytes()).endswith(b"\n"):
-                with open(journal, "rb+") as file:
-                    file.truncate(content.rfind(b"\n") + 1)
-            yield journal
-    except Timeout:
-        raise InputError(
-            "another launcher tunes in this folder", path=workdir, remedy="wait for it, or give another --workdir"
-        ) from None

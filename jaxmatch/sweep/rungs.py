@@ -7,7 +7,7 @@ notes of paused cohorts, and records), so launchers that are killed, or work sid
     WORKDIR/halving.json    the rule, what was decided at each rung, what it saved
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +59,15 @@ def execute(
     Raises:
       FailedCohorts: some failed, so that nothing can be decided at the next rung; the others have come to it.
     """
-    whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
-    display.begin(plan, workdir.finished(on_record), note=halving.text(whole), share=halving.share())
+    begin(plan, workdir, display, halving)
     score = next(iter(plan.runs.values()))[0].config.training.selection
     left, dropped = settings_of(plan), {}
     decisions = []
     for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
         execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
-        histories = _histories(plan, workdir, rung)
+        known = histories(workdir, workdir.cohorts(), plan.runs, rung)
         standings = {
-            setting: [standing(histories[run], score, rung * _pairs(plan, run)) for run in runs]
+            setting: [standing(known[run], score, rung * pairs(plan, run)) for run in runs]
             for setting, runs in left.items()
         }
         order = ranking(standings, score)
@@ -78,6 +77,19 @@ def execute(
         dropped = dropped | {run: rung for setting, runs in left.items() if setting not in staying for run in runs}
         left = {setting: runs for setting, runs in left.items() if setting in staying}
     execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
+    return end(plan, workdir, display, halving, decisions)
+
+
+def begin(plan: Plan, workdir: Workdir, display: Display, halving: Halving) -> None:
+    """Shows the plan."""
+    whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
+    display.begin(plan, workdir.finished(on_record), note=halving.text(whole), share=halving.share())
+
+
+def end(
+    plan: Plan, workdir: Workdir, display: Display, halving: Halving, decisions: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Everything is trained: writes down what was decided and saved, and returns all records."""
     display.end()
     records = records_of(plan, workdir)
     made = saving(plan, workdir, halving, records)
@@ -124,16 +136,19 @@ def saving(
     }
 
 
-def _pairs(plan: Plan, run: str) -> int:
+def pairs(plan: Plan, run: str) -> int:
+    """How many pairs a run is trained on in an epoch."""
     return plan.runs[run][1].data.splits["train"].pairs
 
 
-def _histories(plan: Plan, workdir: Workdir, rung: int) -> dict[str, Mapping[str, Any]]:
+def histories(
+    workdir: Workdir, folders: Iterable[CohortFolder], runs: Iterable[str], rung: int
+) -> dict[str, Mapping[str, Any]]:
     """Run -> its curve up to the rung or beyond, from the records there are and the notes of paused cohorts."""
     found: dict[str, Mapping[str, Any]] = {}
-    for folder in workdir.cohorts():
+    for folder in folders:
         found.update((_paused(folder, rung) or {"runs": {}})["runs"])
-    for run in plan.runs:
+    for run in runs:
         file = workdir.run_folder(run) / "record.json"
         if file.exists():
             found[run] = read_record(file)
@@ -147,16 +162,17 @@ def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
         if notes is not None:
             for run in folder.runs:
                 history = notes["runs"][run]
-                _check_number(history["diverged_at_samples"] or 0)
+                check_number(history["diverged_at_samples"] or 0)
                 for entry in history["curve"]:
-                    _check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
-            _check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
+                    check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
+            check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
     except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise _damaged(file, error) from None
+        raise damaged(file, error) from None
     return notes
 
 
-def _check_number(*values: Any) -> None:
+def check_number(*values: Any) -> None:
+    """Raises a TypeError if a value is no number."""
     if not all(isinstance(value, int | float) for value in values):
         raise TypeError(f"{values[0]!r} is no number")
 
@@ -169,9 +185,10 @@ def _read(file: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise _damaged(file, error) from None
+        raise damaged(file, error) from None
     return notes
 
 
-def _damaged(file: Path, error: Exception) -> InputError:
+def damaged(file: Path, error: Exception) -> InputError:
+    """What is said of a file that makes no sense."""
     return InputError(f"the file is damaged ({error})", path=file, remedy="remove it and start again")

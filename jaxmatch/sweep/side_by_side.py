@@ -48,27 +48,41 @@ def lasting(jobs: Iterable[Job], devices: int) -> float:
     return now
 
 
-def run_jobs(jobs: Sequence[Job], devices: Sequence[jax.Device]) -> list[Any]:
+def run_jobs(
+    jobs: Sequence[Job], devices: Sequence[jax.Device], more: Callable[[], Iterable[Job]] = tuple
+) -> list[Any]:
     """Runs jobs on devices: the longest first, others at the same time on the devices that it leaves free.
 
-    Where no two of them have room, all run in this thread, in the order given.
+    Where no two of them have room, they run in this thread, in the order given.
 
     Arguments:
       jobs: none takes more devices than there are.
       devices: to share.
+      more: called in this thread whenever a job has ended; gives jobs to run before those that wait.
 
     Returns:
-      What each returned.
+      What each returned; of those that came later behind the others.
 
     Raises:
       BaseException: what the first job that failed has raised, or what interrupts this thread, as Ctrl-C does. All jobs
         that had begun have stopped by then.
     """
-    stop = threading.Event()
-    if sum(sorted(job.devices for job in jobs)[:2]) > len(devices) or len(jobs) < 2:
-        return [job.run(tuple(devices[: job.devices]), stop) for job in jobs]
-    free, returned = list(devices), [None] * len(jobs)
-    waiting = sorted(range(len(jobs)), key=lambda number: -jobs[number].lasts)
+    stop, jobs = threading.Event(), list(jobs)
+    waiting, returned = list(range(len(jobs))), {}
+
+    def ended(number: int, result: Any) -> None:
+        returned[number] = result
+        new = list(more())
+        waiting[:0] = range(len(jobs), len(jobs) + len(new))
+        jobs.extend(new)
+
+    while waiting and (len(waiting) < 2 or sum(sorted(jobs[number].devices for number in waiting)[:2]) > len(devices)):
+        number = waiting.pop(0)
+        ended(number, jobs[number].run(tuple(devices[: jobs[number].devices]), stop))
+    if not waiting:
+        return [returned[number] for number in range(len(jobs))]
+    free = list(devices)
+    waiting.sort(key=lambda number: -jobs[number].lasts)
     running: dict[concurrent.futures.Future, tuple[int, tuple[jax.Device, ...]]] = {}
     with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
         try:
@@ -82,7 +96,7 @@ def run_jobs(jobs: Sequence[Job], devices: Sequence[jax.Device]) -> list[Any]:
                 for future in done:
                     number, taken = running.pop(future)
                     free = sorted((*free, *taken), key=list(devices).index)
-                    returned[number] = future.result()
+                    ended(number, future.result())
         finally:
             stop.set()
-    return returned
+    return [returned[number] for number in range(len(jobs))]

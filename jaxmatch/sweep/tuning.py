@@ -176,6 +176,7 @@ def tune(
     dry_run: bool = False,
     smoke: bool = False,
     halve: bool = False,
+    barrier: bool = True,
     eta: int = halving.ETA,
     rungs: Sequence[int] | None = None,
     trials: int | None = None,
@@ -196,6 +197,7 @@ def tune(
       dry_run: show the plan of the grid and train nothing.
       smoke: shrink everything to seconds, on generated data.
       halve: drop settings of the grid that trail, see `halving`.
+      barrier: whether settings wait for each other at a rung, see `asha`.
       eta: of n settings the best n / eta go on at a rung.
       rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
       trials: how many settings Optuna suggests; None: the grid is trained.
@@ -220,7 +222,9 @@ def tune(
         optuna_trials.import_optuna()
         searched = space_of(planned, space or {})
         planned, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
-    rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs) if halve else None
+    rule = None
+    if halve:
+        rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs, barrier=barrier)
     if halve and smoke and planned.config.training.epochs == 1:
         planned = dataclasses.replace(
             planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS})

@@ -1,0 +1,260 @@
+"""Successive halving without a barrier: a setting goes on as soon as it is among the best of those that came as far.
+
+ASHA, Algorithm 2 of Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020), for a grid: each
+setting begins once, and when all have come to a rung that will, the best 1/eta of them, rounded up, have gone on. More
+may have: who was among the best early stays on its way.
+
+What is decided follows from the order in which settings came to rungs, and how they stood there. That is kept, so an
+interrupted launch decides the same.
+
+    WORKDIR/arrivals.jsonl    a line for each setting that came to a rung: its name, the rung, score and divergence of each run
+"""
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.wording import setting_text
+from jaxmatch.sweep import rungs
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.engines import Engine, Task, Work
+from jaxmatch.sweep.execution import SECONDS_BETWEEN_TRIES, execute_stage
+from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.sweep.halving import Halving, Standing, ranking, settings_of, standing
+from jaxmatch.sweep.journals import held
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.workdir import CohortFolder, Workdir
+
+JOURNAL = "arrivals.jsonl"
+
+
+class Ladder:
+    """Decides who goes on.
+
+    Arguments:
+      settings: of the grid.
+      count: of rungs, which are numbered from 0.
+      eta: see `Halving`.
+      score: that compares, "accuracy".
+
+    Attributes:
+      arrived: for each rung the settings that came to it, in this order, each with the standings of its runs.
+      promoted: for each rung the settings that went on from it, in this order.
+    """
+
+    def __init__(self, settings: Iterable[str], count: int, eta: int, score: str):
+        self._settings, self._eta, self._score = set(settings), eta, score
+        self.arrived: list[dict[str, Sequence[Standing]]] = [{} for _ in range(count)]
+        self.promoted: list[list[str]] = [[] for _ in range(count)]
+
+    def arrive(self, setting: str, rung: int, standings: Sequence[Standing]) -> list[tuple[str, int]]:
+        """A setting has come to a rung. Who goes on now, each with the rung that it comes from."""
+        self.arrived[rung][setting] = standings
+        new = []
+        for at, promoted in enumerate(self.promoted):  # upwards: when a rung is complete, the next may be
+            going = [each for each in self._best(at) if each not in promoted]
+            promoted += going
+            new += [(each, at) for each in going]
+        return new
+
+    def complete(self, rung: int = -1) -> bool:
+        """Whether all settings have come to a rung that will; default: to the last, so that nothing is left to decide."""
+        rung %= len(self.arrived)
+        if rung == 0:
+            return self.arrived[0].keys() == self._settings
+        return self.complete(rung - 1) and self.arrived[rung].keys() == set(self.promoted[rung - 1])
+
+    def _best(self, rung: int) -> list[str]:
+        share = len(self.arrived[rung]) / self._eta
+        return [
+            setting
+            for setting, _ in self.ranking(rung)[: math.ceil(share) if self.complete(rung) else math.floor(share)]
+        ]
+
+    def ranking(self, rung: int) -> list[tuple[str, float | None]]:
+        """The settings at a rung, see `halving.ranking`; of equals, the first to come."""
+        return ranking(self.arrived[rung], self._score)
+
+    def dropped(self) -> dict[str, int]:
+        """The settings that stay at a rung -> its number, once all is decided."""
+        return {
+            setting: rung
+            for rung, arrived in enumerate(self.arrived)
+            for setting in arrived
+            if setting not in self.promoted[rung]
+        }
+
+
+def one_setting_each(plan: Plan) -> Plan:
+    """A plan whose cohorts hold runs of one setting: all of them, or an equal share where they do not fit together."""
+    fit: dict[str, int] = {}
+    for cohort in plan.cohorts:
+        fit[cohort.signature] = max(fit.get(cohort.signature, 1), len(cohort.runs))
+    cohorts = []
+    for names in settings_of(plan).values():
+        planned = plan.runs[names[0]][1]
+        runs = [plan.runs[name][0] for name in names]
+        size = max(n for n in range(1, len(runs) + 1) if len(runs) % n == 0 and n <= fit[planned.signature])
+        parts = (tuple(runs[start : start + size]) for start in range(0, len(runs), size))
+        cohorts += [dataclasses.replace(planned, runs=part) for part in parts]
+    return dataclasses.replace(plan, cohorts=tuple(cohorts))
+
+
+def execute(
+    plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
+) -> list[dict[str, Any]]:
+    """As `rungs.execute`, of a plan from `one_setting_each`.
+
+    Raises:
+      InputError: another launcher decides in this folder, or the journal is damaged.
+      FailedCohorts: some failed; the others have come as far as they can without them.
+    """
+    engine = engine or Engine()
+    rungs.begin(plan, workdir, display, halving)
+    with held(workdir.path / JOURNAL) as journal:
+        climb = _Climb(plan, workdir, display, halving, journal, engine)
+        climb.train()
+        ladder = climb.ladder
+        dropped = {
+            run: halving.rungs[rung] for setting, rung in ladder.dropped().items() for run in climb.settings[setting]
+        }
+        execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
+    decisions = [
+        {
+            "after_epochs": epochs,
+            "settings": len(ladder.arrived[rung]),
+            "ranking": ladder.ranking(rung),
+            "go_on": ladder.promoted[rung],
+        }
+        for rung, epochs in enumerate(halving.rungs)
+    ]
+    return rungs.end(plan, workdir, display, halving, decisions)
+
+
+class _Climb:
+    """The settings of a plan on their way."""
+
+    def __init__(self, plan: Plan, workdir: Workdir, display: Display, halving: Halving, journal: Path, engine: Engine):
+        self.settings = settings_of(plan)
+        self._plan, self._workdir, self._display, self._engine = plan, workdir, display, engine
+        self._rungs, self._journal = halving.rungs, journal
+        self._score = next(iter(plan.runs.values()))[0].config.training.selection
+        self.ladder = Ladder(self.settings, len(halving.rungs), halving.eta, self._score)
+        self._stages = [Stage(until, {}, halving.rule()) for until in (*halving.rungs, None)]
+        # Setting -> number of the rung that it is on its way to, or waits at; beyond the last: the end. In the order in
+        # which an engine trains them one by one, so that an interrupted launch keeps to it.
+        self._target = dict.fromkeys(self.settings, 0)
+        self._folders: dict[str, CohortFolder] = {}
+        for setting, rung, standings in _read(journal, self.ladder, self.settings):
+            self._go_on(self.ladder.arrive(setting, rung, standings))
+
+    def train(self) -> None:
+        """Trains until all is decided; who goes on to the end may not be there yet."""
+        planned = [(cohort.signature, cohort.names()) for cohort in self._plan.cohorts]
+        before = {folder.name: folder.failure() for folder in self._workdir.cohorts()}
+        work = Work(self._plan, self._workdir, self._display, self._stages[-1], before)
+        while not self.ladder.complete():
+            claimed = self._workdir.claim(planned, self._stages[-1].settled)
+            for folder in claimed:
+                if len({self._setting(run) for run in folder.runs}) > 1:
+                    raise InputError(
+                        "several settings were begun here together, and could only go on together",
+                        path=folder.path,
+                        remedy="give another --workdir, or remove this folder to start anew",
+                    )
+            self._folders = {run: folder for folder in claimed for run in folder.runs}
+            self._look()
+            tasks = [task for setting in self._target for task in self._tasks(setting)]
+            trained = self._engine.run(tasks, work, self._look)
+            failed = [folder for folder in claimed if folder.failure() not in (None, before.get(folder.name))]
+            if failed and not self.ladder.complete():
+                raise FailedCohorts(failed, len(self._plan.runs))
+            if not trained and not self.ladder.complete():
+                self._display.waiting(len(tasks))
+                time.sleep(SECONDS_BETWEEN_TRIES)
+
+    def _setting(self, run: str) -> str:
+        return next(setting for setting, runs in self.settings.items() if run in runs)
+
+    def _there(self, setting: str) -> list[CohortFolder]:
+        """The cohorts of a setting that have not all their records yet."""
+        return list({f.name: f for run in self.settings[setting] if (f := self._folders.get(run))}.values())
+
+    def _tasks(self, setting: str) -> list[Task]:
+        """What a setting lacks to come where it goes."""
+        stage, tasks = self._stages[self._target[setting]], []
+        for folder in self._there(setting):
+            if not stage.reached(folder):
+                runs = tuple(self._plan.runs[name][0] for name in folder.runs)
+                lasts = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=runs).device_work
+                tasks.append(Task(folder, self._engine.devices_for(len(runs)), lasts, stage))
+        return tasks
+
+    def _look(self) -> list[Task]:
+        """Notes who has come to a rung. Tasks for those that go on now."""
+        tasks: list[Task] = []
+        going = True
+        while going:  # a setting whose runs are over comes to the next rung at once
+            going = False
+            for setting, rung in list(self._target.items()):
+                if rung == len(self._rungs) or setting in self.ladder.arrived[rung]:
+                    continue
+                if all(map(self._stages[rung].reached, self._there(setting))):
+                    standings = self._standings(setting, rung)
+                    with open(self._journal, "a", encoding="utf-8") as file:
+                        told = [[each.score, each.diverged] for each in standings]
+                        file.write(json.dumps([setting, rung, told]) + "\n")
+                    new = self.ladder.arrive(setting, rung, standings)
+                    self._go_on(new)
+                    for each, at in new:
+                        self._say(each, at)
+                        tasks += self._tasks(each)
+                    going = True
+        return tasks
+
+    def _go_on(self, promoted: Sequence[tuple[str, int]]) -> None:
+        self._target = {setting: rung + 1 for setting, rung in promoted} | {
+            setting: rung for setting, rung in self._target.items() if setting not in dict(promoted)
+        }
+
+    def _standings(self, setting: str, rung: int) -> list[Standing]:
+        epochs, runs = self._rungs[rung], self.settings[setting]
+        histories = rungs.histories(self._workdir, self._there(setting), runs, epochs)
+        return [standing(histories[run], self._score, epochs * rungs.pairs(self._plan, run)) for run in runs]
+
+    def _say(self, setting: str, rung: int) -> None:
+        run = self._plan.runs[self.settings[setting][0]][0]
+        order = self.ladder.ranking(rung)
+        place = [each for each, _ in order].index(setting)
+        mean = "" if order[place][1] is None else f", mean dev.{self._score} so far {order[place][1]:.4f}"
+        self._display.say(
+            f"{setting_text(dict(run.overrides), run.variant)} goes on after epoch {self._rungs[rung]}: "
+            f"number {place + 1} of {len(self.ladder.arrived[rung])} there{mean}"
+        )
+
+
+def _read(
+    journal: Path, ladder: Ladder, settings: Mapping[str, Sequence[str]]
+) -> Iterable[tuple[str, int, list[Standing]]]:
+    """The arrivals that a journal tells of.
+
+    Raises:
+      InputError: it is damaged.
+    """
+    lines = journal.read_text(encoding="utf-8", errors="replace").splitlines() if journal.exists() else []
+    for line in lines:
+        try:
+            setting, rung, told = json.loads(line)
+            standings = [Standing(score, diverged) for score, diverged in told]
+            rungs.check_number(*(each.score for each in standings if each.score is not None))
+            if setting not in settings or rung not in range(len(ladder.arrived)) or len(told) != len(settings[setting]):
+                raise ValueError("it tells of other settings")
+        except (ValueError, TypeError) as error:
+            raise rungs.damaged(journal, error) from None
+        yield setting, rung, standings

@@ -1,0 +1,284 @@
+"""Settings go on one by one, by those that have come as far, whatever the order in which they come."""
+
+import functools
+import json
+import math
+import shutil
+
+import pytest
+import small_sweep
+from hypothesis import given
+from hypothesis import strategies as st
+from small_sweep import Stop, StopAt
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import asha, halving, launch, tuning
+from jaxmatch.sweep.asha import Ladder, one_setting_each
+from jaxmatch.sweep.claimed import Cohort
+from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.sweep.halving import Standing
+from jaxmatch.sweep.plan import make_plan
+
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+
+def test_four_settings_by_hand():
+    """Of two the better goes on, of three a better third as well, of four nobody else."""
+    ladder = Ladder("abcd", 2, eta=2, score="accuracy")
+    told = [
+        ("a", 0, 0.5, []),
+        ("b", 0, 0.7, [("b", 0)]),
+        ("b", 1, 0.8, []),  # there is nobody to compare it with
+        ("c", 0, 0.9, [("c", 0)]),
+        ("d", 0, 0.1, []),  # the first rung is complete, and two have gone on
+        ("c", 1, 0.85, [("c", 1)]),
+    ]
+    for setting, rung, score, going in told:
+        assert not ladder.complete()
+        assert ladder.arrive(setting, rung, [Standing(score)]) == going
+    assert ladder.complete() and ladder.dropped() == {"a": 0, "b": 1, "d": 0}
+
+
+def test_who_was_among_the_best_early_stays_on_its_way():
+    ladder = Ladder("abcd", 1, eta=2, score="loss")
+    gone = [ladder.arrive(name, 0, [Standing(loss)]) for name, loss in zip("abcd", (0.9, 0.8, 0.5, 0.4), strict=True)]
+    assert gone == [[], [("b", 0)], [("c", 0)], [("d", 0)]] and ladder.dropped() == {"a": 0}
+
+
+def test_the_last_to_come_completes_the_rungs_above():
+    """One setting of three goes on when all are there; if all others diverge nobody is left above."""
+    ladder = Ladder("abc", 2, eta=3, score="accuracy")
+    assert ladder.arrive("a", 0, [Standing(0.1)]) == ladder.arrive("b", 0, [Standing(0.2)]) == []
+    assert ladder.arrive("c", 0, [Standing(0.0)]) == [("b", 0)]
+    assert ladder.arrive("b", 1, [Standing(0.0)]) == [("b", 1)] and ladder.complete()
+    ladder = Ladder("ab", 2, eta=2, score="accuracy")
+    assert ladder.arrive("a", 0, [Standing(None, True)]) == ladder.arrive("b", 0, [Standing(None, True)]) == []
+    assert ladder.complete() and ladder.dropped() == {"a": 0, "b": 0}
+
+
+def by_hand(arrivals, settings, eta, count):
+    """Who has gone on from each rung: the rule, applied anew to all that had come at each moment."""
+    gone = [set() for _ in range(count)]
+    for moment in range(1, len(arrivals) + 1):
+        below_complete, expected = True, len(settings)
+        for rung in range(count):
+            here = [(setting, score) for setting, at, score in arrivals[:moment] if at == rung]
+            complete = below_complete and len(here) == expected
+            most = len(here) // eta + (1 if complete and len(here) % eta else 0)
+            # sorted() keeps the order of those that are equal
+            best = sorted((each for each in here if each[1] is not None), key=lambda each: -each[1])[:most]
+            gone[rung].update(setting for setting, _ in best)
+            below_complete, expected = complete, len(gone[rung])
+    return gone
+
+
+@given(st.data())
+def test_any_order_of_arrival_is_decided_as_by_hand(data):
+    settings = [f"s{number}" for number in range(data.draw(st.integers(1, 12), label="settings"))]
+    eta, count = data.draw(st.integers(2, 4), label="eta"), data.draw(st.integers(1, 3), label="rungs")
+    ladder = Ladder(settings, count, eta, "accuracy")
+    underway, arrivals, told = [(setting, 0) for setting in settings], [], []
+    while underway:
+        assert not ladder.complete()
+        setting, rung = underway.pop(data.draw(st.integers(0, len(underway) - 1)))
+        score = data.draw(st.sampled_from((None, 0.1, 0.2, 0.3, 0.4, 0.5)))  # None: it diverged
+        arrivals.append((setting, rung, score))
+        going = ladder.arrive(setting, rung, [Standing(score, diverged=score is None)])
+        told += going
+        underway += [(each, at + 1) for each, at in going if at + 1 < count]
+        assert [set(promoted) for promoted in ladder.promoted] == by_hand(arrivals, settings, eta, count)
+    assert ladder.complete() and len(told) == len(set(told))  # nobody goes on twice
+    for rung in range(count):
+        sound = {name for name, standings in ladder.arrived[rung].items() if not standings[0].diverged}
+        least = min(math.ceil(len(ladder.arrived[rung]) / eta), len(sound))
+        # The best of the whole rung have gone on.
+        assert {name for name, _ in ladder.ranking(rung)[:least]} <= set(ladder.promoted[rung]) <= sound
+    # The same arrivals told again, as from a journal, lead to the same.
+    again = Ladder(settings, count, eta, "accuracy")
+    assert [
+        going for name, rung, score in arrivals for going in again.arrive(name, rung, [Standing(score, score is None)])
+    ] == told
+
+
+GRID, SEEDS, RUNGS, EPOCHS = "0.03,1e30,0.00003,0.003", 2, (1, 3), 6
+RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS, barrier=False)
+
+
+def planned(files, **overrides):
+    overrides = {"training.epochs": str(EPOCHS)} | overrides
+    return launch.resolve(
+        files / "small.py",
+        seeds=SEEDS,
+        grid_overrides={"optimizer.learning_rate": GRID},
+        overrides=small_sweep.overrides(files) | overrides,
+    )
+
+
+def run(files, workdir, rule=RULE, watcher=None, **overrides):
+    """The records and the watcher of a launch."""
+    watcher = watcher or small_sweep.Watcher()
+    return launch.run(planned(files, **overrides), workdir, watcher, rule), watcher
+
+
+@pytest.mark.parametrize(("fit", "size"), [(8, 6), (6, 6), (5, 3), (2, 2), (1, 1)])
+def test_a_cohort_holds_runs_of_one_setting(small_files, fit, size):
+    """As many as fit, and as many in each."""
+    sweep = launch.changed(planned(small_files, **{"execution.maximum_replicas": str(fit)}), seeds=6)
+    plan = one_setting_each(make_plan(sweep))
+    settings = [{run.config.optimizer.learning_rate for run in cohort.runs} for cohort in plan.cohorts]
+    assert all(len(setting) == 1 for setting in settings)
+    assert [len(cohort.runs) for cohort in plan.cohorts] == [size] * (24 // size)
+    assert len(plan.runs) == 24
+
+
+@pytest.fixture(scope="module")
+def climbed(small_files):
+    """Records, watcher and folder of a grid."""
+    return *run(small_files, small_files / "climbed"), small_files / "climbed"
+
+
+def arrivals(workdir):
+    return [json.loads(line) for line in (workdir / "arrivals.jsonl").read_text().splitlines()]
+
+
+def replayed(workdir):
+    """The ladder that the journal of a folder leads to."""
+    told = arrivals(workdir)
+    ladder = Ladder({setting for setting, rung, _ in told if rung == 0}, len(RUNGS), 2, "accuracy")
+    for setting, rung, standings in told:
+        ladder.arrive(setting, rung, [Standing(*each) for each in standings])
+    return ladder
+
+
+def agrees(workdir):
+    """Records, notes and journal tell the same story."""
+    ladder, records = replayed(workdir), small_sweep.records(workdir)
+    assert ladder.complete()
+    dropped = {name: RUNGS[rung] for name, rung in ladder.dropped().items()}
+    for name, record in records.items():
+        setting = name.rpartition("-seed")[0]
+        if record["status"] == "diverged":
+            assert setting in dropped
+        elif setting in dropped:
+            after = dropped[setting]
+            assert record["dropped"] == {
+                **{"after_epochs": after, "at_samples": 64 * after},
+                **{"eta": 2, "rungs": list(RUNGS), "barrier": False},
+            }
+            assert record["status"] == "dropped" and len(record["curve"]) == after
+        else:
+            assert record["status"] == "finished" and len(record["curve"]) == EPOCHS
+    notes = json.loads((workdir / "halving.json").read_text())
+    assert [each["go_on"] for each in notes["decisions"]] == ladder.promoted
+    assert [each["settings"] for each in notes["decisions"]] == [len(each) for each in ladder.arrived]
+    return records
+
+
+@pytest.mark.slow
+def test_a_grid_is_trained_as_its_journal_says(climbed):
+    records, watcher, workdir = climbed
+    assert len(agrees(workdir)) == len(records) == 8
+    assert all(len(runs) == SEEDS for runs in watcher.trained)
+    assert (
+        "successive halving without a barrier: of 4 settings at least 2 after epoch 1, 1 after epoch 3" in watcher.text
+    )
+    assert "learning_rate=0.03 goes on after epoch 1: number 1 of 2 there, mean dev.accuracy so far 0." in watcher.text
+    # The first two have come to the first rung, and the better one trains on before the third begins.
+    order = [(setting, rung) for setting, rung, _ in arrivals(workdir)]
+    first = next(record["run"].rpartition("-seed")[0] for record in records)
+    assert order.index((first, 1)) == 2
+    choice = tuning.choose(records)
+    assert (choice.candidates, choice.diverged) == (4, 1) and choice.dropped >= 1
+    assert choice.overrides["optimizer.learning_rate"] == 0.03
+
+
+@pytest.mark.slow
+def test_again_nothing_is_trained(small_files, climbed):
+    before, journal = small_sweep.lasting(climbed[2]), arrivals(climbed[2])
+    records, watcher = run(small_files, climbed[2])
+    assert watcher.trained == [] and records == climbed[0] and arrivals(climbed[2]) == journal
+    assert small_sweep.lasting(climbed[2]) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "count"),
+    [
+        ("evaluated", 1),
+        ("paused", 1),
+        ("paused", 2),
+        ("evaluated", 4),
+        ("paused", 4),
+        ("done", 1),
+        ("done", 2),
+        ("saved", 1),
+    ],
+)
+def test_killed_and_begun_again(small_files, climbed, tmp_path, method, count):
+    with pytest.raises(Stop):
+        run(small_files, tmp_path, watcher=StopAt(method, count))
+    if (tmp_path / "arrivals.jsonl").exists():
+        with open(tmp_path / "arrivals.jsonl", "a") as file:
+            file.write('["half a li')
+    records, _ = run(small_files, tmp_path)
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(climbed[2])
+    assert arrivals(tmp_path) == arrivals(climbed[2]) and len(records) == 8
+    agrees(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, climbed, tmp_path, monkeypatch):
+    real, calls = Cohort.train, []
+
+    def train(*arguments, **options):
+        calls.append(options["until"])
+        if len(calls) == 2:
+            raise RuntimeError("no")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(Cohort, "train", train)
+    with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 8 runs are missing"):
+        run(small_files, tmp_path)
+    # Three came to the first rung; the better one went on, and waits there.
+    assert [rung for _, rung, _ in arrivals(tmp_path)].count(0) == 3
+    run(small_files, tmp_path)
+    assert len(agrees(tmp_path)) == 8
+
+
+@pytest.mark.slow
+def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
+    with pytest.raises(InputError, match="halved at other rungs.*give another --workdir"):
+        run(small_files, climbed[2], rule=functools.partial(halving.settle, eta=2, rungs=RUNGS))
+    # A sweep that was begun with several settings in a cohort.
+    with pytest.raises(Stop):
+        run(small_files, tmp_path / "mixed", rule=None, watcher=StopAt("evaluated", 1))
+    with pytest.raises(InputError, match="several settings were begun here together"):
+        run(small_files, tmp_path / "mixed")
+    for damage in ("{}\n", "no\n", '["other", 0, [[0.5, false], [0.5, false]]]\n', '["a", 0]\n'):
+        workdir = shutil.copytree(climbed[2], tmp_path / "damaged", dirs_exist_ok=True)
+        (workdir / "arrivals.jsonl").write_text(damage)
+        with pytest.raises(InputError, match=r"arrivals.jsonl: the file is damaged.*remove it and start again"):
+            run(small_files, workdir)
+    with asha.held(workdir / asha.JOURNAL), pytest.raises(InputError, match="another launcher tunes in this folder"):
+        run(small_files, workdir)
+
+
+def test_the_command_asks_for_it(monkeypatch, tmp_path, capsys):
+    calls = []
+    monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
+    assert main(["tune", "a.py", "--workdir", str(tmp_path), "--asha", "--eta", "4"]) == 0
+    assert {name: calls[0].get(name) for name in ("halve", "barrier", "eta")} == {
+        **{"halve": True, "barrier": False, "eta": 4}
+    }
+    assert main(["tune", "a.py", "--asha", "--optuna", "3"]) == 2
+    assert capsys.readouterr().err == "jaxmatch: --optuna and --asha are two ways to search; give one\n"
+
+
+def test_a_dry_run_shows_cohorts_of_one_setting(small_files, tmp_path):
+    watcher = small_sweep.Watcher()
+    launch.show_plan(planned(small_files), tmp_path / "work", watcher, RULE)
+    assert (
+        "to go: 1 program, 4 cohorts" in watcher.text and "without a barrier: of 4 settings at least 2" in watcher.text
+    )
+    assert not (tmp_path / "work").exists()
