@@ -46,6 +46,38 @@ def test_where_there_is_room_for_one_all_run_in_this_thread_in_their_order():
     assert run_jobs([], DEVICES) == []
 
 
+@pytest.mark.parametrize("size", [2, 8])
+def test_jobs_that_come_later_go_before_those_that_wait(size):
+    """Beside each other and one by one."""
+    begun, more = [], {"a": ["x", "y"], "x": ["z"]}
+
+    def job(name):
+        def run(devices, stop):
+            begun.append(name)
+            ended.append(name)
+            return name
+
+        return Job(size, 1.0, run)
+
+    ended: list[str] = []
+    names = ["a", *"bcdefg"]
+    returned = run_jobs(
+        [job(name) for name in names],
+        DEVICES,
+        lambda: [job(new) for name in more.keys() & ended for new in more.pop(name)],
+    )
+    assert sorted(begun) == sorted([*names, *"xyz"]) and returned == [*names, *"xyz"]
+    if size == 8:
+        assert begun == [*"axzybcdefg"]
+    else:
+        assert begun.index("x") <= 4 + 1  # at most four run at a time
+
+
+def test_a_job_that_comes_when_all_others_have_ended_is_run():
+    later = [[Job(3, 1.0, lambda devices, stop: 2), Job(3, 1.0, lambda devices, stop: 3)], []]
+    assert run_jobs([Job(8, 1.0, lambda devices, stop: 1)], DEVICES, lambda: later.pop(0) if later else []) == [1, 2, 3]
+
+
 def test_what_one_raises_stops_the_others_and_is_raised():
     stopped = []
 
