@@ -27,8 +27,16 @@ class Driver:
       lines: of standard error so far.
     """
 
-    def __init__(self, files: Path, workdir: Path, *words: str, program: tuple[str, ...] = (), **variables: str):
-        words = small_sweep.command(files, workdir, *words)
+    def __init__(
+        self,
+        files: Path,
+        workdir: Path,
+        *words: str,
+        program: tuple[str, ...] = (),
+        command: str = "sweep",
+        **variables: str,
+    ):
+        words = [command, *small_sweep.command(files, workdir, *words)[1:]]
         self.process = small_sweep.start(words, *program, **{"JAX_PLATFORMS": "cpu", **variables})
         self.lines: list[str] = []
         self._new: queue.Queue[str | None] = queue.Queue()

@@ -144,6 +144,18 @@ def test_a_killed_study_suggests_what_it_would_have(data):
             assert asked(searched, journal) == known
 
 
+def test_a_trial_that_was_asked_for_in_part_is_asked_for_anew(tmp_path):
+    """Beyond the trials that are drawn at random, what is suggested depends on all trials that are there."""
+    searched = space(RATES | BLOCKS)
+    with held(tmp_path / optuna_trials.JOURNAL) as journal:
+        known = asked(searched, journal, trials=15)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for left_out in range(1, 20, 2):
+        journal.write_bytes(b"".join(lines[:-left_out]))
+        with held(journal):
+            assert asked(searched, journal, trials=15) == known
+
+
 def test_another_space_another_launcher_and_damage_are_one_line(tmp_path):
     with held(tmp_path / optuna_trials.JOURNAL) as journal:
         asked(space(RATES), journal)

@@ -147,8 +147,7 @@ class _Climb:
         self._score = next(iter(plan.runs.values()))[0].config.training.selection
         self.ladder = Ladder(self.settings, len(halving.rungs), halving.eta, self._score)
         self._stages = [Stage(until, {}, halving.rule()) for until in (*halving.rungs, None)]
-        # Setting -> number of the rung that it is on its way to, or waits at; beyond the last: the end. In the order in
-        # which an engine trains them one by one, so that an interrupted launch keeps to it.
+        # Setting -> number of the rung that it is on its way to, or waits at; beyond the last: the end.
         self._target = dict.fromkeys(self.settings, 0)
         self._folders: dict[str, CohortFolder] = {}
         for setting, rung, standings in _read(journal, self.ladder, self.settings):
@@ -170,7 +169,7 @@ class _Climb:
                     )
             self._folders = {run: folder for folder in claimed for run in folder.runs}
             self._look()
-            tasks = [task for setting in self._target for task in self._tasks(setting)]
+            tasks = [task for setting in self.settings for task in self._tasks(setting)]
             trained = self._engine.run(tasks, work, self._look)
             failed = [folder for folder in claimed if folder.failure() not in (None, before.get(folder.name))]
             if failed and not self.ladder.complete():
@@ -218,10 +217,8 @@ class _Climb:
                     going = True
         return tasks
 
-    def _go_on(self, promoted: Sequence[tuple[str, int]]) -> None:
-        self._target = {setting: rung + 1 for setting, rung in promoted} | {
-            setting: rung for setting, rung in self._target.items() if setting not in dict(promoted)
-        }
+    def _go_on(self, promoted: Iterable[tuple[str, int]]) -> None:
+        self._target |= {setting: rung + 1 for setting, rung in promoted}
 
     def _standings(self, setting: str, rung: int) -> list[Standing]:
         epochs, runs = self._rungs[rung], self.settings[setting]
