@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import os
 import shutil
 
 import pytest
@@ -247,6 +248,28 @@ def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, clim
 
 
 @pytest.mark.slow
+def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
+    """A setting of two seeds takes two of them."""
+    words = [
+        "--asha",
+        "--eta=2",
+        "--rungs=1,3",
+        "--seeds=2",
+        f"--epochs={EPOCHS}",
+        f"--grid.optimizer.learning_rate={GRID}",
+    ]
+    words = ["tune", *small_sweep.command(small_files, tmp_path, *words, "--final-seeds=1")[1:]]
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    process = small_sweep.start(words, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
+    table, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    records = agrees(tmp_path)
+    assert {record["device"].split(" x ")[0] for record in records.values()} == {"2"} and "among 4 settings" in table
+    begun = [line for line in errors.splitlines() if "compiling" in line or "goes on" in line]
+    assert "compiling" in begun[0] and "compiling" in begun[1]
+
+
+@pytest.mark.slow
 def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
     with pytest.raises(InputError, match="halved at other rungs.*give another --workdir"):
         run(small_files, climbed[2], rule=functools.partial(halving.settle, eta=2, rungs=RUNGS))
@@ -255,6 +278,7 @@ def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
         run(small_files, tmp_path / "mixed", rule=None, watcher=StopAt("evaluated", 1))
     with pytest.raises(InputError, match="several settings were begun here together"):
         run(small_files, tmp_path / "mixed")
+    assert not (tmp_path / "mixed" / "halving.json").exists()
     for damage in ("{}\n", "no\n", '["other", 0, [[0.5, false], [0.5, false]]]\n', '["a", 0]\n'):
         workdir = shutil.copytree(climbed[2], tmp_path / "damaged", dirs_exist_ok=True)
         (workdir / "arrivals.jsonl").write_text(damage)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.grouping import setting_of_run
 from jaxmatch.reporting.wording import setting_text
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.claimed import Stage
@@ -106,6 +107,21 @@ def one_setting_each(plan: Plan) -> Plan:
     return dataclasses.replace(plan, cohorts=tuple(cohorts))
 
 
+def check_folder(plan: Plan, workdir: Workdir) -> None:
+    """Refuses a folder in which cohorts were begun that hold several settings.
+
+    Raises:
+      InputError: there is one.
+    """
+    for folder in workdir.cohorts():
+        if len(set(map(setting_of_run, plan.runs.keys() & folder.runs))) > 1 and not folder.done:
+            raise InputError(
+                "several settings were begun here together, and could only go on together",
+                path=folder.path,
+                remedy="give another --workdir, or remove this folder to start anew",
+            )
+
+
 def execute(
     plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
@@ -160,13 +176,6 @@ class _Climb:
         work = Work(self._plan, self._workdir, self._display, self._stages[-1], before)
         while not self.ladder.complete():
             claimed = self._workdir.claim(planned, self._stages[-1].settled)
-            for folder in claimed:
-                if len({self._setting(run) for run in folder.runs}) > 1:
-                    raise InputError(
-                        "several settings were begun here together, and could only go on together",
-                        path=folder.path,
-                        remedy="give another --workdir, or remove this folder to start anew",
-                    )
             self._folders = {run: folder for folder in claimed for run in folder.runs}
             self._look()
             tasks = [task for setting in self.settings for task in self._tasks(setting)]
@@ -177,9 +186,6 @@ class _Climb:
             if not trained and not self.ladder.complete():
                 self._display.waiting(len(tasks))
                 time.sleep(SECONDS_BETWEEN_TRIES)
-
-    def _setting(self, run: str) -> str:
-        return next(setting for setting, runs in self.settings.items() if run in runs)
 
     def _there(self, setting: str) -> list[CohortFolder]:
         """The cohorts of a setting that have not all their records yet."""

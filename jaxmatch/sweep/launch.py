@@ -190,7 +190,9 @@ def run(
     _check_layout(plan)
     halving = halve(plan) if halve else None
     if halving is not None:
-        plan = plan if halving.barrier else asha.one_setting_each(plan)
+        if not halving.barrier:
+            plan = asha.one_setting_each(plan)
+            asha.check_folder(plan, folder)
         rungs.agree(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))

@@ -1,4 +1,4 @@
-"""Settings that do not wait for each other, on a Ray cluster of two nodes on this machine."""
+"""Tuning on a Ray cluster of two nodes on this machine: settings that do not wait for each other, trials of Optuna."""
 
 import json
 import re
@@ -46,6 +46,18 @@ def test_a_driver_that_is_killed(small_files, tmp_path, nodes):
     assert len(before) >= 2
     second = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
     assert agrees(tmp_path, *second.ended(), second.lines)[: len(before)] == before
+
+
+@pytest.mark.clusters
+def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, nodes):
+    words = ("--optuna=4", "--trials-at-once=2", "--seeds=2", "--final-seeds=1", "--epochs=1")
+    words += ("--space.optimizer.learning_rate=log:1e-3:1e-1", "--space.model.encoder_layers=1:2")
+    found = []
+    for name, where in (("here", words), ("ray", on(nodes, *words))):
+        status, table = (driver := Driver(small_files, tmp_path / name, *where, command="tune")).ended()
+        assert status == 0, "".join(driver.lines)
+        found.append((table, small_sweep.records(tmp_path / name).keys()))
+    assert found[0] == found[1] and len(found[0][1]) == 8
 
 
 def agrees(workdir, status, table, lines):
