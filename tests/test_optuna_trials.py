@@ -58,6 +58,15 @@ def test_a_space_comes_from_the_file_and_the_command_line():
     assert set(found.sweep.table.rows) == place.keys() and not found.sweep.grid
 
 
+def test_numbers_have_four_digits_and_stay_in_their_range():
+    found = space({"optimizer.learning_rate": "log:0.00012345:0.0012345", "model.blocks": "1:3"})
+    rates = [
+        found.place({"optimizer.learning_rate": rate, "model.blocks": 3})["optimizer.learning_rate"]
+        for rate in (0.00012345, 0.000456789, 0.0012345)
+    ]
+    assert rates == [0.00012345, 0.0004568, 0.001234]
+
+
 def test_what_is_given_empty_is_not_searched():
     file = {"grid": {"model.blocks": (1, 2)}, "space": {"optimizer.learning_rate": "0.1:0.2"}}
     assert list(space({"model.blocks": ""}, **file).ranges) == ["optimizer.learning_rate"]

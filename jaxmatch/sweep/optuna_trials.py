@@ -174,7 +174,8 @@ def execute(
             places |= {_key(place): place for place in found if place is not None}
             new = [each for each in zip(batch, found, strict=True) if each[0].state.name == "RUNNING"]
             if places and (new or start + study.at_once >= trials):
-                display.say(f"trials {start + 1} to {start + len(batch)} of {trials}, suggested by Optuna")
+                named = f"trials {start + 1} to {start + len(batch)}" if len(batch) > 1 else f"trial {start + 1}"
+                display.say(f"{named} of {trials}, suggested by Optuna")
                 records = launch.run(space.points(list(places.values())), workdir, display, engine=engine)
             means = _means(records)
             for trial, place in new:

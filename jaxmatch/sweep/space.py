@@ -10,6 +10,8 @@ from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep import halving, launch
 from jaxmatch.sweep.grid import Run, Sweep
 
+DIGITS = 4
+
 
 @dataclasses.dataclass(frozen=True)
 class Range:
@@ -26,6 +28,10 @@ class Range:
     high: int | float
     log: bool = False
     step: int = 1
+
+    def rounded(self, value: int | float) -> int | float:
+        """A number of the range, with no more digits than a table can show."""
+        return value if isinstance(value, int) else min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +71,10 @@ class Space:
         Raises:
           InputError: no run can have them together.
         """
-        point = {name: self.choices[name][value] if name in self.choices else value for name, value in chosen.items()}
+        point = {
+            name: self.choices[name][value] if name in self.choices else self.ranges[name].rounded(value)
+            for name, value in chosen.items()
+        }
         resolved = flatten(with_overrides(self.sweep.config, point))
         return {name: resolved[name] for name in (*self.choices, *self.ranges)}
 
