@@ -43,7 +43,7 @@ MUTANTS = [
     ("jaxmatch/sweep/side_by_side.py", "            stop.set()\n", "            pass\n", ["tests/test_side_by_side.py"]),
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
     (_LAUNCH, "    folder.check()\n", "", ["tests/test_failures.py"]),
-    (_RUNGS, "_check_number(entry[\"samples\"], *(", "_check_number(*(", ["tests/test_rungs.py"]),
+    (_RUNGS, "check_number(entry[\"samples\"], *(", "check_number(*(", ["tests/test_rungs.py"]),
     (_RUNGS, "for setting, runs in left.items() if setting not in staying for run", "for setting, runs in left.items() if setting in staying for run",
      ["tests/test_rungs.py"]),
     (_CHECKPOINTS, "KEPT = 2", "KEPT = 3", ["tests/test_checkpoints.py"]),
