@@ -5,21 +5,31 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError, nearest
 
-KINDS = ("ray",)
+KINDS = ("ray", "slurm")
+# Options that only jobs of Slurm have.
+_OF_SLURM = ("slurm", "status", "collect")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The option."""
+    """The options."""
     parser.add_argument(
         "--on",
-        metavar="ray[:ADDRESS]",
-        help="train on a Ray cluster, which needs jaxmatch[ray]: at HOST:PORT, or the one of this machine",
+        metavar="ray[:ADDRESS]|slurm",
+        help="train on a Ray cluster, which needs jaxmatch[ray]: at HOST:PORT, or the one of this machine; or submit jobs "
+        "to Slurm, which needs jaxmatch[slurm] (slurm:local: the same jobs on this machine)",
     )
+    parser.add_argument(
+        "--slurm", type=Path, metavar="FILE", help="with --on slurm: what a job is given, as a partition (TOML)"
+    )
+    parser.add_argument("--status", action="store_true", help="with --on slurm: list the cohorts, their jobs and logs")
+    parser.add_argument("--collect", action="store_true", help="with --on slurm: the table of the runs that are done")
 
 
 @contextlib.contextmanager
@@ -27,21 +37,76 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
     """The engine that a command line asks for; None: this process.
 
     Raises:
-      InputError: there is no such engine, or it is not installed.
+      InputError: there is no such engine, it is not installed, or it lacks what else is asked for.
     """
+    kind, _, address = (arguments.on or "").partition(":")
+    if kind != "slurm" and (given := [name for name in _OF_SLURM if getattr(arguments, name)]):
+        raise InputError(f"--{given[0]} is for jobs of Slurm", remedy="add --on slurm")
     if arguments.on is None:
         yield None
         return
-    kind, _, address = arguments.on.partition(":")
     if kind not in KINDS:
         raise InputError(f"cohorts cannot be trained on {kind!r}", remedy=nearest(kind, KINDS))
+    load = functools.partial(extend, _absolute(arguments.imports), os.getcwd())
+    if kind == "slurm":
+        yield _slurm(arguments, address, load)
+        return
     from jaxmatch.sweep.on_ray import RayEngine
 
-    engine = RayEngine(address, functools.partial(extend, _absolute(arguments.imports), os.getcwd()))
+    engine = RayEngine(address, load)
     try:
         yield engine
     finally:
         engine.close()
+
+
+def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) -> Any:
+    if where not in ("", "local"):
+        raise InputError(f"{where} is no Slurm", remedy="give --on slurm or --on slurm:local")
+    if arguments.subcommand == "tune":
+        raise InputError("tune waits for what it has trained, which jobs of Slurm may not begin for days", remedy=_TUNE)
+    if arguments.log:
+        raise InputError("--log follows runs while the command trains, and jobs train later", remedy="leave it out")
+    from jaxmatch.sweep.on_slurm import SlurmEngine
+    from jaxmatch.sweep.slurm_options import read_options
+
+    return SlurmEngine(read_options(arguments.slurm), where == "local", load)
+
+
+_TUNE = "give jaxmatch sweep with the grid, or --on ray"
+
+
+def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
+    """Answers --status or --collect, if one is asked for.
+
+    Returns:
+      Whether there is nothing to train.
+
+    Raises:
+      InputError: nothing was submitted for the folder, or, for --collect, some runs are missing.
+    """
+    if not (arguments.status or arguments.collect):
+        return False
+    from jaxmatch.reporting import folder_table
+    from jaxmatch.reporting.sweep_folder import read_sweep_folder
+    from jaxmatch.sweep import slurm_jobs
+
+    if arguments.status and arguments.collect:
+        raise InputError("--status and --collect ask for two things", remedy="give one of them")
+    if arguments.status:
+        show(slurm_jobs.status(workdir))
+        return True
+    found = slurm_jobs.states(workdir)
+    folder = read_sweep_folder(workdir)
+    if folder.records:
+        show(folder_table.table(workdir))
+    if folder.missing:
+        raise InputError(
+            f"{len(folder.missing)} of {len(folder.runs)} runs are missing (cohorts: {slurm_jobs.counted(found)})",
+            path=workdir,
+            remedy="--status says more",
+        )
+    return True
 
 
 def _absolute(imports: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jaxmatch.cli import distributed, elsewhere, own_data, suggestions
-from jaxmatch.cli.output import show
+from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError, UnknownOption
 
 # Option of the command -> the setting that it is short for.
@@ -104,7 +104,7 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
     return arguments.workdir or Path("runs") / (name + "-smoke" * arguments.smoke)
 
 
-def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: Sequence[str]) -> None:
+def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: Sequence[str]) -> bool:
     """Calls `function` (of jaxmatch.sweep.launch) and prints its table; if runs failed, that of the others.
 
     Arguments:
@@ -112,10 +112,14 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
       arguments: of the command.
       kinds: where a name is looked up (sweep/named_files.py).
 
+    Returns:
+      Whether all that was asked for is trained.
+
     Raises:
       InputError: there is no file of this name, or the run is refused.
       FailedCohorts: some runs failed.
     """
+    from jaxmatch.sweep.engines import Submitted
     from jaxmatch.sweep.failures import FailedCohorts
     from jaxmatch.sweep.named_files import find
 
@@ -126,6 +130,8 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
             options[name] = getattr(arguments, name)
     try:
         with elsewhere.engine_of(arguments) as engine, suggestions.of_options(arguments.parser):
+            if elsewhere.answered(arguments, workdir_of(arguments)):
+                return arguments.collect
             text = function(
                 find(arguments.file, kinds),
                 workdir=workdir_of(arguments),
@@ -143,5 +149,9 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
         if failed.table:
             print(failed.table)
         raise
+    except Submitted as submitted:
+        note(f"{submitted}; --status lists them, --collect makes the table")
+        return False
     if text:
         show(text)
+    return not arguments.dry_run

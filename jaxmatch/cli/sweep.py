@@ -31,6 +31,5 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import launch
     from jaxmatch.sweep.named_files import CONFIGS, SWEEPS
 
-    launching.launch(launch.sweep, arguments, (SWEEPS, CONFIGS))
-    if not arguments.dry_run:
+    if launching.launch(launch.sweep, arguments, (SWEEPS, CONFIGS)):
         analyses.run(launching.workdir_of(arguments), arguments.data_directory)

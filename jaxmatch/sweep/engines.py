@@ -54,6 +54,10 @@ class Work:
     before: Mapping[str, bytes | None]
 
 
+class Submitted(Exception):
+    """Cohorts were given to jobs that train them later; its text says how many."""
+
+
 class Engine:
     """Trains cohorts in this process. Another engine overrides all methods.
 
@@ -104,6 +108,7 @@ class Engine:
 
         Raises:
           OSError: the system hinders all of them, as by a full disk.
+          Submitted: by another engine: they are trained later.
         """
 
         def job(task: Task) -> Job:

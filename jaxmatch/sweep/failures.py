@@ -36,7 +36,8 @@ def mark_failed(folder: CohortFolder, error: Exception) -> str:
     return message
 
 
-def _message(folder: CohortFolder) -> str:
+def message_of(folder: CohortFolder) -> str:
+    """Why a cohort failed, in a line."""
     try:
         return str(read_json(folder.error)["message"])
     except (OSError, ValueError, KeyError, TypeError):  # another launcher tries it again, or it is damaged
@@ -62,7 +63,7 @@ class FailedCohorts(InputError):
         others = "" if len(folders) == 1 else f" (and {len(folders) - 1} more failed)"
         self.note = f"{missing} of {runs} runs are missing: their training failed"
         super().__init__(
-            f"this cohort failed: {_message(first)}{others}",
+            f"this cohort failed: {message_of(first)}{others}",
             path=first.path,
             remedy=f"{self.note}; {first.error.name} says more, and the same command tries again",
         )

@@ -83,25 +83,6 @@ def _measure() -> tuple[str, str, int, float]:
     return device.platform, device.device_kind, memory.device_bytes(device), multiplications_a_second()
 
 
-@dataclasses.dataclass(frozen=True)
-class WorkerDevice:
-    """Stands for the device of a worker in the making of a plan.
-
-    Attributes:
-      platform: as "gpu".
-      device_kind: what its maker calls it.
-      bytes: its memory.
-    """
-
-    platform: str
-    device_kind: str
-    bytes: int
-
-    def memory_stats(self) -> dict[str, int]:
-        """As of `jax.Device`."""
-        return {"bytes_limit": self.bytes}
-
-
 @dataclasses.dataclass
 class _Running:
     task: Task
@@ -153,7 +134,7 @@ class RayEngine(Engine):
             int(each.get("GPU", 0)) if self._gpus else int(each.get("CPU", 0) // self._cpus) for each in resources
         )
 
-    def _measured(self) -> tuple[WorkerDevice, float]:
+    def _measured(self) -> tuple[worker.WorkerDevice, float]:
         """The device of a worker, and its speed."""
         ray = self._ray
         asked = ray.remote(**self._options())(_measure).remote()
@@ -175,7 +156,7 @@ class RayEngine(Engine):
             if self._gpus
             else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.nodes(ray))
         )
-        return WorkerDevice(platform, kind, there_are // max(1, side_by_side)), speed
+        return worker.WorkerDevice(platform, kind, there_are // max(1, side_by_side)), speed
 
     def plan(self, sweep: Sweep) -> Plan:
         slots = max(1, self._slots())

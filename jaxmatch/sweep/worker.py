@@ -29,7 +29,26 @@ SECONDS_FOR_THE_LOCK = 120.0
 # Variables that change what XLA computes or where it keeps programs.
 _OF_JAX = ("JAX_", "XLA_FLAGS")
 # Where the driver trains nothing itself, its own platform is not that of the workers.
-_NOT_SHARED = {"JAX_PLATFORMS", "JAX_COORDINATOR_ADDRESS"}
+NOT_SHARED = {"JAX_PLATFORMS", "JAX_COORDINATOR_ADDRESS"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerDevice:
+    """Stands for the device of a worker in the making of a plan.
+
+    Attributes:
+      platform: as "gpu".
+      device_kind: what its maker calls it.
+      bytes: its memory.
+    """
+
+    platform: str
+    device_kind: str
+    bytes: int
+
+    def memory_stats(self) -> dict[str, int]:
+        """As of `jax.Device`."""
+        return {"bytes_limit": self.bytes}
 
 
 def versions() -> dict[str, str]:
@@ -52,7 +71,7 @@ def cores() -> int:
 def variables() -> dict[str, str]:
     """What a worker's environment must hold before JAX is loaded, so that it computes what this process would."""
     shared = {name: value for name, value in os.environ.items() if name.startswith(_OF_JAX)}
-    return {name: value for name, value in shared.items() if name not in _NOT_SHARED} | {"NPROC": str(cores())}
+    return {name: value for name, value in shared.items() if name not in NOT_SHARED} | {"NPROC": str(cores())}
 
 
 def part_of(plan: Plan, folder: CohortFolder) -> tuple[Plan, EncodedData]:

@@ -1,0 +1,201 @@
+"""Training cohorts as jobs of Slurm, through submitit (https://github.com/facebookincubator/submitit).
+
+A command submits an array of jobs and ends; the workdir, on a file system that all nodes share, is the truth. A job that
+reaches its time limit, or makes room for another, writes a checkpoint and is queued again.
+"""
+
+import contextlib
+import os
+import pickle
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from filelock import FileLock
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import write_atomically
+from jaxmatch.sweep import chunks, slurm_jobs, worker
+from jaxmatch.sweep.engines import Engine, Submitted, Task, Work
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.slurm_options import SlurmOptions
+from jaxmatch.sweep.slurm_training import Training
+from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
+from jaxmatch.training.replicas import devices_filled
+
+# submitit counts down at each time limit, also where a job of less than ten minutes only makes room for another.
+MOST_TIMES_QUEUED = 10_000
+# What a cohort costs besides its work: its job starts, reads the data and compiles.
+SECONDS_OF_A_START = 30.0
+# submitit tells a job on this machine so long before its time is over, and only a year is that of no limit.
+LOCAL_SIGNAL_SECONDS, LOCAL_MINUTES = 30, 525_600
+
+
+class SlurmEngine(Engine):
+    """Submits each cohort as a job of Slurm.
+
+    Arguments:
+      options: of the jobs; None: the defaults.
+      local: run the jobs on this machine, one at a time (`options.at_once`: or more).
+      extend: called in each job first: loads what extends the package.
+
+    Raises:
+      InputError: submitit is not installed.
+    """
+
+    def __init__(
+        self, options: SlurmOptions | None = None, local: bool = False, extend: Callable[[], None] | None = None
+    ):
+        super().__init__()
+        try:
+            import submitit
+        except ImportError:
+            remedy = "pip install 'jaxmatch[slurm]'"
+            raise InputError("--on slurm needs submitit, which is not installed", remedy=remedy) from None
+        self._submitit, self._options, self._local, self._extend = submitit, options or SlurmOptions(), local, extend
+
+    def begin(self, workdir: Path, dry_run: bool = False) -> None:
+        # The GPUs are those of the jobs.
+        jax.config.update("jax_platforms", "cpu")
+        if not self._local:
+            slurm_jobs.run("sbatch", "--version")
+            text = self._executor(workdir)._make_submission_file_text("true", "")
+            slurm_jobs.run("sbatch", "--test-only", text=text)
+
+    def plan(self, sweep: Sweep) -> Plan:
+        options = self._options
+        device = None
+        if options.gpus:
+            device = worker.WorkerDevice("gpu", "GPU", int(options.gpu_memory_gb * 1e9))
+        elif options.memory_gb is not None:
+            device = worker.WorkerDevice("cpu", "cpu", int(options.memory_gb * 1e9))
+        plan = make_plan(sweep, device and [device] * max(1, options.gpus))
+        if options.at_once is None:
+            return plan
+        # How fast the jobs are is not known here: a start counts as if they were as fast as this machine.
+        return chunks.split(plan, options.at_once, SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second())
+
+    def devices_for(self, runs: int) -> int:
+        return devices_filled(runs, max(1, self._options.gpus))
+
+    def _executor(self, workdir: Path) -> Any:
+        options, folder = self._options, slurm_jobs.folder_of(workdir)
+        if self._local:
+            executor = self._submitit.LocalExecutor(folder, MOST_TIMES_QUEUED)
+            executor.update_parameters(timeout_min=LOCAL_MINUTES, gpus_per_node=options.gpus, stderr_to_stdout=True)
+            return executor
+        executor = self._submitit.SlurmExecutor(folder, MOST_TIMES_QUEUED)
+        asked = {
+            "job_name": "jaxmatch",
+            "time": options.minutes,
+            "partition": options.partition,
+            "account": options.account,
+            "qos": options.qos,
+            "constraint": options.constraint,
+            "mem": options.memory_gb,
+            "cpus_per_task": self._cpus() if not options.gpus else options.cpus,
+            "gpus_per_node": options.gpus or None,
+            "signal_delay_s": options.signal_seconds,
+            "array_parallelism": options.at_once,
+            "stderr_to_stdout": True,
+            "additional_parameters": {"requeue": True, **options.sbatch},
+            # srun no longer takes the number of CPUs from the job.
+            "setup": [f"export {name}={shlex.quote(value)}" for name, value in self._variables().items()]
+            + ["export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}"],
+        }
+        executor.update_parameters(**{name: value for name, value in asked.items() if value is not None})
+        return executor
+
+    def _cpus(self) -> int:
+        return self._options.cpus or worker.cores()
+
+    def _variables(self) -> dict[str, str]:
+        """What a job's environment must hold besides this one's, so that it computes what this process would."""
+        return worker.variables() | {"NPROC": str(self._cpus())}
+
+    def run(self, tasks: Sequence[Task], work: Work) -> bool:
+        workdir = work.workdir.path.absolute()
+        slurm_jobs.folder_of(workdir).mkdir(parents=True, exist_ok=True)
+        with FileLock(slurm_jobs.folder_of(workdir) / "jobs.lock"):
+            jobs = slurm_jobs.read_jobs(workdir)
+            busy = {jobs.cohorts[job] for job in slurm_jobs.alive(workdir, jobs)} if jobs else set()
+            new = sorted((task for task in tasks if task.folder.name not in busy), key=lambda task: -task.lasts)
+            if new:
+                submitted = self._submit([self._training(task, work, workdir) for task in new], workdir)
+                slurm_jobs.add_jobs(workdir, self._local, dict(zip(submitted, (task.folder.name for task in new))))
+        begin = f"{len(new)} jobs submitted" if len(new) != 1 else "1 job submitted"
+        raise Submitted(f"{begin} ({slurm_jobs.counted(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
+
+    def _training(self, task: Task, work: Work, workdir: Path) -> Training:
+        part, data = worker.part_of(work.plan, task.folder)
+        file = slurm_jobs.folder_of(workdir) / f"data-{data.fingerprint}.pkl"
+        if not file.exists():
+            write_atomically(file, pickle.dumps(data))
+        seconds = LOCAL_SIGNAL_SECONDS if self._local else self._options.signal_seconds
+        return Training(
+            plan=part,
+            data=file,
+            cohort=task.folder.name,
+            workdir=workdir,
+            stage=work.stage,
+            failed_before=work.before.get(task.folder.name),
+            devices=task.devices,
+            gpus=bool(self._options.gpus),
+            seconds=max(1.0, 0.8 * seconds),
+            turns=(self._options.at_once or 1) if self._local else 0,
+            extend=self._extend,
+        )
+
+    def _submit(self, trainings: Sequence[Training], workdir: Path) -> list[str]:
+        """The names of the jobs.
+
+        Raises:
+          InputError: Slurm refuses them.
+        """
+        executor = self._executor(workdir)
+        with self._environment(), _silent():
+            try:
+                jobs = executor.submit_array(trainings)
+            except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
+                raise InputError(f"Slurm refuses: {slurm_jobs.said(str(error))}") from None
+        if self._local:
+            _started.extend(jobs)
+        return [job.job_id for job in jobs]
+
+    @contextlib.contextmanager
+    def _environment(self) -> Iterator[None]:
+        """The environment that the jobs inherit."""
+        before = dict(os.environ)
+        for name in worker.NOT_SHARED:
+            os.environ.pop(name, None)
+        os.environ.update(self._variables())
+        if not self._options.gpus:
+            os.environ["JAX_PLATFORMS"] = "cpu"
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+# Jobs on this machine that go on when this process has ended; Python would warn of them before.
+_started: list[Any] = []
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Jobs on this machine must not hold the output of the command: who reads it would wait for them."""
+    kept = [os.dup(number) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        for number, before in zip((1, 2), kept):
+            os.dup2(before, number)
+            os.close(before)
+        os.close(nowhere)

@@ -1,0 +1,203 @@
+"""The jobs of a sweep on Slurm: which cohort each trains, and how they are.
+
+WORKDIR/slurm/jobs.json            the cohort of each job, and who runs them: Slurm, or this machine
+WORKDIR/slurm/JOB_0_log.out        what a job writes
+WORKDIR/slurm/JOB_submitted.pkl    what it is to do; JOB_0_result.pkl: how it ended (both are submitit's)
+"""
+
+import dataclasses
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import Timeout
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json, write_json
+from jaxmatch.sweep.failures import message_of
+from jaxmatch.workdir import CohortFolder, Workdir
+
+SECONDS_TO_ANSWER = 60.0
+STATES = ("queued", "running", "done", "failed", "stopped", "not submitted")
+_QUEUED = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "CONFIGURING", "SUSPENDED", "RESV_DEL_HOLD"}
+
+
+def folder_of(workdir: Path) -> Path:
+    """Where submitit keeps its files."""
+    return workdir.absolute() / "slurm"
+
+
+@dataclasses.dataclass(frozen=True)
+class Jobs:
+    """The jobs that were submitted last for each cohort.
+
+    Attributes:
+      local: whether they run on this machine (`--on slurm:local`).
+      cohorts: job -> name of its cohort.
+    """
+
+    local: bool
+    cohorts: Mapping[str, str]
+
+
+def read_jobs(workdir: Path) -> Jobs | None:
+    """The jobs of a sweep, or None where none were submitted.
+
+    Raises:
+      InputError: the file is damaged.
+    """
+    path = folder_of(workdir) / "jobs.json"
+    try:
+        notes = read_json(path)
+        return Jobs(bool(notes["local"]), {str(job): str(cohort) for job, cohort in notes["jobs"].items()})
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"the file is damaged ({error})", path=path, remedy="cancel the jobs, and remove its folder"
+        ) from None
+
+
+def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:
+    """Notes new jobs, which take the place of older ones of the same cohorts."""
+    before = read_jobs(workdir)
+    kept = {job: cohort for job, cohort in before.cohorts.items() if cohort not in new.values()} if before else {}
+    write_json(folder_of(workdir) / "jobs.json", {"local": local, "jobs": {**kept, **new}})
+
+
+def run(*words: str, text: str = "") -> str:
+    """The output of a command of Slurm.
+
+    Raises:
+      InputError: there is no such command, or it fails; gives its own words.
+    """
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no Slurm on this machine ({words[0]} is not found)",
+            remedy="give the command where jobs are submitted, or --on slurm:local",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{words[0]} does not answer", remedy="see whether Slurm runs, as with sinfo") from None
+    if done.returncode:
+        raise InputError(f"Slurm refuses: {said(done.stderr) or f'{words[0]} ended with {done.returncode}'}")
+    return done.stdout
+
+
+def said(text: str) -> str:
+    """What a command of Slurm has said, in one line."""
+    lines = [line.partition(": error: ")[2] or line.partition(": ")[2] or line for line in text.splitlines()]
+    return "; ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+def alive(workdir: Path, jobs: Jobs) -> dict[str, str]:
+    """Jobs that are not over -> what Slurm says of them.
+
+    Raises:
+      InputError: Slurm does not answer.
+    """
+    if jobs.local:
+        living = [job for job in jobs.cohorts if _is_controller(job)]
+        return {job: "RUNNING" if _is_held(workdir, jobs.cohorts[job]) else "PENDING" for job in living}
+    listed = run("squeue", "--noheader", "--array", "--user", str(os.geteuid()), "--format", "%i %T")
+    states = dict(line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
+    return {job: states[job].strip() for job in jobs.cohorts if job in states}
+
+
+def _is_held(workdir: Path, cohort: str) -> bool:
+    """Whether somebody trains a cohort."""
+    try:
+        with CohortFolder(workdir / "cohorts" / cohort, "", ()).lock().acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _is_controller(process: str) -> bool:
+    """Whether a process of this machine runs a job, as far as the system tells."""
+    try:
+        os.kill(int(process), 0)
+    except (OSError, ValueError):
+        return False
+    try:
+        return b"submitit" in Path("/proc", process, "cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()
+
+
+@dataclasses.dataclass(frozen=True)
+class CohortState:
+    """How a cohort is doing.
+
+    Attributes:
+      folder: of the cohort.
+      state: one of `STATES`; "stopped": its job is over, and has neither trained it nor failed.
+      job: that was submitted last, or "".
+      note: why, or where to read more.
+    """
+
+    folder: CohortFolder
+    state: str
+    job: str
+    note: str
+
+
+def states(workdir: Path) -> list[CohortState]:
+    """How each cohort of a sweep is doing.
+
+    Raises:
+      InputError: nothing was submitted there, or Slurm does not answer.
+    """
+    jobs = read_jobs(workdir)
+    if jobs is None:
+        raise InputError(
+            "no jobs were submitted for this folder",
+            path=workdir,
+            remedy="leave out --status or --collect to submit them",
+        )
+    cohorts = Workdir(workdir).cohorts()
+    living = {} if all(folder.done for folder in cohorts) else alive(workdir, jobs)
+    of = {cohort: job for job, cohort in jobs.cohorts.items()}
+    return [_state(folder, of.get(folder.name, ""), living, workdir) for folder in cohorts]
+
+
+def _state(folder: CohortFolder, job: str, living: Mapping[str, str], workdir: Path) -> CohortState:
+    log = folder_of(workdir) / f"{job}_0_log.out"
+    there = str(log) if job and log.exists() else ""
+    if folder.done:
+        return CohortState(folder, "done", job, there)
+    if job in living:
+        return CohortState(folder, "queued" if living[job] in _QUEUED else "running", job, there)
+    if folder.failure() is not None:
+        return CohortState(folder, "failed", job, f"{message_of(folder)} ({folder.error})")
+    if job:
+        missing = f"it wrote no log: do the nodes reach {folder_of(workdir)}?"
+        return CohortState(folder, "stopped", job, there or missing)
+    return CohortState(folder, "not submitted", "", "")
+
+
+def counted(found: list[CohortState]) -> str:
+    """How many cohorts are in which state."""
+    count: Counter[Any] = Counter(each.state for each in found)
+    return ", ".join(f"{count[state]} {state}" for state in STATES if count[state])
+
+
+def status(workdir: Path) -> str:
+    """All cohorts as lines of text: name, number of runs, state, job, and where to read more.
+
+    Raises:
+      InputError: as of `states`.
+    """
+    found = sorted(states(workdir), key=lambda each: (STATES.index(each.state), each.folder.name))
+    rows = [("cohort", "runs", "state", "job", "log")]
+    rows += [(each.folder.name, str(len(each.folder.runs)), each.state, each.job or "-", each.note) for each in found]
+    widths = [max(map(len, column)) for column in list(zip(*rows))[:-1]]
+    lines = ["  ".join((*(text.ljust(width) for text, width in zip(row, widths)), row[-1])).rstrip() for row in rows]
+    again = any(each.state in ("stopped", "failed", "not submitted") for each in found)
+    return "\n".join((*lines, counted(found) + "; the command without --status submits the rest again" * again))
