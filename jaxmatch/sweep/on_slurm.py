@@ -95,7 +95,7 @@ class SlurmEngine(Engine):
             "account": options.account,
             "qos": options.qos,
             "constraint": options.constraint,
-            "mem": options.memory_gb,
+            "mem": options.memory_gb and f"{round(1024 * options.memory_gb)}M",
             "cpus_per_task": self._cpus() if not options.gpus else options.cpus,
             "gpus_per_node": options.gpus or None,
             "signal_delay_s": options.signal_seconds,

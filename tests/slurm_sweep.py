@@ -1,0 +1,32 @@
+"""The small sweep as jobs of Slurm."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import small_sweep
+
+# A checkpoint only on request, and so many epochs that there is time to ask for it.
+LONG = {"training.epochs": "40", "execution.checkpoint_seconds": "3600"}
+SECONDS = 90.0
+
+
+def until(there: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """Waits for something, and gives it."""
+    end = time.monotonic() + seconds
+    while not (found := there()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
+def words(files: Path, workdir: Path, *more: str, **settings: str) -> list[str]:
+    """A command with `LONG` and more settings."""
+    settings = [f"--config.{name}={value}" for name, value in (LONG | settings).items()]
+    return small_sweep.command(files, workdir, *settings, *more)
+
+
+def log_of(workdir: Path) -> str:
+    """What all jobs have written."""
+    return "".join(path.read_text() for path in sorted((workdir / "slurm").glob("*.out")))

@@ -1,0 +1,208 @@
+"""A sweep as jobs of Slurm: on this machine, and how Slurm is asked. tests/test_slurm_cluster.py has a real Slurm."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import small_sweep
+from slurm_sweep import LONG, SECONDS, log_of, until, words
+
+from jaxmatch.cli.main import main
+from jaxmatch.sweep import on_slurm, slurm_jobs
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.workdir import Workdir
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
+
+
+def task_of(job):
+    """The process that trains, a child of the one that a job is."""
+    return int(until(lambda: Path(f"/proc/{job}/task/{job}/children").read_text().split())[0])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="/proc says which process trains")
+def test_records_are_those_of_one_process_though_the_job_makes_room(small_files, tmp_path, programs_kept, capfd):
+    table, _ = small_sweep.launched(small_files, tmp_path / "one", overrides=LONG)
+    workdir = tmp_path / "jobs"
+    command = words(small_files, workdir, "--on", "slurm:local")
+    assert main(command) == 0
+    said = capfd.readouterr()
+    assert not said.out and f"1 job submitted (1 queued); logs are in {workdir / 'slurm'}; --status lists" in said.err
+    ((job, cohort),) = slurm_jobs.read_jobs(workdir).cohorts.items()
+    until(lambda: "epoch 2," in log_of(workdir))
+    assert main([*command, "--status"]) == 0
+    heading, line, count = capfd.readouterr().out.splitlines()
+    assert heading.split() == ["cohort", "runs", "state", "job", "log"] and count == "1 running"
+    assert line.split() == [cohort, "2", "running", job, str(workdir / "slurm" / f"{job}_0_log.out")]
+    assert main([*command, "--collect"]) == 2
+    said = capfd.readouterr()
+    wanted = f"jaxmatch: {workdir}: 2 of 2 runs are missing (cohorts: 1 running); --status says more\n"
+    assert (said.out, said.err) == ("", wanted)
+    assert main(command) == 0 and "0 jobs submitted (1 running)" in capfd.readouterr().err
+
+    os.kill(task_of(job), signal.SIGUSR2)
+    until(lambda: [folder for folder in Workdir(workdir).cohorts() if folder.done])
+    assert "Requeued job" in log_of(workdir) and "goes on from a checkpoint" in log_of(workdir)
+    assert small_sweep.lasting(workdir) == small_sweep.lasting(tmp_path / "one")
+    assert main([*command, "--collect"]) == 0
+    assert capfd.readouterr().out == table + "\n"
+    assert main([*command, "--status"]) == 0 and capfd.readouterr().out.endswith("\n1 done\n")
+    assert on_slurm._started.pop()._process.wait(SECONDS) == 0
+    assert not slurm_jobs.alive(workdir, slurm_jobs.Jobs(True, {job: cohort}))
+
+
+@pytest.fixture
+def training(small_files, tmp_path):
+    """A job for the small sweep that has not begun."""
+    from jaxmatch.sweep import launch
+    from jaxmatch.sweep.plan import make_plan
+    from jaxmatch.sweep.slurm_training import Training
+
+    plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
+    (folder,) = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
+    data = tmp_path / "data.pkl"
+    given = {"failed_before": None, "devices": 1, "gpus": False, "seconds": 1.0, "turns": 1, "extend": None}
+    return folder, Training(plan=plan, data=data, cohort=folder.name, workdir=tmp_path, stage=Stage(), **given)
+
+
+def test_a_job_that_never_comes_to_a_checkpoint_fails(training):
+    folder, job = training
+    assert job.checkpoint().function is job and folder.failure() is None
+    (folder.checkpoints / "4").mkdir(parents=True)
+    for _ in range(3):
+        assert job.checkpoint() is not None
+    assert job.checkpoint() is None
+    assert json.loads(folder.failure())["message"] == "RuntimeError: its job was ended 3 times without a new checkpoint"
+
+
+def test_a_job_that_asked_for_a_gpu_refuses_a_cpu(training):
+    folder, job = training
+    job.gpus = True
+    with pytest.raises(ValueError, match="JAX sees no GPU in the job; install"):
+        job._train()
+    assert b"JAX sees no GPU" in folder.failure()
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Stands for Slurm's programs: what they say is in files, what they are given is kept."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    scripts = {
+        "sbatch": f'case "$1" in --version) exit;; --test-only) cat > {folder}/tried;; *) cat "$1" > {folder}/submitted;; esac\n'
+        f'if [ -e {folder}/refusal ]; then cat {folder}/refusal >&2; exit 1; fi\necho "Submitted batch job 17"',
+        "srun": "exit 1",
+        "squeue": f"cat {folder}/queue",
+    }
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    (folder / "queue").write_text("")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+GRID = ("--seeds=3", "--grid.optimizer.learning_rate=0.01,0.003", "--config.execution.maximum_replicas=2")
+
+
+def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_path, slurm, capsys):
+    options = tmp_path / "jobs.toml"
+    options.write_text(
+        'partition = "short"\nminutes = 5\ncpus = 3\nmemory_gb = 2\nsignal_seconds = 40\n[sbatch]\nnice = 7\n'
+    )
+    command = words(small_files, tmp_path / "work", *GRID, "--on", "slurm", "--slurm", str(options))
+    (slurm / "queue").write_text("17_0 RUNNING\n17_1 PENDING\n99_2 RUNNING\n")
+    assert main(command) == 0
+    assert "3 jobs submitted (1 queued, 1 running, 1 stopped)" in capsys.readouterr().err
+    text = (slurm / "submitted").read_text()
+    wanted = (
+        "--partition=short --time=5 --cpus-per-task=3 --mem=2048M --signal=USR2@40 --nice=7 --requeue --array=0-2%3"
+    )
+    for line in [*(f"#SBATCH {option}" for option in wanted.split()), "export NPROC=3"]:
+        assert line in text.splitlines()
+    assert main([*command, "--status"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[2:4] for line in shown.splitlines()[1:4]] == [
+        ["queued", "17_1"], ["running", "17_0"], ["stopped", "17_2"],
+    ]  # fmt: skip
+    assert f"it wrote no log: do the nodes reach {tmp_path / 'work' / 'slurm'}?" in shown
+    assert "the command without --status submits the rest again" in shown
+
+    # What is neither queued nor running is submitted again, alone.
+    assert main(command) == 0 and "1 job submitted" in capsys.readouterr().err
+    assert "--array" not in (slurm / "submitted").read_text()
+    assert len(slurm_jobs.read_jobs(tmp_path / "work").cohorts) == 3
+
+
+def test_what_slurm_refuses_is_said_before_anything_is_written(small_files, tmp_path, slurm, capsys):
+    (slurm / "refusal").write_text("sbatch: error: invalid partition specified: x\nallocation failure: Invalid name\n")
+    assert main(words(small_files, tmp_path / "work", "--on", "slurm")) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name\n")
+    assert not (tmp_path / "work").exists()
+
+
+def refused(capsys, command):
+    assert main(command) == 2
+    output, errors = capsys.readouterr()
+    assert not output and errors.startswith("jaxmatch: ") and errors.count("\n") == 1
+    return errors.removeprefix("jaxmatch: ").strip()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--on", "slurm"), "there is no Slurm on this machine (sbatch is not found); give the command where jobs are"),
+        (("--on", "slurm:x"), "x is no Slurm; give --on slurm or --on slurm:local"),
+        (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
+        (("--on", "slurm", "--distributed"), "--on and --distributed are two ways to use several machines; give one"),
+        (("--on", "slurm:local", "--log", "tensorboard"), "--log follows runs while the command trains"),
+        (("--on", "slurm:local", "--slurm", "no.toml"), "no.toml: "),
+        (("--status",), "--status is for jobs of Slurm; add --on slurm"),
+        (("--on", "ray", "--collect"), "--collect is for jobs of Slurm; add --on slurm"),
+        (("--on", "slurm", "--status", "--collect"), "--status and --collect ask for two things; give one of them"),
+        (("--on", "slurm", "--status"), "no jobs were submitted for this folder; leave out --status or --collect"),
+    ],
+)
+def test_bad_use_is_one_line(small_files, tmp_path, capsys, monkeypatch, more, said):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    workdir = tmp_path / "runs"
+    assert said in refused(capsys, small_sweep.command(small_files, workdir, *more))
+    assert not workdir.exists()
+
+
+def test_tune_waits_for_its_runs(small_files, tmp_path, capsys):
+    command = ["tune", *small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm:local")[1:]]
+    assert "tune waits for what it has trained" in refused(capsys, command)
+
+
+def test_submitit_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    said = refused(capsys, small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm"))
+    assert said == "--on slurm needs submitit, which is not installed; pip install 'jaxmatch[slurm]'"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("partition = ", "this is no TOML ("),
+        ("partitoin = 'x'", 'there is no option "partitoin"; did you mean "partition"?'),
+        ("partition = 3", "partition = 3 is not a text"),
+        ("minutes = 1.5", "minutes = 1.5 is not a whole number from 1 on"),
+        ("cpus = true", "cpus = True is not a whole number from 1 on"),
+        ("memory_gb = -1", "memory_gb = -1 is not a number above 0"),
+        ("sbatch = 1", "sbatch = 1 is not a table"),
+        ("gpus = 1", "the plan needs the memory of a GPU, which is not seen here; add gpu_memory_gb"),
+        ("minutes = 1", "signal_seconds is not less than the time of a job"),
+    ],
+)
+def test_options_that_are_none(small_files, tmp_path, capsys, text, said):
+    file = tmp_path / "jobs.toml"
+    file.write_text(text)
+    command = small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm:local", "--slurm", str(file))
+    assert f"{file}: {said}" in refused(capsys, command)
+    assert not (tmp_path / "runs").exists()

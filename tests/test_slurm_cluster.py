@@ -1,0 +1,169 @@
+"""What `make clusters` tries on a real Slurm of two nodes: jobs that are cancelled, nodes that go down, time limits."""
+
+import os
+
+import pytest
+import slurm_nodes
+import small_sweep
+from slurm_sweep import LONG, log_of, until, words
+
+from jaxmatch.cli.main import main
+from jaxmatch.sweep import slurm_jobs
+from jaxmatch.workdir import Workdir
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
+pytestmark = [
+    pytest.mark.clusters,
+    pytest.mark.usefixtures("programs_kept"),
+    pytest.mark.skipif(bool(slurm_nodes.why_not()), reason=slurm_nodes.why_not()),
+]
+
+# Three cohorts of two runs.
+RATES, SEEDS, AT_ONCE = "0.01,0.003", 3, 2
+GRID = (
+    f"--seeds={SEEDS}",
+    f"--grid.optimizer.learning_rate={RATES}",
+    f"--config.execution.maximum_replicas={AT_ONCE}",
+)
+MANY = "400"
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    cluster = slurm_nodes.Nodes(tmp_path_factory.mktemp("slurm") / "cluster")
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def cluster(nodes, monkeypatch):
+    for name, value in nodes.variables.items():
+        monkeypatch.setenv(name, value)
+    return nodes
+
+
+def alone(files, workdir, **overrides):
+    """The table, and what lasts, of one process."""
+    table, _ = small_sweep.launched(
+        files,
+        workdir,
+        seeds=SEEDS,
+        grid_overrides={"optimizer.learning_rate": RATES},
+        overrides={"execution.maximum_replicas": str(AT_ONCE)} | LONG | overrides,
+    )
+    return table, small_sweep.lasting(workdir)
+
+
+@pytest.fixture(scope="module")
+def one_process(small_files, programs_kept):
+    return alone(small_files, small_files / "one process", **{"training.epochs": MANY})
+
+
+def states(workdir):
+    return [each.state for each in slurm_jobs.states(workdir)]
+
+
+def finished(workdir, command, capfd, seconds=240.0):
+    """The table, and what lasts, once all cohorts are done."""
+    until(lambda: {"queued", "running"}.isdisjoint(states(workdir)), seconds)
+    assert states(workdir) == ["done"] * len(states(workdir)), log_of(workdir)
+    capfd.readouterr()
+    assert main([*command, "--collect"]) == 0
+    return capfd.readouterr().out.removesuffix("\n"), small_sweep.lasting(workdir)
+
+
+def job_of(workdir, state):
+    """A job in a state whose cohort has been trained for some epochs, or waits."""
+    found = until(lambda: [each for each in slurm_jobs.states(workdir) if each.state == state])
+    if state == "running":
+        log = slurm_jobs.folder_of(workdir) / f"{found[0].job}_0_log.out"
+        until(lambda: log.exists() and "epoch 3," in log.read_text())
+    return found[0].job
+
+
+def test_an_array_of_jobs_makes_the_records_of_one_process(small_files, tmp_path, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+    assert main(command) == 0
+    said = capfd.readouterr()
+    assert not said.out and "3 jobs submitted" in said.err
+    assert job_of(tmp_path, "running").endswith(("_0", "_1"))
+    assert main([*command, "--status"]) == 0
+    assert "1 queued, 2 running" in capfd.readouterr().out
+    assert main(command) == 0 and "0 jobs submitted (1 queued, 2 running)" in capfd.readouterr().err
+    assert main([*command, "--collect"]) == 2
+    assert "6 of 6 runs are missing (cohorts: 1 queued, 2 running)" in capfd.readouterr().err
+    assert finished(tmp_path, command, capfd) == one_process
+
+
+def test_a_job_is_cancelled(small_files, tmp_path, cluster, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+    assert main(command) == 0
+    job = job_of(tmp_path, "running")
+    cluster.run("scancel", job)
+    until(lambda: "stopped" in states(tmp_path))
+    (stopped,) = [each for each in slurm_jobs.states(tmp_path) if each.state == "stopped"]
+    assert stopped.job == job and any(stopped.folder.checkpoints.iterdir())
+    assert main(command) == 0 and "1 job submitted" in capfd.readouterr().err
+    assert finished(tmp_path, command, capfd) == one_process
+    assert log_of(tmp_path).count("goes on from a checkpoint") == 1
+
+
+def test_a_job_is_cancelled_before_it_begins(small_files, tmp_path, cluster, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+    assert main(command) == 0
+    cluster.run("scancel", job_of(tmp_path, "queued"))
+    until(lambda: "stopped" in states(tmp_path))
+    assert main(command) == 0 and "1 job submitted" in capfd.readouterr().err
+    assert finished(tmp_path, command, capfd) == one_process
+
+
+def test_a_node_goes_down(small_files, tmp_path, cluster, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+    assert main(command) == 0
+    job = job_of(tmp_path, "running")
+    node = cluster.run("squeue", "--noheader", "--jobs", job, "--format", "%N").strip()
+    cluster.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    until(lambda: cluster.states()[node].startswith("down"))
+    try:
+        # Slurm itself queues its job again, and the other node trains all that is left.
+        until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
+        assert finished(tmp_path, command, capfd) == one_process
+    finally:
+        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+
+def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
+    settings = {"training.epochs": "900"}
+    options = tmp_path / "jobs.toml"
+    options.write_text("minutes = 1\nsignal_seconds = 45\n")
+    one = alone(small_files, tmp_path / "one", **settings)
+    workdir = tmp_path / "jobs"
+    command = words(small_files, workdir, *GRID, "--on", "slurm", "--slurm", str(options), **settings)
+    assert main(command) == 0
+    assert finished(workdir, command, capfd, 500.0) == one
+    assert "timed-out" in log_of(workdir) and "Requeued job" in log_of(workdir)
+    assert "goes on from a checkpoint" in log_of(workdir)
+    assert not [folder for folder in Workdir(workdir).cohorts() if folder.failure()]
+
+
+def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, cluster, capfd, monkeypatch):
+    options = tmp_path / "jobs.toml"
+    command = words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(options))
+    for text, said in (
+        ('partition = "none"', "Slurm refuses: invalid partition specified: none; Invalid partition name specified"),
+        ("cpus = 999", "Slurm refuses: CPU count per node can not be satisfied; "),
+        ('[sbatch]\nnonsense = "1"', "Slurm refuses: unrecognized option '--nonsense=1'"),
+    ):
+        options.write_text(text)
+        assert main(command) == 2
+        errors = capfd.readouterr().err
+        assert errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1, errors
+        assert not (tmp_path / "work").exists()
+    configuration = tmp_path / "slurm.conf"
+    text = open(os.environ["SLURM_CONF"]).read()
+    configuration.write_text(text.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1"))
+    options.write_text("")
+    monkeypatch.setenv("SLURM_CONF", str(configuration))
+    assert main(command) == 2
+    errors = capfd.readouterr().err
+    assert errors.startswith("jaxmatch: Slurm refuses: ") and "contact" in errors and errors.count("\n") == 1, errors
