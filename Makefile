@@ -9,8 +9,9 @@
 #              make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
-# make clusters  clusters of Ray on this machine: workers, nodes and commands that die; about 10 minutes on two cores; the log is
-#              results/clusters/ray.txt
+# make clusters  clusters of Ray and of Slurm on this machine: workers, nodes and commands that die, jobs that are cancelled or reach their
+#              time limit; about 15 minutes on two cores; the logs are results/clusters/ray.txt and slurm.txt; Slurm: root, and
+#              apt-get install slurm-wlm
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make installed  builds the package, installs it in a new environment, gives the README's commands in an empty folder, and runs tests
 #              of the sdist; about 5 minutes
@@ -79,8 +80,11 @@ mutants: $(INSTALLED)
 
 clusters: $(INSTALLED)
 	@mkdir -p results/clusters
-	@.venv/bin/python -m pytest -v --no-header -m "" tests/test_on_ray.py tests/test_ray_clusters.py > results/clusters/ray.txt 2>&1; \
-		status=$$?; cat results/clusters/ray.txt; exit $$status
+	@ended=0; for each in ray slurm; do \
+		.venv/bin/python -m pytest -v -rs --no-header -m "" tests/test_on_$$each.py tests/test_$${each}_cluster*.py \
+			> results/clusters/$$each.txt 2>&1 || ended=1; \
+		cat results/clusters/$$each.txt; \
+	done; exit $$ended
 
 lowest: .cache/lowest/.jaxmatch-installed
 	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8

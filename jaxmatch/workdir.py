@@ -9,6 +9,7 @@ WORKDIR/
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
                           error.json (why it failed); events.jsonl (how it goes, of a worker elsewhere)
   vectors/                embedding tables that the models of this folder share by hard links
+  slurm/                  jobs.json (which job trains which cohort), logs, and what jobs are given (sweep/slurm_jobs.py)
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ TIMING_FILE = "timing.json"
 FLOORS_FILE = "floors.json"
 MISTAKES_FILE = "mistakes.json"
 
-_FOLDERS = ("runs", "cohorts", "vectors")
+_FOLDERS = ("runs", "cohorts", "vectors", "slurm")
 _FILES = (
     "*.json",
     "*.jsonl",

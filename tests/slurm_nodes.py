@@ -1,6 +1,6 @@
 """A Slurm of two nodes on this machine: munged, slurmctld and two slurmd, with all their files in one folder.
 
-    pip install nothing; apt-get install slurm-wlm
+    apt-get install slurm-wlm
 
 The daemons run in the foreground as children of this process, without systemd. They need root, as slurmd does.
 """
@@ -20,7 +20,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={control}
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=2
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
@@ -41,7 +41,10 @@ SchedulerParameters=sched_interval=1,bf_interval=1
 KillWait=5
 InactiveLimit=0
 {nodes}
-PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE PriorityTier=1 GraceTime=10 State=UP
+PartitionName=urgent Nodes=n1,n2 MaxTime=INFINITE PriorityTier=2 State=UP
 """
 
 
@@ -113,7 +116,7 @@ class Nodes:
             process = subprocess.Popen(words, env={**os.environ, **self.variables}, stdout=log, stderr=log)
         self._daemons.append(process)
 
-    def _until(self, there, what: str, seconds: float = 60.0) -> None:
+    def _until(self, there: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
         while not there():
             dead = [process.args[0] for process in self._daemons if process.poll() is not None]

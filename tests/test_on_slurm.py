@@ -11,7 +11,7 @@ import small_sweep
 from slurm_sweep import LONG, SECONDS, log_of, until, words
 
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import on_slurm, slurm_jobs
+from jaxmatch.sweep import on_slurm, slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.workdir import Workdir
 
@@ -33,6 +33,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
     said = capfd.readouterr()
     assert not said.out and f"1 job submitted (1 queued); logs are in {workdir / 'slurm'}; --status lists" in said.err
     ((job, cohort),) = slurm_jobs.read_jobs(workdir).cohorts.items()
+    assert f"NPROC={worker.cores()}".encode() in Path(f"/proc/{job}/environ").read_bytes().split(b"\0")
     until(lambda: "epoch 2," in log_of(workdir))
     assert main([*command, "--status"]) == 0
     heading, line, count = capfd.readouterr().out.splitlines()
@@ -122,7 +123,7 @@ def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_
     wanted = (
         "--partition=short --time=5 --cpus-per-task=3 --mem=2048M --signal=USR2@40 --nice=7 --requeue --array=0-2%3"
     )
-    for line in [*(f"#SBATCH {option}" for option in wanted.split()), "export NPROC=3"]:
+    for line in [*(f"#SBATCH {option}" for option in wanted.split()), "export NPROC=3", "export JAX_PLATFORMS=cpu"]:
         assert line in text.splitlines()
     assert main([*command, "--status"]) == 0
     shown = capsys.readouterr().out
@@ -142,7 +143,8 @@ def test_what_slurm_refuses_is_said_before_anything_is_written(small_files, tmp_
     (slurm / "refusal").write_text("sbatch: error: invalid partition specified: x\nallocation failure: Invalid name\n")
     assert main(words(small_files, tmp_path / "work", "--on", "slurm")) == 2
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name\n")
+    wanted = "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name; see sinfo, and say in --slurm FILE"
+    assert not said.out and said.err.startswith(wanted) and said.err.count("\n") == 1
     assert not (tmp_path / "work").exists()
 
 

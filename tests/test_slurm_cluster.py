@@ -1,6 +1,7 @@
 """What `make clusters` tries on a real Slurm of two nodes: jobs that are cancelled, nodes that go down, time limits."""
 
 import os
+from pathlib import Path
 
 import pytest
 import slurm_nodes
@@ -9,7 +10,6 @@ from slurm_sweep import LONG, log_of, until, words
 
 from jaxmatch.cli.main import main
 from jaxmatch.sweep import slurm_jobs
-from jaxmatch.workdir import Workdir
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
 pytestmark = [
@@ -129,21 +129,46 @@ def test_a_node_goes_down(small_files, tmp_path, cluster, one_process, capfd):
         until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
         assert finished(tmp_path, command, capfd) == one_process
     finally:
-        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+        cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)  # it may have come back
+        until(lambda: set(cluster.states().values()) == {"idle"})
+
+
+def test_a_job_makes_room_for_another(small_files, tmp_path, cluster, one_process, capfd):
+    """Slurm tells it to end, and queues it again itself."""
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+    assert main(command) == 0
+    job = job_of(tmp_path, "running")
+    other = ("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 2")
+    cluster.run(*other)
+    until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
+    assert finished(tmp_path, command, capfd) == one_process
+    assert "goes on from a checkpoint" in log_of(tmp_path) and "DUE TO PREEMPTION" in log_of(tmp_path)
+
+
+# Loaded by --import in the command and in each job, which it slows down.
+SLOW = """
+import sys, time
+from jaxmatch.sweep.cohort_display import CohortDisplay
+if sys.argv[0].endswith("_submit.py"):
+    before = CohortDisplay.evaluated
+    CohortDisplay.evaluated = lambda self, *told: time.sleep(0.3) or before(self, *told)
+"""
 
 
 def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
-    settings = {"training.epochs": "900"}
-    options = tmp_path / "jobs.toml"
-    options.write_text("minutes = 1\nsignal_seconds = 45\n")
-    one = alone(small_files, tmp_path / "one", **settings)
+    """Slurm looks every half a minute whose time is over: here between 15 and 45 seconds after the start."""
+    settings = {"training.epochs": "170"}
+    (tmp_path / "jobs.toml").write_text("minutes = 1\nsignal_seconds = 45\n")
+    (tmp_path / "slow.py").write_text(SLOW)
+    small_sweep.launched(small_files, tmp_path / "one", overrides=LONG | settings)
     workdir = tmp_path / "jobs"
-    command = words(small_files, workdir, *GRID, "--on", "slurm", "--slurm", str(options), **settings)
+    more = ("--on", "slurm", "--slurm", str(tmp_path / "jobs.toml"), "--import", str(tmp_path / "slow.py"))
+    command = words(small_files, workdir, *more, **settings)
     assert main(command) == 0
-    assert finished(workdir, command, capfd, 500.0) == one
-    assert "timed-out" in log_of(workdir) and "Requeued job" in log_of(workdir)
-    assert "goes on from a checkpoint" in log_of(workdir)
-    assert not [folder for folder in Workdir(workdir).cohorts() if folder.failure()]
+    _, found = finished(workdir, command, capfd)
+    assert found == small_sweep.lasting(tmp_path / "one")
+    log = log_of(workdir)
+    assert "timed-out" in log and "Requeued job" in log and "goes on from a checkpoint" in log
 
 
 def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, cluster, capfd, monkeypatch):
@@ -151,7 +176,7 @@ def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, cluster,
     command = words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(options))
     for text, said in (
         ('partition = "none"', "Slurm refuses: invalid partition specified: none; Invalid partition name specified"),
-        ("cpus = 999", "Slurm refuses: CPU count per node can not be satisfied; "),
+        ("cpus = 999", "Slurm refuses: Requested node configuration is not available; see sinfo, and "),
         ('[sbatch]\nnonsense = "1"', "Slurm refuses: unrecognized option '--nonsense=1'"),
     ):
         options.write_text(text)
@@ -160,7 +185,7 @@ def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, cluster,
         assert errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1, errors
         assert not (tmp_path / "work").exists()
     configuration = tmp_path / "slurm.conf"
-    text = open(os.environ["SLURM_CONF"]).read()
+    text = Path(os.environ["SLURM_CONF"]).read_text()
     configuration.write_text(text.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1"))
     options.write_text("")
     monkeypatch.setenv("SLURM_CONF", str(configuration))

@@ -235,7 +235,7 @@ def loop(path):
 
 
 @pytest.mark.parametrize(
-    "name", [".", "runs", "cohorts", "vectors", "cohorts/one", "cohorts/one/checkpoints", "runs/a-seed0"]
+    "name", [".", "runs", "cohorts", "vectors", "slurm", "cohorts/one", "cohorts/one/checkpoints", "runs/a-seed0"]
 )
 @pytest.mark.parametrize("put", [dangling, loop, os.mknod])
 def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, name, put):

@@ -104,7 +104,7 @@ class SlurmEngine(Engine):
             "additional_parameters": {"requeue": True, **options.sbatch},
             # srun no longer takes the number of CPUs from the job.
             "setup": [f"export {name}={shlex.quote(value)}" for name, value in self._variables().items()]
-            + ["export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}"],
+            + ['[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"'],
         }
         executor.update_parameters(**{name: value for name, value in asked.items() if value is not None})
         return executor
@@ -114,7 +114,8 @@ class SlurmEngine(Engine):
 
     def _variables(self) -> dict[str, str]:
         """What a job's environment must hold besides this one's, so that it computes what this process would."""
-        return worker.variables() | {"NPROC": str(self._cpus())}
+        platform = {} if self._options.gpus else {"JAX_PLATFORMS": "cpu"}
+        return worker.variables() | platform | {"NPROC": str(self._cpus())}
 
     def run(self, tasks: Sequence[Task], work: Work) -> bool:
         workdir = work.workdir.path.absolute()
@@ -160,7 +161,7 @@ class SlurmEngine(Engine):
             try:
                 jobs = executor.submit_array(trainings)
             except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
-                raise InputError(f"Slurm refuses: {slurm_jobs.said(str(error))}") from None
+                raise InputError(f"Slurm refuses: {slurm_jobs.said(str(error))}", remedy=slurm_jobs.REFUSED) from None
         if self._local:
             _started.extend(jobs)
         return [job.job_id for job in jobs]
@@ -172,8 +173,6 @@ class SlurmEngine(Engine):
         for name in worker.NOT_SHARED:
             os.environ.pop(name, None)
         os.environ.update(self._variables())
-        if not self._options.gpus:
-            os.environ["JAX_PLATFORMS"] = "cpu"
         try:
             yield
         finally:

@@ -21,6 +21,8 @@ from jaxmatch.sweep.failures import message_of
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 60.0
+# The remedy for what Slurm does not take.
+REFUSED = "see sinfo, and say in --slurm FILE what a job may have"
 STATES = ("queued", "running", "done", "failed", "stopped", "not submitted")
 _QUEUED = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "CONFIGURING", "SUSPENDED", "RESV_DEL_HOLD"}
 
@@ -86,7 +88,8 @@ def run(*words: str, text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise InputError(f"{words[0]} does not answer", remedy="see whether Slurm runs, as with sinfo") from None
     if done.returncode:
-        raise InputError(f"Slurm refuses: {said(done.stderr) or f'{words[0]} ended with {done.returncode}'}")
+        problem = said(done.stderr) or f"{words[0]} ended with {done.returncode}"
+        raise InputError(f"Slurm refuses: {problem}", remedy=REFUSED)
     return done.stdout
 
 
