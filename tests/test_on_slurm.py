@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import small_sweep
-from slurm_sweep import LONG, SECONDS, log_of, until, words
+from slurm_sweep import LONG, log_of, until, words
 
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import on_slurm, slurm_jobs, worker
+from jaxmatch.sweep import slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.workdir import Workdir
 
@@ -52,8 +52,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
     assert main([*command, "--collect"]) == 0
     assert capfd.readouterr().out == table + "\n"
     assert main([*command, "--status"]) == 0 and capfd.readouterr().out.endswith("\n1 done\n")
-    assert on_slurm._started.pop()._process.wait(SECONDS) == 0
-    assert not slurm_jobs.alive(workdir, slurm_jobs.Jobs(True, {job: cohort}))
+    until(lambda: not slurm_jobs.alive(workdir, slurm_jobs.Jobs(True, {job: cohort})))
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_a_job_that_asked_for_a_gpu_refuses_a_cpu(training):
     folder, job = training
     job.gpus = True
     with pytest.raises(ValueError, match="JAX sees no GPU in the job; install"):
-        job._train()
+        job.train()
     assert b"JAX sees no GPU" in folder.failure()
 
 

@@ -220,7 +220,7 @@ def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
 MEASURED = """
 import sys
 from jaxmatch.sweep import on_ray
-on_ray.RayEngine._measured = lambda engine: (on_ray.WorkerDevice("gpu", "none", 2**30), 1e9)
+on_ray.RayEngine._measured = lambda engine: (on_ray.worker.WorkerDevice("gpu", "none", 2**30), 1e9)
 from jaxmatch.cli import main
 sys.exit(main.command())
 """

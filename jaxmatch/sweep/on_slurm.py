@@ -8,6 +8,7 @@ import contextlib
 import os
 import pickle
 import shlex
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -162,9 +163,10 @@ class SlurmEngine(Engine):
                 jobs = executor.submit_array(trainings)
             except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
                 raise InputError(f"Slurm refuses: {slurm_jobs.said(str(error))}", remedy=slurm_jobs.REFUSED) from None
-        if self._local:
-            _started.extend(jobs)
-        return [job.job_id for job in jobs]
+        names = [job.job_id for job in jobs]
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            del jobs, executor  # those on this machine go on when this process has ended
+        return names
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:
@@ -178,10 +180,6 @@ class SlurmEngine(Engine):
         finally:
             os.environ.clear()
             os.environ.update(before)
-
-
-# Jobs on this machine that go on when this process has ended; Python would warn of them before.
-_started: list[Any] = []
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ class Training:
     def _run(self) -> None:
         try:
             with self._turn():
-                self._train()
+                self.train()
         except BaseException as error:  # the main thread raises it
             self._error = error
 
@@ -124,7 +124,12 @@ class Training:
             self._stop.wait(1.0)
         yield
 
-    def _train(self) -> None:
+    def train(self) -> None:
+        """Trains the cohort, or ends at once if it was told to.
+
+        Raises:
+          InputError: JAX does not see the GPU that was asked for, or as of `worker.execute_cohort`.
+        """
         if self._stop.is_set():
             return
         if self.extend is not None:
