@@ -28,7 +28,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     draw = np.random.default_rng(0)
     requests, longest, texts = (20, 8, 500) if settings.quick else (REQUESTS, LONGEST, TEXTS)
     warm, searches = (1, 2) if settings.quick else (_WARM, SEARCHES)
-    matcher = load(starts.write_run(settings.scratch, small=settings.quick))
+    matcher = load(starts.write_run(settings.scratch / "requests", small=settings.quick))
     rows, notes = [_pairs(matcher, requests, longest, draw)], []
     stored = [_text(draw, draw.integers(*TOKENS, endpoint=True)) for _ in range(texts)]
     queries = [_text(draw, draw.integers(*TOKENS, endpoint=True)) for _ in range(warm + searches)]

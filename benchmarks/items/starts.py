@@ -60,7 +60,7 @@ def write_run(scratch: Path, small: bool = False) -> Path:
     settings_of_model |= {"hidden_size": 8} if small else {}
     model = random_model(settings_of_model, vectors=vectors, outputs=CLASSES)
     folder = scratch / "run"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     fields = {"vocabulary_words": words, "vectors": vectors, "labels": LABELS, "task": "classification"}
     rules = {"tokenizer": "word", "lowercase": True, "remove_punctuation": True, "maximum_length": 0}
     config = {"data": {"name": "own"}}

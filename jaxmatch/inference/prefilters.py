@@ -5,6 +5,7 @@ A prefilter has `scores(query)`, <float32>[texts], `save(folder)`, and is made b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -115,6 +116,7 @@ def _bm25s() -> Any:
         raise InputError(
             "BM25 needs the library bm25s", remedy="pip install 'jaxmatch[search]', or take the prefilter 'vectors'"
         ) from None
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report each step
     return bm25s
 
 
