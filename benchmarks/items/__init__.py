@@ -13,6 +13,7 @@ from benchmarks.items import (
     preparation,
     replicas,
     requests,
+    schedule,
     starts,
     sweep,
     training,
@@ -32,5 +33,6 @@ ITEMS: dict[str, Item] = {
     "dispatch": dispatch.ITEM,
     "starts": starts.ITEM,
     "requests": requests.ITEM,
+    "schedule": schedule.ITEM,
     "paper": paper.ITEM,
 }

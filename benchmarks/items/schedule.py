@@ -1,0 +1,100 @@
+"""Many cohorts on many workers that may die: a simulation of the order in which an engine trains them.
+
+What is simulated is `sweep/on_ray.py`: the longest cohort first, and a cohort whose worker died before those that wait.
+"""
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.item import Column, Item, Settings
+
+COHORTS, WORKERS = 1000, 64
+# Seconds of training: half of the cohorts are below the median, and one in twenty is above about five times it.
+MEDIAN, SPREAD = 600.0, 1.0
+# Seconds: a worker's start and compilation, between two checkpoints, until a dead worker is replaced.
+START, CHECKPOINT, REPLACED = 60.0, 60.0, 120.0
+# Mean hours until a worker dies; None: never.
+LIVES = (None, 24.0, 4.0)
+
+
+def simulated(
+    lasts: Sequence[float], workers: int, life: float | None, start: float, draw: np.random.Generator
+) -> tuple[float, int]:
+    """Trains cohorts in the order given.
+
+    Arguments:
+      lasts: seconds of training of each cohort.
+      workers: how many train at the same time.
+      life: mean seconds until a worker dies; None: never.
+      start: seconds before a worker trains, after a death, too.
+      draw: gives the deaths.
+
+    Returns:
+      the seconds until all are trained, and the number of deaths.
+    """
+    waiting, free, deaths, end = list(lasts)[::-1], [0.0] * workers, 0, 0.0
+    heapq.heapify(free)
+    again: list[tuple[float, float]] = []  # (from when on, seconds left) of cohorts whose worker died
+    while waiting or again:
+        now = heapq.heappop(free)
+        if again and (again[0][0] <= now or not waiting):
+            since, left = heapq.heappop(again)
+            now = max(now, since)
+        else:
+            left = waiting.pop()
+        lives = np.inf if life is None else draw.exponential(life)
+        if lives >= start + left:
+            end = max(end, now + start + left)
+            heapq.heappush(free, now + start + left)
+            continue
+        deaths += 1
+        kept = max(0.0, lives - start) // CHECKPOINT * CHECKPOINT
+        heapq.heappush(again, (now + lives, left - kept))
+        heapq.heappush(free, now + lives + REPLACED)
+    return end, deaths
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for each mean life of a worker and each order."""
+    cohorts, workers = (20, 4) if settings.quick else (COHORTS, WORKERS)
+    lasts = np.random.default_rng(0).lognormal(np.log(MEDIAN), SPREAD, cohorts)
+    # No order can end before the longest cohort, nor before all workers have done their share.
+    bound = max(START + lasts.max(), (lasts + START).sum() / workers)
+    rows = []
+    for life in LIVES:
+        for order, given in (("longest first", np.sort(lasts)[::-1]), ("as they come", lasts)):
+            seconds = None if life is None else 3600 * life
+            took, deaths = simulated(given, workers, seconds, START, np.random.default_rng(1))
+            rows.append(
+                {
+                    "life": "none dies" if life is None else f"{life:g} h",
+                    "order": order,
+                    "deaths": str(deaths),
+                    "hours": took / 3600,
+                    "bound": bound / 3600,
+                    "ratio": took / bound,
+                }
+            )
+    return rows, [
+        f"Simulated, not run: {cohorts:,} cohorts of {MEDIAN / 60:.0f} minutes in the median, at most {lasts.max() / 3600:.1f} h, on {workers} workers. "
+        f"A start takes {START:.0f} s, a checkpoint is written every {CHECKPOINT:.0f} s, and a dead worker is replaced after {REPLACED:.0f} s. "
+        "No order can end before the bound: the longest cohort, or the work divided by the workers, without deaths."
+    ]
+
+
+ITEM = Item(
+    title="Many cohorts on many workers, simulated.",
+    needs=(),
+    columns=(
+        Column("life", "mean life of a worker"),
+        Column("order", "order"),
+        Column("deaths", "deaths"),
+        Column("hours", "hours", ".2f"),
+        Column("bound", "bound, hours", ".2f"),
+        Column("ratio", "times the bound", ".3f"),
+    ),
+    run=run,
+)

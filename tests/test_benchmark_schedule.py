@@ -1,0 +1,59 @@
+"""The simulation of many cohorts on many workers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.item import Settings
+from benchmarks.items import ITEMS, schedule
+from jaxmatch.sweep.side_by_side import Job, lasting
+
+DURATIONS = st.lists(st.floats(1, 1000), min_size=1, max_size=30)
+
+
+def draw():
+    return np.random.default_rng(0)
+
+
+@given(DURATIONS, st.integers(1, 5))
+def test_without_deaths_it_is_what_a_plan_estimates(lasts, workers):
+    longest_first = sorted(lasts, reverse=True)
+    found, deaths = schedule.simulated(longest_first, workers, None, 0.0, draw())
+    assert found == pytest.approx(lasting([Job(1, each) for each in lasts], workers)) and deaths == 0
+    # Any order ends within twice the bound (Graham, 1966).
+    bound = max(max(lasts), sum(lasts) / workers)
+    assert bound <= found * (1 + 1e-9) and found <= 2 * bound
+
+
+@given(DURATIONS, st.integers(1, 5))
+def test_deaths_cost_what_was_not_in_a_checkpoint(lasts, workers):
+    found, deaths = schedule.simulated(lasts, workers, 500.0, 10.0, draw())
+    work = sum(lasts) + 10.0 * len(lasts)
+    most = deaths * (10.0 + schedule.CHECKPOINT + schedule.REPLACED)
+    # Even one worker after another would not take longer than all of the work and all that deaths cost.
+    assert work / workers - 1e-6 <= found + deaths * schedule.CHECKPOINT
+    assert found <= work + most + 1e-6
+
+
+def test_one_cohort_goes_on_from_its_last_checkpoint():
+    class Lives:
+        def __init__(self):
+            self.left = [10.0 + 130.0, 10.0 + 59.0, 1e9]
+
+        def exponential(self, _):
+            return self.left.pop(0)
+
+    found, deaths = schedule.simulated([300.0], 1, 1.0, 10.0, Lives())
+    # 120 of 130 seconds are kept, then none of 59; each death is followed by a new worker.
+    assert deaths == 2
+    assert found == pytest.approx(140 + schedule.REPLACED + 69 + schedule.REPLACED + 10 + 180)
+
+
+def test_the_table_has_every_life_in_both_orders(tmp_path):
+    settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
+    rows, notes = ITEMS["schedule"].run(settings)
+    assert len(rows) == 2 * len(schedule.LIVES) and "20 cohorts" in notes[0]
+    for row in rows:
+        assert row.keys() == {column.key for column in ITEMS["schedule"].columns}
+        assert row["ratio"] >= 1
