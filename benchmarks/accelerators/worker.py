@@ -6,6 +6,7 @@ Runs in an environment of its own that has libtpu or XLA's CUDA plugin (`python 
 """
 
 import functools
+import hashlib
 import json
 import os
 import sys
@@ -130,6 +131,8 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
         "collectives": work.collectives,
         "products": sorted({product.uses(device) for product in products(text)}),
         "compile_seconds": round(seconds, 1),
+        # A program with the same text need not be compiled again.
+        "text": hashlib.sha256(program.as_text().encode()).hexdigest()[:16],
         "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])},
     }
     if target.platform == "tpu":
