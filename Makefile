@@ -37,6 +37,9 @@ PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation
 	$(foreach data,scitail trecqa snli,csran_ablation/$(data)) $(foreach data,scitail quora snli,csran_depth/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) re2_timing/snli esan_timing/quora
 
+# The code of RE2's authors that made the paper's numbers.
+OF_RE2 := --setting released_tensorflow
+
 # Of the words of a command line: those that are no --vectors=FILE, nor --vectors with the word after it.
 without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip $(1))))
 
@@ -61,7 +64,8 @@ papers: $(INSTALLED)
 	@failed=; for each in $(PAPERS); do \
 		case $$each in \
 			*_timing/*) set -- timing $(call without_vectors,$(ARGUMENTS));; \
-			re2_ensemble/*|re2_occlusion/*|re2_attention/*) set -- sweep $(ARGUMENTS);; \
+			re2_ensemble/*|re2_occlusion/*|re2_attention/*) set -- sweep $(OF_RE2) $(ARGUMENTS);; \
+			re2_*) set -- sweep --seeds 10 $(OF_RE2) $(ARGUMENTS);; \
 			*) set -- sweep --seeds 10 $(ARGUMENTS);; \
 		esac; \
 		command=$$1; shift; \

@@ -5,28 +5,32 @@
 
 The figures lie in `runs/attention/figures`, one a seed. Without `--first` and `--second` it is the pair of the paper;
 another pair in the same folder trains nothing anew. `--dataset`: snli, as in the paper, scitail, quora, wikiqa or sick.
-`jaxmatch inspect` does the same for any run. `--smoke` tries it without data files.
+`--setting` as in re2_main.py. `jaxmatch inspect` does the same for any run. `--smoke` tries it without data files.
 """
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.papers import re2, re2_settings
 
 
-def get_sweep(dataset: str = "snli", first: str = "", second: str = "") -> Sweep:
+def get_sweep(
+    dataset: str = "snli", setting: str = re2_settings.CONFIGURED, first: str = "", second: str = ""
+) -> Sweep:
     if bool(first.strip()) != bool(second.strip()):
         raise InputError("one text is no pair", remedy="give both --first and --second, or neither")
     data = re2.data_set(dataset)
-    config = with_overrides(load_config(data.config), {"model.blocks": re2.ANALYSED_BLOCKS})
+    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
+    config = with_overrides(config, {"model.blocks": re2.ANALYSED_BLOCKS})
+    in_name, in_title = re2_settings.called_after(setting)
     return Sweep(
-        name=f"re2-attention-{dataset}",
+        name=f"re2-attention-{dataset}{in_name}",
         config=config,
         grid={},
         seeds=tuple(range(re2.ANALYSED_SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}, the runs of the case study",
+            title=f"RE2 on {data.title}{in_title}, the runs of the case study",
             rows=(),
             scores=data.scores,
-            notes=re2_settings.setting_notes(config),
+            notes=re2_settings.setting_notes(config, setting),
         ),
         analyses={"inspect": {"pair": [first, second]} if first.strip() else {}},
     )

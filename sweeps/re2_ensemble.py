@@ -2,29 +2,30 @@
 
     jaxmatch sweep sweeps/re2_ensemble.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ensemble
 
-`--dataset`: snli, of which the paper has figures, or scitail, quora, wikiqa or sick. Single runs and the ensemble have
-a table each; `jaxmatch ensemble runs/ensemble` prints the second again. `--smoke` tries it in seconds, without data
-files.
+`--dataset`: snli, of which the paper has figures, or scitail, quora, wikiqa or sick. `--setting` as in
+re2_main.py. Single runs and the ensemble have a table each; `jaxmatch ensemble runs/ensemble` prints the second again.
+`--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.papers import re2, re2_settings
 
 
-def get_sweep(dataset: str = "snli") -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = load_config(data.config)
+    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
+    in_name, in_title = re2_settings.called_after(setting)
     return Sweep(
-        name=f"re2-ensemble-{dataset}",
+        name=f"re2-ensemble-{dataset}{in_name}",
         config=config,
         grid={},
         seeds=tuple(range(re2.ENSEMBLE_SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}, the runs of an ensemble",
+            title=f"RE2 on {data.title}{in_title}, the runs of an ensemble",
             rows=(),
             scores=data.scores,
             published=re2.published_main(dataset, config)[:1],
-            notes=re2_settings.setting_notes(config),
+            notes=re2_settings.setting_notes(config, setting),
             ensembles=re2.published_ensembles(dataset),
         ),
         analyses={"ensemble": {}},

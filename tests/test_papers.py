@@ -51,12 +51,16 @@ def test_what_make_papers_trains_is_there():
         if sweep.endswith("_timing"):
             planned = timing_plan.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
         else:
-            planned = resolved(sweep, dataset)
+            options = {"setting": "released_tensorflow"} if sweep.startswith("re2") else {}
+            planned = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, **options})
         assert planned.config.data.name == {"trecqa": "trecqa_all_clean"}.get(dataset, dataset)
         if sweep.startswith(("esan_main", "esan_ablation", "csran")):
             assert planned.config.model.characters != "none"
     assert re.search(r"\*_timing/\*\) set -- timing --data-directory D --dry-run;;", told)
-    assert "set -- sweep --seeds 10 --data-directory D --vectors V --dry-run;;" in told
+    given = "--data-directory D --vectors V --dry-run"
+    assert f"re2_*) set -- sweep --seeds 10 --setting released_tensorflow {given};;" in told
+    assert f"re2_attention/*) set -- sweep --setting released_tensorflow {given};;" in told
+    assert f"*) set -- sweep --seeds 10 {given};;" in told
 
 
 @pytest.mark.parametrize("dataset", re2.DATA_SETS)
