@@ -25,7 +25,7 @@ from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan, re2, systems
-from jaxmatch.sweep.launch import SHOWN_SCORES
+from jaxmatch.sweep.changes import shown_scores
 from jaxmatch.sweep.launcher_files import known_data_sets, model_settings
 
 TITLES = {name: config.title for name, config in MODELS.items()}
@@ -152,7 +152,7 @@ def get_sweep(
         table=TableLayout(
             title=f"Models on {dataset}",
             rows=("variant",),
-            scores=(*SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}")), *TIMES),
+            scores=(*shown_scores(selection), *TIMES),
             published=tuple(published),
             notes=(
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),

@@ -249,15 +249,15 @@ def test_paused_is_uninterrupted(results, tmp_path, until):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     paused = make_cohort(optimizer=changes)
     assert paused.train(checkpoints, until=until) is None
-    assert [len(progress.curve) for progress in paused.progress] == [until] * 3
+    assert [len(progress.curve) for progress in paused.progress.runs] == [until] * 3
     again = make_cohort(optimizer=changes)
     assert again.train(checkpoints, until=until) is None  # already there
-    assert again.progress == paused.progress
+    assert again.progress.runs == paused.progress.runs
     going_on = make_cohort(optimizer=changes)
     for one, other in zip(going_on.train(checkpoints), results, strict=True):
         same(one, other)
     steps = 4 * going_on.lockstep.batches.steps_per_epoch
-    assert going_on.steps == {"lockstep": steps, "replica": 3 * steps}
+    assert going_on.progress.steps == {"lockstep": steps, "replica": 3 * steps}
     checkpoints.close()
 
 
@@ -285,7 +285,7 @@ def test_a_rung_that_leaves_few_shrinks_the_program_at_once(results):
     assert cohort.lockstep.slots.tolist() == [1]
     steps = cohort.lockstep.batches.steps_per_epoch
     # Three slots; then two, and at once one.
-    assert cohort.steps == {"lockstep": 4 * steps, "replica": (3 + 3 * 1) * steps}
+    assert cohort.progress.steps == {"lockstep": 4 * steps, "replica": (3 + 3 * 1) * steps}
     for left, right in zip(leaves(shrunk[1]), leaves(results[1]), strict=True):
         np.testing.assert_allclose(left, right, atol=1e-4)
 
@@ -293,7 +293,7 @@ def test_a_rung_that_leaves_few_shrinks_the_program_at_once(results):
 def test_a_cohort_of_which_all_are_dropped_is_over():
     ended = make_cohort()
     assert [result.progress.status for result in ended.train(dropped={1: [0, 1, 2]})] == ["dropped"] * 3
-    assert ended.steps["lockstep"] == ended.lockstep.batches.steps_per_epoch
+    assert ended.progress.steps["lockstep"] == ended.lockstep.batches.steps_per_epoch
 
 
 def test_what_patience_stopped_is_finished_and_what_diverged_has_diverged():
@@ -302,8 +302,8 @@ def test_what_patience_stopped_is_finished_and_what_diverged_has_diverged():
     training = {"patience_samples": 70, "evaluate_every_samples": 60, "epochs": 4}
     cohort = make_cohort(optimizer=changes, training=training)
     cohort.train(dropped={3: [0, 1, 2]})
-    assert [progress.status for progress in cohort.progress][:2] == ["finished", "diverged"]
+    assert [progress.status for progress in cohort.progress.runs][:2] == ["finished", "diverged"]
     late = make_cohort(optimizer=changes[1:] + [{}], training=training | {"evaluate_every_samples": 400})
     assert late.train(until=2) is None
-    assert [progress.diverged_at is not None for progress in late.progress] == [True, False, False]
-    assert all(not progress.curve for progress in late.progress)
+    assert [progress.diverged_at is not None for progress in late.progress.runs] == [True, False, False]
+    assert all(not progress.curve for progress in late.progress.runs)

@@ -86,12 +86,12 @@ def test_at_the_first_step_fewer_are_computed_at_once(short, side_by_side, fit):
     short("train_step", fit)
     cohort, heard = make_cohort(**ARGUMENTS), Heard()
     results = cohort.train(listener=heard)
-    assert [(event.part, event.after_steps, event.at_once, event.then_at_once) for event in cohort.ran_out] == [
+    assert [(event.part, event.after_steps, event.at_once, event.then_at_once) for event in cohort.limits.ran_out] == [
         ("training", 0, 4, 2),
         ("training", 0, 2, 1),
     ][: 3 - fit]
     assert heard.told == [("training", 2), ("training", 1)][: 3 - fit]
-    assert cohort.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
+    assert cohort.progress.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
     assert_same(results, limited(fit).train(), rtol=0)
     assert_same(results, side_by_side, atol=1e-5)
 
@@ -100,7 +100,7 @@ def test_without_a_checkpoint_training_begins_again(short, side_by_side):
     cohort = make_cohort(**ARGUMENTS)
     short("train_step", 2, after=7)
     assert_same(cohort.train(), side_by_side, atol=1e-5)
-    assert cohort.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
+    assert cohort.progress.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
 
 
 def test_in_the_middle_training_goes_on_from_the_last_checkpoint(short, side_by_side, tmp_path):
@@ -108,10 +108,10 @@ def test_in_the_middle_training_goes_on_from_the_last_checkpoint(short, side_by_
     called = short("train_step", 2, after=7)
     results = cohort.train(checkpoints)
     checkpoints.close()
-    (event,) = cohort.ran_out
+    (event,) = cohort.limits.ran_out
     assert 0 < event.after_steps <= 7 and (event.at_once, event.then_at_once) == (4, 2)
     assert called["train_step"] <= STEPS + 2  # the step that failed, and at most one that was not waited for
-    assert cohort.steps["lockstep"] == STEPS
+    assert cohort.progress.steps["lockstep"] == STEPS
     assert_same(results, side_by_side, atol=1e-5)
 
 
@@ -125,13 +125,13 @@ def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
         if kind == "killed":
             with pytest.raises(Interruption):
                 cohort.train(checkpoints, InterruptAfter(9))
-            assert len(cohort.ran_out) == 1
+            assert len(cohort.limits.ran_out) == 1
             called["train_step"] = -100
-            events, cohort = cohort.ran_out, make_cohort(**ARGUMENTS)
+            events, cohort = cohort.limits.ran_out, make_cohort(**ARGUMENTS)
         results.append(cohort.train(checkpoints))
-        assert cohort.lockstep.limit == 2 and len(cohort.ran_out) == 1
+        assert cohort.lockstep.limit == 2 and len(cohort.limits.ran_out) == 1
         checkpoints.close()
-    assert cohort.ran_out == events
+    assert cohort.limits.ran_out == events
     assert_same(*results, rtol=0)
 
 
@@ -142,10 +142,10 @@ def test_a_device_of_another_kind_is_not_held_to_it(short, tmp_path):
         make_cohort(**ARGUMENTS).train(checkpoints, InterruptAfter(9))
     called["train_step"] = -100
     cohort = make_cohort(**ARGUMENTS)
-    cohort.device_kind = "another kind"
+    cohort.limits.device_kind = "another kind"
     cohort.train(checkpoints)
     checkpoints.close()
-    assert cohort.lockstep.limit is None and len(cohort.ran_out) == 1
+    assert cohort.lockstep.limit is None and len(cohort.limits.ran_out) == 1
 
 
 def test_an_evaluation_is_made_again_with_fewer_and_no_step_is(short, side_by_side):
@@ -154,7 +154,7 @@ def test_an_evaluation_is_made_again_with_fewer_and_no_step_is(short, side_by_si
     results = cohort.train(listener=heard)
     assert called["train_step"] == STEPS and cohort.lockstep.limit is None
     assert heard.told == [("evaluation", 2), ("evaluation", 1)]
-    assert {event.after_steps for event in cohort.ran_out} == {STEPS // 3}
+    assert {event.after_steps for event in cohort.limits.ran_out} == {STEPS // 3}
     assert_same(results, side_by_side, rtol=0)
     for one, other in zip(results, side_by_side, strict=True):
         np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-6)
@@ -271,7 +271,7 @@ def test_how_many_are_computed_at_once_follows_from_the_compiled_programs(told, 
         ("evaluate", 2),
         ("evaluate", 2),
     ]  # dev, then test
-    assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.ran_out
+    assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.limits.ran_out
     train, evaluate = cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate
     assert (train.compilations, evaluate.compilations) == (2, 2)  # what was settled is what runs
     assert_same(results, limited(2).train(), rtol=0)

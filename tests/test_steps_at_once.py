@@ -94,7 +94,7 @@ def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_
     assert [each.stopped for each in progress] == [False, False, True] and progress[1].diverged_at is not None
     together = cohort(steps_at_once)
     assert_same(together.train(), expected)
-    assert together.steps == trained.steps and len(together.lockstep.slots) == 2
+    assert together.progress.steps == trained.progress.steps and len(together.lockstep.slots) == 2
     # A dispatch goes as far as the next look or evaluation or the end of the epoch, but no farther than the setting
     # says.
     wanted = 0
@@ -103,7 +103,7 @@ def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_
         stops = np.flatnonzero(samples // 45 > np.append(number * 70, samples[:-1]) // 45) + 1
         rows = np.diff(np.unique([0, 1, *stops, len(samples)]))
         wanted += sum(-(-row // steps_at_once) for row in rows.tolist())
-    assert len(dispatches) == wanted < together.steps["lockstep"]
+    assert len(dispatches) == wanted < together.progress.steps["lockstep"]
 
 
 @pytest.mark.parametrize("steps", [9, 16])
@@ -119,7 +119,7 @@ def test_interrupted_in_the_middle_it_goes_on_bit_for_bit(singly, tmp_path, step
     assert_same(resumed.train(checkpoints, heard), singly[1])
     checkpoints.close()
     assert 0 < heard.done < steps and heard.done % resumed.lockstep.batches.steps_per_epoch  # within an epoch
-    assert resumed.steps == singly[0].steps
+    assert resumed.progress.steps == singly[0].progress.steps
 
 
 @pytest.mark.parametrize("steps_at_once", [1, 2])

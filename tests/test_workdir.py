@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.workdir import Workdir, pack
+from jaxmatch.workdir import Workdir
+from jaxmatch.workdir.packing import pack
+from jaxmatch.workdir.usable import check_usable
 
 A, B = "signature-a", "signature-b"
 
@@ -244,7 +246,7 @@ def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, na
     put(path)
     before = listing(tmp_path)
     with pytest.raises(InputError, match="leads nowhere|cannot be used|this is a file") as refused:
-        Workdir(tmp_path / "work").check()
+        check_usable(tmp_path / "work")
     assert refused.value.path == path
     assert listing(tmp_path) == before
 
@@ -269,7 +271,7 @@ def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
     file.parent.mkdir(parents=True)
     put(file)
     with pytest.raises(InputError, match="this is no plain file; remove it") as refused:
-        workdir.check()
+        check_usable(workdir.path)
     assert refused.value.path == file
 
 
@@ -280,12 +282,12 @@ def test_a_workdir_that_cannot_be_made_is_told(tmp_path, monkeypatch):
         (tmp_path / ("n" * 300), "File name too long"),
     ):
         with pytest.raises(InputError, match=problem):
-            Workdir(path).check()
-    Workdir(tmp_path / "not" / "there" / "yet").check()
+            check_usable(path)
+    check_usable(tmp_path / "not" / "there" / "yet")
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     for path in (tmp_path / "not" / "there" / "yet", tmp_path):
         with pytest.raises(InputError, match="nothing can be written here") as refused:
-            Workdir(path).check()
+            check_usable(path)
         assert refused.value.path == tmp_path
     assert os.listdir(tmp_path) == ["file"]
 

@@ -17,7 +17,8 @@ from jaxmatch.sweep.events import FILE, Replay, Telling, writer
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.training.cohort import Cohort
-from jaxmatch.workdir import Workdir, pack
+from jaxmatch.workdir import Workdir
+from jaxmatch.workdir.packing import pack
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
 

@@ -25,10 +25,11 @@ from jaxmatch.sweep.recording import make_record
 from jaxmatch.sweep.side_by_side import Stopped
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.cohort import Cohort, RunResult
+from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
 from jaxmatch.training.room import ran_out
+from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 
 SECONDS_BETWEEN_TRIES = 0.5
@@ -209,13 +210,13 @@ def _train(
             cohort=folder,
             data=data,
             result=result,
-            seconds=cohort.seconds,
+            seconds=cohort.progress.seconds,
             answered=cohort.evaluator.answered,
             replicas=len(runs),
             devices=devices,
-            steps=cohort.steps,
+            steps=cohort.progress.steps,
             halving=stage.halving,
-            ran_out=cohort.ran_out,
+            ran_out=cohort.limits.ran_out,
         )
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":
@@ -231,9 +232,11 @@ def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
     """Writes down how the runs of a paused cohort have done so far, with what it took."""
     histories = {
         name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
-        for name, progress in zip(folder.runs, cohort.progress, strict=True)
+        for name, progress in zip(folder.runs, cohort.progress.runs, strict=True)
     }
-    write_json(path, without_nan({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
+    write_json(
+        path, without_nan({"runs": histories, "seconds": cohort.progress.seconds, "steps": cohort.progress.steps})
+    )
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:

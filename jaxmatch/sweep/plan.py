@@ -23,7 +23,7 @@ from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shape
 from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.scores import score, score_names
 from jaxmatch.training.step import words_trained
-from jaxmatch.workdir import pack
+from jaxmatch.workdir.packing import pack
 
 
 @dataclasses.dataclass(frozen=True)

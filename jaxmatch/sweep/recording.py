@@ -19,8 +19,8 @@ from jaxmatch.models import count_parameters
 from jaxmatch.products import products_of
 from jaxmatch.reporting.records import FORMAT
 from jaxmatch.sweep.grid import Run
-from jaxmatch.training.cohort import RunResult
 from jaxmatch.training.room import RanOut
+from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import CohortFolder
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")

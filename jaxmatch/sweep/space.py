@@ -7,7 +7,8 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 from jaxmatch.settings import flatten, with_overrides
-from jaxmatch.sweep import halving, launch
+from jaxmatch.sweep import halving
+from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Run, Sweep
 
 DIGITS = 4
@@ -109,7 +110,7 @@ def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
             f"{min(unknown)} is not in the space of this sweep", remedy=f"leave out --space.{min(unknown)}"
         )
     choices = {name: text for name, text in given.items() if name not in in_ranges and name not in removed}
-    planned = launch.changed(planned, grid_overrides=choices)
+    planned = changed(planned, grid_overrides=choices)
     named = {
         name: {repr(value): value for value in values} for name, values in planned.grid.items() if name not in texts
     }

@@ -12,8 +12,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.models import build
 from jaxmatch.reporting.tables import Published, TableLayout
 from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launch import changed
 from jaxmatch.sweep.launcher_files import called, load_module
 from jaxmatch.sweep.memory import parameter_count
 from jaxmatch.sweep.smoke import smoked

@@ -23,10 +23,12 @@ from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
 from jaxmatch.reporting.wording import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
+from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.following import listeners_of
 from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.resolving import resolve
 from jaxmatch.sweep.space import space_of
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
@@ -157,7 +159,7 @@ def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = Fals
             original={},
         ),
     )
-    return launch.changed(final)  # with the columns of those scores
+    return changed(final)  # with the columns of those scores
 
 
 def _of_result(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,9 +217,7 @@ def tune(
       InputError: anything the user can mend, or nothing can be chosen.
       FailedCohorts: some runs failed; it brings the tables of the others. A grid that is not whole chooses nothing.
     """
-    planned = dataclasses.replace(
-        launch.resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder=""
-    )
+    planned = dataclasses.replace(resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder="")
     if trials is not None:
         optuna_trials.import_optuna()
         searched = space_of(planned, space or {})

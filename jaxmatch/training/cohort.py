@@ -1,61 +1,28 @@
 """Training a cohort: all runs of one signature in lockstep, each with its own best checkpoint and its own end."""
 
-import contextlib
-import dataclasses
-import functools
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.config.scores import SCORES
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.training import evaluation_times, hosts, schedule
+from jaxmatch.training import evaluation_times, hosts
 from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.cohort_progress import CohortProgress
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.programs import Program, compilations_told
-from jaxmatch.training.progress import Listener, RunProgress
-from jaxmatch.training.room import RanOut, ran_out
+from jaxmatch.training.progress import Listener
+from jaxmatch.training.resuming import Resuming
+from jaxmatch.training.room import Limits
+from jaxmatch.training.selection import RunResult, Selection
 from jaxmatch.training.step import ReplicaState
 
 # The host waits for the device about this often, to show progress and to look at the clock.
 SECONDS_BETWEEN_LOOKS = 0.5
-# Of the time, about: training waits while one is written.
-MOST_FOR_CHECKPOINTS = 0.05
-
-
-@dataclasses.dataclass(frozen=True)
-class RunResult:
-    """What a run left.
-
-    Attributes:
-      parameters: of the chosen checkpoint, a tree of numpy arrays.
-      progress: its curve, best dev scores, marks.
-      test: test scores of the chosen checkpoint, or None without a test split and for a run that was dropped.
-      dev_outputs: `<float32>[pairs, outputs]`, what the chosen checkpoint answers on dev; None for a run that was
-        dropped, and without a checkpoint.
-      test_sampling: how much those of a ranking differ between questions (`ranking.ranking_deviations`), or None.
-    """
-
-    parameters: Any
-    progress: RunProgress
-    test: dict[str, float] | None
-    dev_outputs: np.ndarray | None
-    test_sampling: dict[str, Any] | None = None
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def _keep_best(best, parameters, runs, improved):
-    """Writes the parameters of the slots that improved into the rows of their runs; all
-    `<float32>[..., parameters]`.
-    """
-    target = jnp.where(improved, runs, best.shape[0])  # a row that does not exist: dropped
-    return best.at[target].set(parameters, mode="drop")
 
 
 class Cohort:
@@ -63,8 +30,7 @@ class Cohort:
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
-      training: batch_size, patience_samples (0: never stop early), minimum_samples (nor before so many), selection (a
-        dev score), maximum_buckets, best_on_test, and those of training/evaluation_times.py.
+      training: epochs, batch_size, maximum_buckets, and those of selection.py and of evaluation_times.py.
       execution: evaluation_batch_size, checkpoint_seconds, steps_at_once, restack.
       data: encoded data with the splits "train" and "dev".
       seeds: one a run.
@@ -74,10 +40,8 @@ class Cohort:
     Attributes:
       lockstep: the replicas on the devices.
       evaluator: what scores them; the seconds that it counts are part of those of "evaluate".
-      seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an
-        evaluation had to wait for its compilation counts as "compile".
-      steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
-      ran_out: how often a device's memory ran out so far, over all interruptions.
+      progress: how far it has come.
+      limits: that memory sets.
 
     Raises:
       InputError: the data has no train or no dev split.
@@ -100,9 +64,8 @@ class Cohort:
                     f'the data set "{data.name}" has no {name} split',
                     remedy="training learns from train and chooses its checkpoint on dev",
                 )
-        self._training, self._execution, self._data = training, execution, data
+        self._training, self._execution = training, execution
         devices = tuple(devices or jax.devices())
-        self.device_kind = devices[0].device_kind
         self.lockstep = Lockstep(
             model=model,
             data=data,
@@ -121,23 +84,11 @@ class Cohort:
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], devices[0].platform),
             maximum_buckets=training["maximum_buckets"],
         )
-        self.ran_out: list[RanOut] = []
+        self.progress = CohortProgress(len(seeds), lambda: self.lockstep.compile_seconds)
+        parts = {"training": self.lockstep, "evaluation": self.evaluator}
+        self.limits = Limits(parts, devices, lambda: self.progress.steps["lockstep"])
+        self._selection = Selection(training, self.lockstep, self.evaluator, self.limits, self.progress)
         self._compilations: dict[str, int] = {}
-        self._begin()
-
-    def _begin(self) -> None:
-        """Forgets all training there was. The limits that memory set stay."""
-        self.lockstep.begin()
-        self.evaluator.begin()
-        self._progress = [RunProgress() for _ in self.lockstep.seeds]
-        self._epoch = self._index = 0
-        self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
-        self.steps = {"lockstep": 0, "replica": 0}
-
-    @property
-    def progress(self) -> tuple[RunProgress, ...]:
-        """How each run has done so far."""
-        return tuple(self._progress)
 
     def train(
         self,
@@ -164,16 +115,17 @@ class Cohort:
         Raises:
           MemoryError: one replica at a time does not fit a device.
         """
-        self._listener = listener or Listener()
-        while True:
-            try:
-                with compilations_told(self._hear):
-                    return self._train(checkpoints, self._listener, until, dropped or {})
-            except jax.errors.JaxRuntimeError as error:
-                self._compute_fewer(self.lockstep, "training", error)
-            self._begin()
+        heard = listener or Listener()
+        seconds = self._execution["checkpoint_seconds"]
+        resuming = Resuming(checkpoints, seconds, self.lockstep, self.evaluator, self.limits, self.progress)
 
-    def _hear(self, program: Program, seconds: float | None) -> None:
+        def train() -> list[RunResult] | None:
+            with compilations_told(lambda program, seconds: self._tell(heard, program, seconds)):
+                return self._train(resuming, heard, until, dropped or {})
+
+        return self.limits.within("training", train, heard)
+
+    def _tell(self, listener: Listener, program: Program, seconds: float | None) -> None:
         """Tells the listener about compilations that take long."""
         if program is self.lockstep.programs.evaluate:
             part, lengths = "evaluation", self.evaluator.lengths
@@ -183,139 +135,97 @@ class Cohort:
         else:
             return
         if seconds is not None:
-            self._listener.compiled(part, seconds)
+            listener.compiled(part, seconds)
             return
         number = self._compilations[part] = self._compilations.get(part, 0) + 1
-        self._listener.compiling(part, (number - 1) % lengths + 1, lengths)
-
-    def _compute_fewer(self, where: Lockstep | Evaluator, part: str, error: jax.errors.JaxRuntimeError) -> None:
-        """Halves how many replicas are computed side by side, if an error says that they do not fit; raises it if
-        not.
-        """
-        if not ran_out(error):
-            raise error
-        if where.at_once <= 1:  # 0: not even the pairs to answer
-            raise MemoryError(f"one replica at a time does not fit in {part}") from error
-        fewer = where.at_once // 2
-        self.ran_out.append(RanOut(part, self.steps["lockstep"], self.device_kind, where.at_once, fewer))
-        where.limit = fewer
-        self._listener.ran_out(part, fewer * self.lockstep.device_count)
-
-    @contextlib.contextmanager
-    def _told_if_fewer(self, where: Lockstep | Evaluator, part: str) -> Iterator[None]:
-        """Tells the listener if a limit on the replicas side by side is found in the block."""
-        before = where.limit
-        yield
-        if where.limit != before:
-            self._listener.fitted(part, where.at_once * self.lockstep.device_count)
+        listener.compiling(part, (number - 1) % lengths + 1, lengths)
 
     def _train(
-        self,
-        checkpoints: Checkpoints | None,
-        listener: Listener,
-        until: int | None,
-        dropped: Mapping[int, Collection[int]],
+        self, resuming: Resuming, listener: Listener, until: int | None, dropped: Mapping[int, Collection[int]]
     ) -> list[RunResult] | None:
-        with self._timed("train"):
-            state = self.lockstep.initial()
-        best = jnp.zeros_like(state.parameters)
-        if checkpoints is not None:
-            state, best = self._restore(checkpoints, state, best, listener)
-        listener.begun([tuple(progress.curve) for progress in self._progress])
-        state, best = self.lockstep.by_replica(state), self.lockstep.by_replica(best)
-        with self._timed("train"), self._told_if_fewer(self.lockstep, "training"):
-            self.lockstep.fit(state)
-        total = self._training["epochs"] * self.lockstep.batches.steps_per_epoch
-        self._saved_at, self._save_seconds = time.perf_counter(), 0.0
+        """Trains from the start or from the last checkpoint."""
+        lockstep, progress = self.lockstep, self.progress
+        for part in (lockstep, self.evaluator, progress):
+            part.begin()
+        epochs = self._training["epochs"]
+        total = epochs * lockstep.batches.steps_per_epoch
+        with progress.timed("train"):
+            state = lockstep.initial()
+        state, best, resumed = resuming.restore(state, jnp.zeros_like(state.parameters))
+        if resumed:
+            listener.resumed(progress.epoch * lockstep.batches.steps_per_epoch + progress.index, total)
+        listener.begun([tuple(run.curve) for run in progress.runs])
+        state, best = lockstep.by_replica(state), lockstep.by_replica(best)
+        with progress.timed("train"), self.limits.told("training", listener):
+            lockstep.fit(state)
+        resuming.begin()
         state = self._drop(state, dropped)
-        epochs, begun = self._training["epochs"], self._epoch
-        while self._epoch < (epochs if until is None else min(until, epochs)) and not self._all_done():
-            state, best = self._train_epoch(state, best, checkpoints, listener, total)
+        begun = progress.epoch
+        while progress.epoch < (epochs if until is None else min(until, epochs)) and not progress.all_done:
+            state, best = self._train_epoch(state, best, resuming, listener)
             state = self._drop(state, dropped)
-        self._note_divergence(state)
-        if self._epoch < epochs and not self._all_done():
-            if checkpoints is not None and self._epoch > begun:
-                self._save(checkpoints, state, best)
+        self._selection.note_divergence(state)
+        if progress.epoch < epochs and not progress.all_done:
+            if progress.epoch > begun:
+                resuming.save(state, best)
             return None
         listener.stepped(total, total)
-        return self._results(best)
+        return self._selection.results(best, listener)
 
-    @contextlib.contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
-        """Adds the seconds of the block to a part of `seconds`, less those in which it compiled."""
-        start, compiled = time.perf_counter(), self.lockstep.compile_seconds
-        yield
-        compiled = self.lockstep.compile_seconds - compiled
-        self.seconds["compile"] += compiled
-        self.seconds[part] += time.perf_counter() - start - compiled
-
-    def _all_done(self) -> bool:
-        return all(progress.done for progress in self._progress)
+    def _train_epoch(self, state, best, resuming: Resuming, listener: Listener) -> tuple[ReplicaState, jax.Array]:
+        """Trains what is left of the epoch."""
+        lockstep, progress = self.lockstep, self.progress
+        epoch = lockstep.epoch(progress.epoch)
+        due = evaluation_times.due(self._training, progress.epoch, lockstep.pairs, epoch.samples)
+        steps = len(epoch.sequence)
+        stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes beyond one of these
+        look_every = 1
+        while (begin := progress.index) < steps:
+            stop = min(begin + look_every, int(stops[np.searchsorted(stops, begin, side="right")]))
+            before = progress.seconds["train"]
+            with progress.timed("train"):
+                while progress.index < stop:
+                    count = min(lockstep.steps_at_once, stop - progress.index)
+                    state = lockstep.step(state, epoch, progress.index, count)
+                    progress.stepped(count, len(lockstep.slots))
+                if not due[stop - 1] and stop < begin + look_every:
+                    break  # The epoch is over: the devices may still compute while the host prepares the next.
+                jax.block_until_ready(state.step)
+            seconds = max(progress.seconds["train"] - before, 1e-6)
+            pace = max(1, int(SECONDS_BETWEEN_LOOKS * (stop - begin) / seconds))
+            look_every = hosts.decide(lambda pace=pace: pace)
+            listener.stepped(progress.epoch * steps + stop, self._training["epochs"] * steps)
+            if due[stop - 1]:
+                state, best = self._selection.evaluate(state, best, int(epoch.samples[stop - 1]), listener)
+                if progress.all_done:
+                    break
+                slots = lockstep.slots
+                state = self._restack(state)
+                if lockstep.slots is not slots and stop < steps:
+                    epoch = lockstep.epoch(progress.epoch)
+            if resuming.is_due(listener):
+                resuming.save(state, best)
+                listener.saved()
+        progress.epoch, progress.index = progress.epoch + 1, 0
+        return state, best
 
     def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
         """Gives up the runs whose time has come, and their slots.
 
         One that patience has stopped has all it would ever have.
         """
-        due = [(epochs, run) for epochs, runs in dropped.items() if epochs <= self._epoch for run in runs]
-        due = [
-            (epochs, run)
-            for epochs, run in due
-            if not self._progress[run].stopped and self._progress[run].dropped_at is None
-        ]
-        for epochs, run in due:
-            self._progress[run].dropped_at = epochs * self.lockstep.pairs
-        self._update_active()
+        runs, due = self.progress.runs, False
+        for epochs, numbers in dropped.items():
+            for run in (runs[number] for number in numbers if epochs <= self.progress.epoch):
+                if not run.stopped and run.dropped_at is None:
+                    run.dropped_at, due = epochs * self.lockstep.pairs, True
+        self.lockstep.active = self.progress.active
         slots = None
         # Halved as often as it goes before the next step: every size on the way would have to be compiled.
-        while due and not self._all_done() and slots is not self.lockstep.slots:
+        while due and not self.progress.all_done and slots is not self.lockstep.slots:
             slots = self.lockstep.slots
             state = self._restack(state)
         return state
-
-    def _train_epoch(self, state, best, checkpoints, listener, total) -> tuple[ReplicaState, jax.Array]:
-        epoch = self.lockstep.epoch(self._epoch)
-        due = evaluation_times.due(self._training, self._epoch, self.lockstep.pairs, epoch.samples)
-        steps = len(epoch.sequence)
-        stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes beyond one of these
-        look_every, looked_at, looked = 1, self._index, time.perf_counter()
-        while self._index < steps:
-            stop = min(looked_at + look_every, int(stops[np.searchsorted(stops, self._index, side="right")]))
-            count = min(self.lockstep.steps_at_once, stop - self._index)
-            before = self.lockstep.compile_seconds
-            state = self.lockstep.step(state, epoch, self._index, count)
-            compiled = self.lockstep.compile_seconds - before
-            looked += compiled
-            self.seconds["compile"] += compiled
-            self.steps["lockstep"] += count
-            self.steps["replica"] += count * len(self.lockstep.slots)
-            self._index += count
-            is_due = due[self._index - 1]
-            if not is_due and self._index - looked_at < look_every:
-                continue
-
-            jax.block_until_ready(state.step)
-            seconds = time.perf_counter() - looked
-            self.seconds["train"] += seconds
-            pace = max(1, int(SECONDS_BETWEEN_LOOKS * (self._index - looked_at) / max(seconds, 1e-6)))
-            look_every = hosts.decide(lambda pace=pace: pace)
-            listener.stepped(self._epoch * steps + self._index, total)
-            if is_due:
-                state, best = self._evaluate(state, best, int(epoch.samples[self._index - 1]), listener)
-                if self._all_done():
-                    break
-                slots = self.lockstep.slots
-                state = self._restack(state)
-                if self.lockstep.slots is not slots and self._index < steps:
-                    epoch = self.lockstep.epoch(self._epoch)
-            if checkpoints is not None and hosts.decide(
-                lambda: self._checkpoint_is_due() or listener.wants_checkpoint()
-            ):
-                self._save(checkpoints, state, best)
-                listener.saved()
-            looked_at, looked = self._index, time.perf_counter()
-        self._epoch, self._index = self._epoch + 1, 0
-        return state, best
 
     def _restack(self, state: ReplicaState) -> ReplicaState:
         """Shrinks the program when patience, or dropping runs, has emptied half of its slots.
@@ -325,183 +235,6 @@ class Cohort:
         """
         if not self._execution["restack"]:
             return state
-        slots = self.lockstep.slots
-        left = [progress.stopped or progress.dropped_at is not None for progress in self._progress]
-        kept = [slot for slot, run in enumerate(slots) if run >= 0 and not left[run]]
+        left = [run.stopped or run.dropped_at is not None for run in self.progress.runs]
+        kept = [slot for slot, run in enumerate(self.lockstep.slots) if run >= 0 and not left[run]]
         return self.lockstep.restack(state, kept)
-
-    # -- scores ------------------------------------------------------------------------------------------------------
-
-    def _evaluate(self, state, best, samples: int, listener: Listener) -> tuple[ReplicaState, jax.Array]:
-        """Scores dev, keeps what improved, marks what stopped or diverged."""
-        before = [len(progress.curve) for progress in self._progress]
-        with self._timed("evaluate"):
-            best, shown = self._keep_improved(state, best, samples)
-        for run, progress in enumerate(self._progress):
-            for evaluation in progress.curve[before[run] :]:
-                listener.noted(run, evaluation)
-        listener.evaluated(int(np.ceil(samples / self.lockstep.pairs)), samples, self._training["selection"], shown)
-        zero = jnp.zeros_like(state.loss_sum)
-        return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best
-
-    def _keep_improved(self, state, best, samples: int) -> tuple[jax.Array, list[float]]:
-        """The best parameters so far and the dev scores of all runs still training."""
-        loss_sum, loss_weight = hosts.gather((state.loss_sum, state.loss_weight))
-        losses = loss_sum / np.maximum(loss_weight, 1)
-        self._note_divergence(state)
-        runs = int(np.count_nonzero(self.lockstep.slots >= 0))
-        dev_outputs = self._outputs("dev", state.parameters, runs)
-        on_test = self._training["best_on_test"] and "test" in self._data.splits
-        test_outputs = self._outputs("test", state.parameters, runs) if on_test else None
-        slots, selection = self.lockstep.slots, self._training["selection"]
-        improved = np.zeros(len(slots), bool)
-        learning = [slot for slot, run in enumerate(slots) if run >= 0 and not self._progress[run].done]
-        shown = []
-        for slot, dev in zip(learning, self._scores("dev", dev_outputs[learning]), strict=True):
-            improved[slot] = self._note(slots[slot], dev, samples, float(losses[slot]))
-            shown.append(dev[selection])
-        if test_outputs is not None:
-            for slot, test in zip(learning, self._scores("test", test_outputs[learning]), strict=True):
-                self._progress[slots[slot]].note_test(test, selection, SCORES[selection].higher_is_better, samples)
-        best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
-        jax.block_until_ready(best)
-        self._update_active()
-        return best, shown
-
-    def _outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
-        """As `Evaluator.outputs`, with fewer replicas side by side where memory runs out."""
-        while True:
-            try:
-                with self._told_if_fewer(self.evaluator, "evaluation"):
-                    return self.evaluator.outputs(split, parameters, runs)
-            except jax.errors.JaxRuntimeError as error:
-                self._compute_fewer(self.evaluator, "evaluation", error)
-
-    def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
-        """As `Evaluator.scores`: those of process 0, whose processor may round differently from others."""
-        return hosts.decide(lambda: self.evaluator.scores(split, outputs))
-
-    def _note_divergence(self, state: ReplicaState) -> None:
-        """Marks the runs whose loss is no longer finite."""
-        diverged_at = hosts.gather(state.diverged_at)
-        for slot, run in enumerate(self.lockstep.slots):
-            if run >= 0 and not self._progress[run].done and diverged_at[slot] >= 0:
-                self._progress[run].diverged_at = int(diverged_at[slot])
-
-    def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
-        """Adds an evaluation to a run's curve; whether it is its best."""
-        selection = self._training["selection"]
-        if selection not in dev:
-            problem = f'training.selection is "{selection}", which the task {self._data.task} does not have'
-            raise InputError(problem, remedy=f"use one of {', '.join(sorted(dev))}")
-        entry = {
-            "samples": samples,
-            "epoch": samples / self.lockstep.pairs,
-            "train_loss": train_loss,
-            "learning_rate": float(schedule.learning_rate(np.int32(samples), self.lockstep.settings(run))),
-            "dev": dev,
-        }
-        patience, least = self._training["patience_samples"], self._training["minimum_samples"]
-        return self._progress[run].note(entry, dev[selection], SCORES[selection].higher_is_better, patience, least)
-
-    def _update_active(self) -> None:
-        self.lockstep.active = np.asarray([not progress.done for progress in self._progress])
-
-    # -- checkpoints -------------------------------------------------------------------------------------------------
-
-    def _save(self, checkpoints: Checkpoints, state, best) -> None:
-        start = time.perf_counter()
-        notes = {
-            "epoch": self._epoch,
-            "index": self._index,
-            "slots": self.lockstep.slots.tolist(),
-            "devices": self.lockstep.device_count,
-            "progress": [dataclasses.asdict(progress) for progress in self._progress],
-            "seconds": self.seconds,
-            "answered": self.evaluator.answered,
-            "steps": self.steps,
-        }
-        if self.ran_out:
-            notes["ran_out"] = [dataclasses.asdict(event) for event in self.ran_out]
-        number = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
-        checkpoints.save(number, hosts.gather({"state": state, "best": best}), notes)
-        self._saved_at = time.perf_counter()
-        self._save_seconds = self._saved_at - start
-        self.seconds["checkpoint"] += self._save_seconds
-
-    def _checkpoint_is_due(self) -> bool:
-        return time.perf_counter() - self._saved_at > self._seconds_between_checkpoints()
-
-    def _seconds_between_checkpoints(self) -> float:
-        """As configured, or longer where there is so much to write that it would take more than a small part of the
-        time.
-        """
-        asked = self._execution["checkpoint_seconds"]
-        return max(asked, self._save_seconds / MOST_FOR_CHECKPOINTS) if asked else 0.0
-
-    def _restore(self, checkpoints: Checkpoints, state, best, listener: Listener):
-        restored = hosts.decide(lambda: checkpoints.restore({"state": state, "best": best}))
-        if restored is None:
-            return state, best
-        arrays, notes = restored
-        self._epoch, self._index = notes["epoch"], notes["index"]
-        # Older versions kept zeros behind parameters and moments.
-        count = self.lockstep.programs.flat.count
-        state, best = jax.tree.map(
-            lambda leaf: leaf[:, :count] if leaf.ndim > 1 else leaf, (arrays["state"], arrays["best"])
-        )
-        slots = np.asarray(notes["slots"])
-        if notes.get("devices", self.lockstep.device_count) == self.lockstep.device_count:
-            self.lockstep.slots = slots
-        else:
-            state = self.lockstep.spread(state, slots)
-            best = self.lockstep.rows_for(best[: len(self._progress)])
-        self._progress = [RunProgress(**progress) for progress in notes["progress"]]
-        self._update_active()
-        self.seconds.update(notes["seconds"])
-        self.evaluator.answered.update(notes.get("answered", {}))  # those of older versions have none
-        steps = self._epoch * self.lockstep.batches.steps_per_epoch + self._index
-        self._recall([RanOut(**event) for event in notes.get("ran_out", [])])
-        # A checkpoint of an older version does not count them.
-        self.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(self.lockstep.slots)})
-        listener.resumed(steps, self._training["epochs"] * self.lockstep.batches.steps_per_epoch)
-        return state, best
-
-    def _recall(self, events: Sequence[RanOut]) -> None:
-        """Takes over how often memory ran out before the checkpoint; devices of the same kind keep to what fitted
-        then.
-        """
-        self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
-        for event in self.ran_out:
-            if event.device == self.device_kind:
-                where = self.lockstep if event.part == "training" else self.evaluator
-                where.limit = min(where.limit or event.then_at_once, event.then_at_once)
-
-    def _results(self, best) -> list[RunResult]:
-        tests: list[tuple] = [(None, None)] * len(self._progress)
-        dev: list[np.ndarray | None] = [None] * len(self._progress)
-        # What was given up half-way has no result to be tested.
-        tested = [
-            run
-            for run, progress in enumerate(self._progress)
-            if progress.best is not None and progress.status != "dropped"
-        ]
-        with self._timed("evaluate"):
-            if "test" in self._data.splits and tested:
-                outputs = self._outputs("test", self.lockstep.by_replica(best), len(self._progress))
-                scores = self._scores("test", outputs[tested])
-                deviations = self.evaluator.deviations("test", outputs[tested])
-                for run, *found in zip(tested, scores, deviations, strict=True):
-                    tests[run] = tuple(found)
-            if tested:
-                outputs = self._outputs("dev", self.lockstep.by_replica(best), len(self._progress))
-                for run in tested:
-                    dev[run] = outputs[run]
-        host = hosts.gather(best)
-        to_tree = self.lockstep.programs.flat.to_tree
-        results = []
-        for run, progress in enumerate(self._progress):
-            test, sampling = tests[run]
-            parameters = jax.tree.map(np.asarray, to_tree(host[run]))
-            results.append(RunResult(parameters, progress, test, dev[run], sampling))
-        return results

@@ -86,6 +86,7 @@ class Evaluator:
       maximum_buckets: the most lengths that training is padded to.
 
     Attributes:
+      data: as given.
       answered: pairs that runs answered so far, each counted once a run, and the seconds it took, without compilation.
       at_once: how many replicas a device computed side by side when it last answered, at most.
       limit: more do not fit a device (`replicas.at_once`); None: none is known.
@@ -101,7 +102,7 @@ class Evaluator:
         batch_size: int,
         maximum_buckets: int,
     ):
-        self._data, self._program, self._place, self._vectors = data, program, place, vectors
+        self.data, self._program, self._place, self._vectors = data, program, place, vectors
         self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
         self._placed: dict[str, list[tuple[np.ndarray, tuple]]] = {}
         self.limit: int | None = None
@@ -110,7 +111,7 @@ class Evaluator:
     @property
     def lengths(self) -> int:
         """The most compilations of the program."""
-        return len(evaluation_shapes(self._data.splits, **self._shapes)[0])
+        return len(evaluation_shapes(self.data.splits, **self._shapes)[0])
 
     def begin(self) -> None:
         """Forgets earlier outputs."""
@@ -120,10 +121,10 @@ class Evaluator:
     def batches(self, split: str) -> list[tuple[np.ndarray, tuple]]:
         """A split in batches: the rows of their pairs `<int64>[pairs]`, and (tokens, sentences) on the devices."""
         if split not in self._placed:
-            buckets, rows = evaluation_shapes(self._data.splits, **self._shapes)
-            whole = device_split(self._data.splits[split])
+            buckets, rows = evaluation_shapes(self.data.splits, **self._shapes)
+            whole = device_split(self.data.splits[split])
             placed = []
-            for batch in evaluation_batches(self._data.splits[split].lengths, buckets, rows):
+            for batch in evaluation_batches(self.data.splits[split].lengths, buckets, rows):
                 cut = jax.tree.map(
                     lambda values: _of_length(values[batch.rows], buckets[batch.bucket]),
                     (whole["tokens"], whole["sentences"]),
@@ -175,7 +176,7 @@ class Evaluator:
             for together, batch in zip(side_by_side, batches, strict=True)
         ]
         parts = hosts.gather(parts)
-        outputs = np.empty((len(parts[0]), self._data.splits[split].pairs, parts[0].shape[2]), np.float32)
+        outputs = np.empty((len(parts[0]), self.data.splits[split].pairs, parts[0].shape[2]), np.float32)
         for (rows, _), part in zip(self.batches(split), parts, strict=True):
             outputs[:, rows] = part[:, : len(rows)]
         self.answered["seconds"] += time.perf_counter() - start - (self._program.compile_seconds - compiled)
@@ -186,7 +187,7 @@ class Evaluator:
         """All scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under
         "loss".
         """
-        data, encoded = self._data, self._data.splits[split]
+        data, encoded = self.data, self.data.splits[split]
         scores = replica_scores(
             data.task,
             encoded.labels,
@@ -201,7 +202,7 @@ class Evaluator:
 
     def deviations(self, split: str, outputs: np.ndarray) -> list[dict[str, Any] | None]:
         """`ranking_deviations` of each replica's outputs, `<float32>[replica, pairs, outputs]`; None of other tasks."""
-        data, encoded = self._data, self._data.splits[split]
+        data, encoded = self.data, self.data.splits[split]
         if data.task != "ranking":
             return [None] * len(outputs)
         return ranking_deviations(encoded.labels, outputs, encoded.groups, encoded.documents, data.filtered)

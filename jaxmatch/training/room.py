@@ -1,11 +1,16 @@
 """How many replicas a device can compute at once: estimated from compiled programs, reduced if memory runs out."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import jax
 
 from jaxmatch.training import hosts
+from jaxmatch.training.progress import Listener
+
+Value = TypeVar("Value")
 
 # Of what an allocator grants; the rest is for what it cannot use between arrays, and for data that come and go.
 SHARE_TO_USE = 0.95
@@ -90,3 +95,78 @@ def limit_that_fits(
             return limit
         limit = max(1, min(side_by_side - 1, side_by_side * free // needed))
     return limit
+
+
+class Limited(Protocol):
+    """What computes replicas side by side: a `Lockstep` or an `Evaluator`.
+
+    Attributes:
+      at_once: how many a device computes at once.
+      limit: more do not fit a device; None: none is known.
+    """
+
+    limit: int | None
+
+    @property
+    def at_once(self) -> int: ...
+
+
+class Limits:
+    """How many replicas of a cohort are computed side by side, and what happens where they do not fit.
+
+    Arguments:
+      parts: "training" and "evaluation" -> what computes them.
+      devices: that each part uses.
+      steps: gives the lockstep steps made so far.
+
+    Attributes:
+      device_kind: of the devices.
+      ran_out: how often the memory of one ran out so far, over all interruptions.
+    """
+
+    def __init__(self, parts: Mapping[str, Limited], devices: Sequence[jax.Device], steps: Callable[[], int]):
+        self._parts, self._devices, self._steps = parts, len(devices), steps
+        self.device_kind = devices[0].device_kind
+        self.ran_out: list[RanOut] = []
+
+    def within(self, part: str, compute: Callable[[], Value], listener: Listener) -> Value:
+        """Calls `compute`, again with half as many replicas side by side as long as memory runs out.
+
+        Raises:
+          MemoryError: one replica at a time does not fit a device.
+        """
+        while True:
+            try:
+                return compute()
+            except jax.errors.JaxRuntimeError as error:
+                if not ran_out(error):
+                    raise
+                self._compute_fewer(part, error)
+                listener.ran_out(part, self.ran_out[-1].then_at_once * self._devices)
+
+    def _compute_fewer(self, part: str, error: Exception) -> None:
+        limited = self._parts[part]
+        if limited.at_once <= 1:  # 0: not even the pairs to answer
+            raise MemoryError(f"one replica at a time does not fit in {part}") from error
+        fewer = limited.at_once // 2
+        self.ran_out.append(RanOut(part, self._steps(), self.device_kind, limited.at_once, fewer))
+        limited.limit = fewer
+
+    @contextlib.contextmanager
+    def told(self, part: str, listener: Listener) -> Iterator[None]:
+        """Tells the listener if a limit is found in the block."""
+        limited = self._parts[part]
+        before = limited.limit
+        yield
+        if limited.limit != before:
+            listener.fitted(part, limited.at_once * self._devices)
+
+    def recall(self, events: Sequence[RanOut]) -> None:
+        """Takes over how often memory ran out before a checkpoint; devices of the same kind keep to what fitted
+        then.
+        """
+        self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
+        for event in self.ran_out:
+            if event.device == self.device_kind:
+                limited = self._parts[event.part]
+                limited.limit = min(limited.limit or event.then_at_once, event.then_at_once)

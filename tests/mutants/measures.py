@@ -31,7 +31,7 @@ MUTANTS = [
     ("jaxmatch/reporting/tables/uncertainty.py", "math.sqrt(share * (1 - share) / pairs)", "math.sqrt(share / pairs)", ["tests/test_uncertainty.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "NORMAL_REACH * deviation / math.sqrt(questions)", "NORMAL_REACH * deviation / questions", ["tests/test_uncertainty.py"]),
     ("jaxmatch/training/ranking.py", "of_groups.std(axis=-1, ddof=1)", "of_groups.std(axis=-1)", ["tests/test_scores.py"]),
-    ("jaxmatch/training/cohort.py", 'deviations = self.evaluator.deviations("test", outputs[tested])', "deviations = [None] * len(tested)", ["tests/test_cohort.py::test_other_tasks"]),
+    ("jaxmatch/training/selection.py", 'deviations = self._evaluator.deviations("test", outputs[tested])', "deviations = [None] * len(tested)", ["tests/test_cohort.py::test_other_tasks"]),
     ("jaxmatch/reporting/html/certainty.py", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 1.0)", ["tests/test_uncertainty.py"]),
     ("jaxmatch/reporting/html/certainty.py", "[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))", "[rows[:, :, None], columns[:, None, :]].max(axis=(1, 2))", ["tests/test_uncertainty.py"]),
     (_ENCODING, "        \"tokenizer_release\": importlib.metadata.version(\"nltk\"),\n", "",

@@ -1,6 +1,7 @@
 """Single faults in jaxmatch/training: (file, before, after, tests that catch it)."""
 
 _COHORT, _STEP, _LOCKSTEP = (f"jaxmatch/training/{name}.py" for name in ("cohort", "step", "lockstep"))
+_SELECTION, _RESUMING, _ROOM = (f"jaxmatch/training/{name}.py" for name in ("selection", "resuming", "room"))
 _PROGRESS, _SCHEDULE, _KEYS = (f"jaxmatch/training/{name}.py" for name in ("progress", "schedule", "keys"))
 _KEPT = ["tests/test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev"]
 _SPLITS = ["tests/test_selection.py::test_dev_and_test_are_not_exchanged"]
@@ -29,15 +30,15 @@ MUTANTS = [
     (_STEP, 'keys.run_key(seed, "parameters")', 'keys.run_key(0, "parameters")', _START),
     (_LOCKSTEP, "return self.seeds[runs], jax.tree", "return self.seeds[runs * 0], jax.tree", _START),
     # The same compiled programs.
-    (_COHORT, "jnp.where(improved, runs, best.shape[0])", "jnp.where(improved, runs, runs)", _KEPT),
-    (_COHORT, 'self._outputs("dev", state.parameters, runs)', 'self._outputs("test", state.parameters, runs)', _KEPT),
-    (_COHORT, 'self._scores("dev", dev_outputs[learning])', 'self._scores("test", dev_outputs[learning])', _SPLITS),
-    (_COHORT, 'self._scores("test", outputs[tested])', 'self._scores("dev", outputs[tested])', _SPLITS),
-    (_COHORT, "return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best", "return state, best",
+    (_SELECTION, "jnp.where(improved, runs, best.shape[0])", "jnp.where(improved, runs, runs)", _KEPT),
+    (_SELECTION, 'self._outputs("dev", state.parameters, ', 'self._outputs("test", state.parameters, ', _KEPT),
+    (_SELECTION, 'self._scores("dev", dev_outputs[learning])', 'self._scores("test", dev_outputs[learning])', _SPLITS),
+    (_SELECTION, 'self._scores("test", outputs[tested])', 'self._scores("dev", outputs[tested])', _SPLITS),
+    (_SELECTION, "return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best", "return state, best",
      ["tests/test_selection.py::test_train_loss_is_the_mean_since_the_last_evaluation"]),
-    (_COHORT, "self._update_active()\n        return best, shown", "return best, shown",
+    (_SELECTION, "self._lockstep.active = self._progress.active\n        return best, shown", "return best, shown",
      ["tests/test_selection.py::test_a_stopped_run_learns_no_more"]),
-    (_COHORT, 'self._epoch, self._index = notes["epoch"], notes["index"]', 'self._epoch, self._index = notes["epoch"], 0',
+    (_RESUMING, 'progress.epoch, progress.index = notes["epoch"], notes["index"]', 'progress.epoch, progress.index = notes["epoch"], 0',
      ["tests/test_cohort.py::test_interrupted_is_uninterrupted"]),
     (_PROGRESS, 'self.stopped = entry["samples"] > minimum_samples', "self.stopped = True",
      ["tests/test_selection.py::test_no_run_stops_before_the_least_it_has_to_see"]),
@@ -51,13 +52,13 @@ MUTANTS = [
     (_LOCKSTEP, "np.where(np.arange(size) < len(kept), self.slots[chosen], -1)",
      "np.where(np.arange(size) < len(kept), np.arange(size), -1)",
      ["tests/test_cohort.py::test_a_rung_that_leaves_few_shrinks_the_program_at_once"]),
-    (_COHORT, "            self._begin()\n", "            pass\n", ["tests/test_room.py::test_without_a_checkpoint_training_begins_again"]),
-    (_COHORT, 'notes["ran_out"] =', 'notes["ran_nowhere"] =', ["tests/test_room.py::test_what_went_on_with_fewer_is_resumed_bit_for_bit"]),
-    (_COHORT, "if event.device == self.device_kind:", "if True:", ["tests/test_room.py::test_a_device_of_another_kind_is_not_held_to_it"]),
-    (_COHORT, "where.limit = fewer\n", "where.limit = 1\n", ["tests/test_room.py::test_at_the_first_step_fewer_are_computed_at_once"]),
-    ("jaxmatch/training/room.py", "if needed is None or needed <= free:", "if True:",
+    (_COHORT, "            part.begin()\n", "            pass\n", ["tests/test_room.py::test_without_a_checkpoint_training_begins_again"]),
+    (_RESUMING, 'notes["ran_out"] =', 'notes["ran_nowhere"] =', ["tests/test_room.py::test_what_went_on_with_fewer_is_resumed_bit_for_bit"]),
+    (_ROOM, "if event.device == self.device_kind:", "if True:", ["tests/test_room.py::test_a_device_of_another_kind_is_not_held_to_it"]),
+    (_ROOM, "limited.limit = fewer\n", "limited.limit = 1\n", ["tests/test_room.py::test_at_the_first_step_fewer_are_computed_at_once"]),
+    (_ROOM, "if needed is None or needed <= free:", "if True:",
      ["tests/test_room.py::test_how_many_are_computed_at_once_follows_from_the_compiled_programs"]),
-    ("jaxmatch/training/room.py", 'isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE', '"RESOURCE',
+    (_ROOM, 'isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE', '"RESOURCE',
      ["tests/test_room.py::test_another_error_is_none_of_memory"]),
     # Other programs.
     (_STEP, "alive = active & (state.diverged_at < 0)", "alive = state.diverged_at < 0",

@@ -1,8 +1,8 @@
 """Faults of the folder of a sweep: writes, locks, cohorts, failures, checkpoints."""
 
 _FILES, _CHECKPOINTS = "jaxmatch/files.py", "jaxmatch/training/checkpoints.py"
-_WORKDIR, _EXECUTION, _CLAIMED, _RUNGS, _FAILURES, _LAUNCH = (
-    "jaxmatch/workdir.py",
+_WORKDIR, _COHORT_FOLDER, _USABLE, _EXECUTION, _CLAIMED, _RUNGS, _FAILURES, _LAUNCH = (
+    *(f"jaxmatch/workdir/{name}.py" for name in ("__init__", "cohort_folder", "usable")),
     *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "claimed", "rungs", "failures", "launch")),
 )
 
@@ -14,15 +14,15 @@ MUTANTS = [
     (_FILES, "                _keep_owner_and_mode(file.fileno(), path)\n", "", ["tests/test_files.py"]),
     (_FILES, "            scratch.unlink(missing_ok=True)\n", "            pass\n", ["tests/test_files.py"]),
     (_FILES, "            place += name.removeprefix(str(scratch))\n", "", ["tests/test_files.py"]),
-    (_WORKDIR, "        (path / \"DONE\").unlink(missing_ok=True)  # of", "        pass  # of", ["tests/test_workdir.py"]),
+    (_COHORT_FOLDER, "        (path / \"DONE\").unlink(missing_ok=True)  # of", "        pass  # of", ["tests/test_workdir.py"]),
     (_WORKDIR, "for cohort, done in there if done for run", "for cohort, done in there for run", ["tests/test_workdir.py"]),
     (_WORKDIR, "                missing.difference_update(cohort.runs)\n", "", ["tests/test_workdir.py"]),
-    (_WORKDIR, "                with self.lock().acquire(blocking=False):\n                    remove_half", "                if True:\n                    remove_half",
+    (_COHORT_FOLDER, "                with self.lock().acquire(blocking=False):\n                    remove_half", "                if True:\n                    remove_half",
      ["tests/test_workdir.py"]),
-    (_WORKDIR, "                    if self.done:\n                        shutil.rmtree", "                    if False:\n                        shutil.rmtree",
+    (_COHORT_FOLDER, "                    if self.done:\n                        shutil.rmtree", "                    if False:\n                        shutil.rmtree",
      ["tests/test_workdir.py"]),
-    (_WORKDIR, "    if not os.access(there, access):\n", "    if False:\n", ["tests/test_workdir.py"]),
-    (_WORKDIR, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
+    (_USABLE, "    if not os.access(there, access):\n", "    if False:\n", ["tests/test_workdir.py"]),
+    (_COHORT_FOLDER, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
     (_EXECUTION, "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
     (_CLAIMED, "    folder.error.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
@@ -31,7 +31,7 @@ MUTANTS = [
     (_CLAIMED, "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_worker.py"]),
     (_CLAIMED, "folder.failure() in (None, failed_before)", "True", ["tests/test_worker.py"]),
     (_CLAIMED, "acquire(timeout=wait,", "acquire(timeout=0.0,", ["tests/test_worker.py"]),
-    ("jaxmatch/training/cohort.py", " or listener.wants_checkpoint()", "", ["tests/test_worker.py"]),
+    ("jaxmatch/training/resuming.py", " or listener.wants_checkpoint()", "", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/events.py", "attempt != self.attempt or ", "", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/events.py", "told[: told.rfind(b\"\\n\") + 1]", "told", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/cohort_display.py", "advance(-self._counted,", "advance(0.0,", ["tests/test_worker.py"]),
@@ -42,7 +42,7 @@ MUTANTS = [
     ("jaxmatch/sweep/side_by_side.py", "key=lambda number: -jobs[number].lasts", "key=lambda number: 0", ["tests/test_side_by_side.py"]),
     ("jaxmatch/sweep/side_by_side.py", "            stop.set()\n", "            pass\n", ["tests/test_side_by_side.py"]),
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
-    (_LAUNCH, "    folder.check()\n", "", ["tests/test_failures.py"]),
+    (_LAUNCH, "    check_usable(folder.path)\n", "", ["tests/test_failures.py"]),
     (_RUNGS, "check_number(entry[\"samples\"], *(", "check_number(*(", ["tests/test_rungs.py"]),
     (_RUNGS, "for setting, runs in left.items() if setting not in staying for run", "for setting, runs in left.items() if setting in staying for run",
      ["tests/test_rungs.py"]),

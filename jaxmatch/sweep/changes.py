@@ -1,0 +1,165 @@
+"""What a command line changes in a sweep: settings, axes of the grid, seeds; and what its table shows then."""
+
+import ast
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from jaxmatch.errors import InputError, nearest
+from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.settings import flatten, with_overrides
+from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
+
+MOST_SEEDS = 100_000
+
+# What a table shows for the score that chose the checkpoint, where its layout names no scores.
+_SHOWN_SCORES = {
+    "mrr": ("dev.mrr", "test.map", "test.mrr"),
+    "map": ("dev.map", "test.map", "test.mrr"),
+    "recall_at_1": ("dev.recall_at_1", "test.recall_at_1", "test.recall_at_2", "test.recall_at_5", "test.accuracy"),
+    "f1": ("dev.f1", "test.f1", "test.accuracy"),
+    "pearson": ("dev.pearson", "test.pearson", "test.spearman"),
+}
+
+
+def shown_scores(selection: str) -> tuple[str, ...]:
+    """What a table shows by default where `selection` chooses the checkpoint."""
+    return _SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+
+
+def changed(
+    planned: Sweep,
+    *,
+    seeds: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    grid_overrides: Mapping[str, str] | None = None,
+) -> Sweep:
+    """A sweep with what a command line changes in it; see `launch.sweep` for the arguments.
+
+    Raises:
+      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis, or of what a
+        variant sets.
+    """
+    overrides = overrides or {}
+    grid = _changed_grid(planned, overrides, grid_overrides or {})
+    for key in overrides:
+        _check_override(planned, grid, key)
+    config = with_overrides(planned.config, overrides)
+    table = _changed_table(planned, config, grid, overrides)
+    if seeds is not None:
+        planned = dataclasses.replace(planned, seeds=_first_seeds(planned.seeds, seeds))
+    return dataclasses.replace(planned, config=config, grid=grid, table=table)
+
+
+def _changed_grid(
+    planned: Sweep, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
+) -> dict[str, Sequence[Any]]:
+    """The grid with some axes removed (""), and others new or with other values ("1,2,3")."""
+    grid = dict(planned.grid)
+    new = {key: text for key, text in grid_overrides.items() if text.strip()}
+    for key in (key for key in grid_overrides if key not in new):
+        if key not in grid:
+            raise InputError(f"{key} is no axis of this sweep's grid", remedy=nearest(key, grid))
+        del grid[key]
+    settings = flatten(with_overrides(planned.config, overrides) if "model.name" in overrides else planned.config)
+    for key, text in new.items():
+        if key not in settings:
+            raise InputError(
+                f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(settings))
+            )
+        grid[key] = _values(text)
+    return grid
+
+
+def _variants_with(planned: Sweep, key: str) -> list[str]:
+    """The variants that set a setting themselves."""
+    return [name for name, settings in planned.variants.items() if key in settings]
+
+
+def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
+    """Refuses to change a setting that would not reach all runs."""
+    leave_out = "leave it out, or change the sweep file"
+    if key in grid:
+        raise InputError(f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…")
+    own = _variants_with(planned, key)
+    if planned.variants and len(own) == len(planned.variants):
+        raise InputError(f"every variant of this sweep sets config.{key}", remedy=leave_out)
+    if key.startswith("model.") and _variants_with(planned, "model.name"):
+        raise InputError(f"config.{key} is not common to the models of this sweep", remedy=leave_out)
+    # It would be lost there without a word.
+    if own:
+        raise InputError(
+            f"config.{key} is a setting of the variant {' and of '.join(own)} itself and would not reach it",
+            remedy=leave_out,
+        )
+
+
+def _changed_table(
+    planned: Sweep, config: ConfigDict, grid: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> TableLayout:
+    """The layout of the table, with the axes of the grid and the scores that runs of the config have."""
+    layout, removed = planned.table, planned.grid.keys() - grid.keys()
+    rows = [key for key in layout.rows if key not in removed]
+    rows += [key for key in grid if key not in layout.rows and key != layout.columns]
+    selection = config.training.selection
+    scores, published = layout.scores or shown_scores(selection), layout.published
+    if config.training.best_on_test:
+        on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]
+        scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
+        published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
+    before, now = flatten(planned.config), flatten(config)
+    # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a
+    # result.
+    different = [
+        f"{key}={now[key]}" for key in overrides if now[key] != before.get(key) and not key.startswith(NOT_IDENTITY)
+    ]
+    notes = [*layout.notes]
+    if different:
+        notes.append(f"Settings changed from the sweep file's: {', '.join(different)}")
+    for key in grid:
+        if own := _variants_with(planned, key):
+            notes.append(f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}")
+    return dataclasses.replace(
+        layout,
+        rows=tuple(rows),
+        columns="" if layout.columns in removed else layout.columns,
+        order={**layout.order, **grid},
+        scores=scores,
+        notes=tuple(notes),
+        published=published,
+    )
+
+
+def _first_seeds(seeds: Sequence[int], count: int) -> tuple[int, ...]:
+    """So many seeds: the first of a sweep, and others after its last."""
+    if count > MOST_SEEDS:
+        raise InputError(f"{count} seeds are more than can be planned", remedy=f"give up to {MOST_SEEDS}")
+    first = tuple(seeds)[:count]
+    following = max(first, default=-1) + 1
+    return first + tuple(range(following, following + count - len(first)))
+
+
+def _on_test(row: Published) -> dict[str, str]:
+    """Published test scores that go with "best on test", because they were chosen there."""
+    return {
+        score.replace("test.", "best_on_test.", 1): text
+        for score, text in row.scores.items()
+        if row.chosen_on_test and score.startswith("test.")
+    }
+
+
+def _values(text: str) -> Sequence[Any]:
+    """ "1,2,3" as (1, 2, 3) and "3,(1,3)" as (3, (1, 3)); words stay words."""
+    try:
+        return ast.literal_eval(f"({text},)")
+    except (ValueError, SyntaxError):
+        pass
+    values = []
+    for part in text.split(","):
+        try:
+            values.append(ast.literal_eval(part.strip()))
+        except (ValueError, SyntaxError):
+            values.append(part.strip())
+    return tuple(values)

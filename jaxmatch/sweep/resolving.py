@@ -1,0 +1,83 @@
+"""The sweep that a file and a command line describe together."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.config import TrainingConfig
+from jaxmatch.data import catalog
+from jaxmatch.data.readers.own_layout import SETTINGS
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import with_overrides
+from jaxmatch.sweep.changes import changed
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
+from jaxmatch.sweep.preparation import guessed_task
+from jaxmatch.sweep.smoke import smoked
+
+# Options of the command line that change a setting of the data.
+OF_THE_DATA = {
+    "data_directory": "data.directory",
+    "vectors": "data.vectors",
+    **{name: f"data.{name}" for name in SETTINGS},
+}
+
+
+def resolve(
+    file: Path,
+    *,
+    seeds: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    grid_overrides: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    smoke: bool = False,
+    command: str = "",
+) -> Sweep:
+    """The sweep that a file and a command line describe together; see `launch.sweep` for the arguments."""
+    options, overrides = dict(options or {}), dict(overrides or {})
+    for option, setting in OF_THE_DATA.items():
+        value = options.pop(option, None)
+        if value is not None and not smoke:  # generated data needs none of them
+            overrides[setting] = value
+    planned = _load_sweep(Path(file), options)
+    if not smoke:
+        overrides = _with_selection(planned, overrides)
+    planned = dataclasses.replace(smoked(planned) if smoke else planned, command=command)
+    return changed(planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
+
+
+def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The overrides, with the score of the data set as `training.selection` where none was asked for: that of the
+    catalog, or MRR for one's own data with groups.
+    """
+    asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
+    if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:
+        return overrides
+    data = {key: value for key, value in overrides.items() if key.startswith("data.")}
+    config = with_overrides(planned.config, data)
+    if config.data.name in catalog.CATALOG:
+        selection = catalog.CATALOG[config.data.name].selection
+    else:
+        selection = catalog.SELECTION[guessed_task(config) or "classification"]
+    return overrides if selection == TrainingConfig().selection else {**overrides, "training.selection": selection}
+
+
+def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
+    file, named = config_file(file)
+    module, options = load_module(file), named | dict(options)
+    if hasattr(module, "get_sweep"):
+        planned = called(module, "get_sweep", options, file)
+        if not isinstance(planned, Sweep):
+            raise InputError(f"get_sweep() returns a {type(planned).__name__}", path=file, remedy="return a Sweep")
+        return planned
+    if hasattr(module, "get_timing"):
+        raise InputError("this file describes a timing, not a training", path=file, remedy="use jaxmatch timing")
+    if not hasattr(module, "get_config"):
+        raise InputError("the file has neither get_sweep() nor get_config()", path=file, remedy="define one of them")
+    name = "_".join((file.stem, *options.values()))
+    layout = getattr(module, "TABLE", None) or TableLayout(title=name, rows=(), scores=())
+    config = load_config(file, **options)
+    with mistakes_of(file):
+        return Sweep(name=name, config=config, grid={}, seeds=(0,), table=layout)

@@ -1,0 +1,113 @@
+"""What of a cohort goes into its checkpoints, when, and how training goes on from there."""
+
+import dataclasses
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxmatch.training import hosts
+from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.cohort_progress import CohortProgress
+from jaxmatch.training.evaluation import Evaluator
+from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.progress import Listener, RunProgress
+from jaxmatch.training.room import Limits, RanOut
+from jaxmatch.training.step import ReplicaState
+
+# Of the time, about: training waits while one is written.
+MOST_FOR_CHECKPOINTS = 0.05
+
+
+class Resuming:
+    """Keeps and restores the state of a cohort.
+
+    Arguments:
+      checkpoints: where; None keeps none.
+      seconds: between two of them; 0: as often as the host looks.
+      lockstep, evaluator, limits, progress: of the cohort.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints | None,
+        seconds: float,
+        lockstep: Lockstep,
+        evaluator: Evaluator,
+        limits: Limits,
+        progress: CohortProgress,
+    ):
+        self._checkpoints, self._seconds = checkpoints, seconds
+        self._lockstep, self._evaluator, self._limits, self._progress = lockstep, evaluator, limits, progress
+        self.begin()
+
+    def begin(self) -> None:
+        """Counts the time to the next checkpoint from now on."""
+        self._saved_at, self._save_seconds = time.perf_counter(), 0.0
+
+    def is_due(self, listener: Listener) -> bool:
+        """Whether one is to be written now."""
+        if self._checkpoints is None:
+            return False
+        return hosts.decide(lambda: self._time_is_over() or listener.wants_checkpoint())
+
+    def _time_is_over(self) -> bool:
+        """Where there is so much to write that it would take more than a small part of the time, it takes longer."""
+        wait = max(self._seconds, self._save_seconds / MOST_FOR_CHECKPOINTS) if self._seconds else 0.0
+        return time.perf_counter() - self._saved_at > wait
+
+    def save(self, state: ReplicaState, best: jax.Array) -> None:
+        """Writes a checkpoint."""
+        if self._checkpoints is None:
+            return
+        start = time.perf_counter()
+        progress = self._progress
+        notes: dict[str, Any] = {
+            "epoch": progress.epoch,
+            "index": progress.index,
+            "slots": self._lockstep.slots.tolist(),
+            "devices": self._lockstep.device_count,
+            "progress": [dataclasses.asdict(run) for run in progress.runs],
+            "seconds": progress.seconds,
+            "answered": self._evaluator.answered,
+            "steps": progress.steps,
+        }
+        if self._limits.ran_out:
+            notes["ran_out"] = [dataclasses.asdict(event) for event in self._limits.ran_out]
+        number = progress.epoch * self._lockstep.batches.steps_per_epoch + progress.index
+        self._checkpoints.save(number, hosts.gather({"state": state, "best": best}), notes)
+        self._saved_at = time.perf_counter()
+        self._save_seconds = self._saved_at - start
+        progress.seconds["checkpoint"] += self._save_seconds
+
+    def restore(self, state: ReplicaState, best: jax.Array) -> tuple[Any, Any, bool]:
+        """The newest checkpoint in place of the state before the first step, and whether there is one."""
+        if (checkpoints := self._checkpoints) is None:
+            return state, best, False
+        restored = hosts.decide(lambda: checkpoints.restore({"state": state, "best": best}))
+        if restored is None:
+            return state, best, False
+        arrays, notes = restored
+        lockstep, progress = self._lockstep, self._progress
+        progress.epoch, progress.index = notes["epoch"], notes["index"]
+        # Older versions kept zeros behind parameters and moments.
+        count = lockstep.programs.flat.count
+        state, best = jax.tree.map(
+            lambda leaf: leaf[:, :count] if leaf.ndim > 1 else leaf, (arrays["state"], arrays["best"])
+        )
+        slots = np.asarray(notes["slots"])
+        if notes.get("devices", lockstep.device_count) == lockstep.device_count:
+            lockstep.slots = slots
+        else:
+            state = lockstep.spread(state, slots)
+            best = lockstep.rows_for(best[: len(progress.runs)])
+        progress.runs = [RunProgress(**run) for run in notes["progress"]]
+        lockstep.active = progress.active
+        progress.seconds.update(notes["seconds"])
+        self._evaluator.answered.update(notes.get("answered", {}))  # those of older versions have none
+        self._limits.recall([RanOut(**event) for event in notes.get("ran_out", [])])
+        steps = progress.epoch * lockstep.batches.steps_per_epoch + progress.index
+        # A checkpoint of an older version does not count them.
+        progress.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(lockstep.slots)})
+        return state, best, True

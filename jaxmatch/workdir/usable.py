@@ -1,0 +1,73 @@
+"""Whether a sweep can be kept in a folder."""
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from jaxmatch.errors import InputError
+
+FOLDERS = ("runs", "cohorts", "vectors", "slurm")
+_FILES = (
+    "*.json",
+    "*.jsonl",
+    "optuna.journal",
+    "cohorts/*/*.json",
+    "cohorts/*/DONE",
+    "cohorts/*/events.jsonl",
+    "runs/*/record.json",
+    "vectors/*.npy",
+)
+
+
+def check_usable(workdir: Path) -> None:
+    """Refuses, before anything is trained, a folder in which that could not be kept; writes nothing.
+
+    Raises:
+      InputError: it cannot be written, or a pipe, a folder or a dangling link is in the place of a file.
+    """
+    for folder in (workdir, *(workdir / name for name in FOLDERS)):
+        _check_folder(folder)
+    for folder in _there(workdir, "runs/*-seed*"):
+        _check_folder(folder, os.R_OK | os.X_OK)  # whole when it appears
+    for folder in _there(workdir, "cohorts/*"):
+        if folder.suffix != ".lock":
+            _check_folder(folder)
+            _check_folder(folder / "checkpoints")
+    for pattern in _FILES:
+        for file in _there(workdir, pattern):
+            # Another launcher may have removed it since.
+            if not file.is_file() and os.path.lexists(file):
+                raise InputError(
+                    "this is no plain file", path=file, remedy="remove it, and give the same command again"
+                )
+
+
+def _there(workdir: Path, pattern: str) -> Iterator[Path]:
+    """What a pattern finds, links that lead nowhere as well; not what is hidden, or has just been removed."""
+    return (workdir / name for name in glob.iglob(pattern, root_dir=workdir))
+
+
+def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> None:
+    """Refuses a folder that cannot be used, or made where it is missing.
+
+    Raises:
+      InputError: a file or a link that leads nowhere is in its way, or it does not give the access that is needed.
+    """
+    try:
+        os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise InputError(
+            f"the folder cannot be used ({error.strerror})", path=folder, remedy="give another --workdir"
+        ) from None
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+    if not there.exists():
+        raise InputError("this link leads nowhere", path=there, remedy="remove it, or make what it names")
+    if not there.is_dir():
+        raise InputError("this is a file, not a folder", path=there, remedy="remove it, or give another --workdir")
+    if not os.access(there, access):
+        raise InputError(
+            "nothing can be written here", path=there, remedy="change its permissions, or give another --workdir"
+        )
