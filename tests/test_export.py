@@ -24,7 +24,7 @@ from jaxmatch.data import hashed_vectors as hashed_vectors_module
 from jaxmatch.data.hashed_vectors import hashed_vectors
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.export import FORMATS, export, programs
+from jaxmatch.inference.export import FORMATS, export, formats
 from jaxmatch.inference.inference_model import InferenceModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "export.md"
@@ -42,7 +42,7 @@ SHAPES = ((1, 2), (2, 9), (5, 16), (3, 33))
 
 
 def needs_jax2onnx():
-    with programs.quiet():
+    with formats.quiet():
         pytest.importorskip("jax2onnx", reason="pip install --no-deps jax2onnx")
 
 
@@ -147,9 +147,9 @@ def rows(batch, length):
 @pytest.mark.parametrize("name", EXPORTED)
 def test_every_model_but_diin_is_a_program_for_any_batch_and_length(name):
     model = small(name)
-    content = programs.stablehlo(programs.function_of(model), model.vectors.shape)
+    content = formats.stablehlo(formats.function_of(model), model.vectors.shape)
     program = jax.export.deserialize(bytearray(content))
-    assert program.platforms == programs.PLATFORMS
+    assert program.platforms == formats.PLATFORMS
     more = np.concatenate([model.vectors, np.ones((3, 12), np.float32)])
     for shape, words in zip(SHAPES, (model.vectors, more) * 2):
         ids, sentences = rows(*shape)
@@ -166,13 +166,13 @@ def test_every_model_but_diin_is_a_program_in_onnx(name):
 
     model, before = small(name), dict(vars(jnp))
     onnxruntime.set_default_logger_severity(3)
-    session = onnxruntime.InferenceSession(programs.onnx(programs.function_of(model), model.vectors.shape))
-    assert [value.name for value in session.get_inputs()] == list(programs.INPUTS)
+    session = onnxruntime.InferenceSession(formats.onnx(formats.function_of(model), model.vectors.shape))
+    assert [value.name for value in session.get_inputs()] == list(formats.INPUTS)
     assert {key: value for key, value in vars(jnp).items() if key in before} == before  # the converter patches JAX
     for shape in SHAPES:
         ids, sentences = rows(*shape)
         split = shape[1] // 2
-        (found,) = session.run(["logits"], dict(zip(programs.INPUTS, (np.asarray(model.vectors), ids, sentences))))
+        (found,) = session.run(["logits"], dict(zip(formats.INPUTS, (np.asarray(model.vectors), ids, sentences))))
         np.testing.assert_allclose(found, model.logits(ids[:, :split], ids[:, split:]), atol=1e-5)
 
 
@@ -220,7 +220,7 @@ def test_a_model_that_cannot_be_exported_is_one_line_and_nothing_written(tmp_pat
 def test_what_jax_cannot_export_is_one_line():
     diin = small("diin")
     with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to StableHLO \(TypeError: .*safetensors$"):
-        programs.stablehlo(programs.function_of(diin), diin.vectors.shape)
+        formats.stablehlo(formats.function_of(diin), diin.vectors.shape)
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_what_jax2onnx_cannot_translate_is_one_line():
     needs_jax2onnx()
     diin = small("diin")
     with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to ONNX \(.*; --format stablehlo may$"):
-        programs.onnx(programs.function_of(diin), diin.vectors.shape)
+        formats.onnx(formats.function_of(diin), diin.vectors.shape)
 
 
 def test_a_program_that_answers_otherwise_is_not_written():
@@ -240,7 +240,7 @@ def test_a_program_that_answers_otherwise_is_not_written():
         return vectors[ids].sum(axis=1) + len(calls)
 
     with pytest.raises(jaxmatch.InputError, match="does not answer as the model does; it was not written"):
-        programs.stablehlo(function, (30, 12))
+        formats.stablehlo(function, (30, 12))
 
 
 def test_a_missing_library_is_named(run, tmp_path, monkeypatch, capsys):

@@ -1,13 +1,15 @@
 """Compiled programs, counted.
 
 A signature has one training program and one evaluation program. A program is compiled once for every shape it meets
-(one a length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more. Where a
-process cannot keep all that a long sweep compiles, what was used longest ago goes.
+(one a length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more.
+
+`jax.jit` alone does that, too. A `Program` keeps the executables itself for what `jax.jit` does not do: it tells before
+a compilation begins and how long it took, gives the executable that will run to whoever asks how much memory it takes,
+and where a process cannot keep all that a long sweep compiles, gives up what was used longest ago and no more.
 """
 
 import contextlib
 import functools
-import itertools
 import logging
 import threading
 import time
@@ -22,7 +24,6 @@ from jaxmatch import memory_mappings
 from jaxmatch.training import hosts
 
 REPLICA = "replica"
-_clock = itertools.count()
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 # What is kept of all programs is changed by one thread at a time; they compile side by side.
 _bookkeeping = threading.Lock()
@@ -64,6 +65,7 @@ class Program:
     Attributes:
       executables: (static arguments, shapes, JAX's default precision) -> what was compiled for them, and not given up
         since.
+      used: when each of them was used last, by the clock of `time.perf_counter`.
       compilations: how many executables were made, those given up since included.
       compile_seconds: that they took.
     """
@@ -78,17 +80,13 @@ class Program:
         donated: tuple[int, ...] = (),
         runs_once: bool = False,
     ):
-        self._function, self.name, self._by_replica, self.mesh, self._donated = (
-            function,
-            name,
-            by_replica,
-            mesh,
-            donated,
-        )
+        self._function, self.name, self.mesh = function, name, mesh
+        self._specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in by_replica)
         hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
-        self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
+        options = {"xla_backend_optimization_level": 0} if hurry else None
+        self._options: dict[str, Any] = {"donate_argnums": donated, "compiler_options": options}
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
-        self._used: dict[Hashable, int] = {}
+        self.used: dict[Hashable, float] = {}
         self.compilations, self.compile_seconds = 0, 0.0
         with _bookkeeping:
             alive.add(self)
@@ -104,31 +102,32 @@ class Program:
                 _forget_some()
             hear = getattr(_hearing, "hear", lambda *_: None)
             hear(self, None)
-            executable = self._jitted(static).lower(*arrays).compile(self._compiler_options)
+            executable = self._jitted(static).lower(*arrays).compile()
             self.compilations += 1
             seconds = time.perf_counter() - start
             self.compile_seconds += seconds
             hear(self, seconds)
         with _bookkeeping:
-            self.executables[key], self._used[key] = executable, next(_clock)
+            self.executables[key], self.used[key] = executable, time.perf_counter()
         return executable
 
     def __call__(self, static: tuple, *arrays: Any) -> Any:
         return self.compiled(static, arrays)(*arrays)
 
-    def _jitted(self, static: tuple) -> Callable:
+    def _jitted(self, static: tuple) -> jax.stages.Wrapped:
+        """A new one for each compilation: JAX keeps what it compiled for as long as the function is there."""
+
         def call(*arrays):
             return self._function(*static, *arrays)
 
         if self.mesh.size > 1:
-            specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in self._by_replica)
             # Devices never talk to each other here, which is all that the check watches over; it refuses a scan that
             # begins with zeros, because those are the same on every device and what follows from them is not.
             call = jax.shard_map(
-                call, mesh=self.mesh, in_specs=specs, out_specs=PartitionSpec(REPLICA), check_vma=False
+                call, mesh=self.mesh, in_specs=self._specs, out_specs=PartitionSpec(REPLICA), check_vma=False
             )
         call.__name__ = self.name
-        return jax.jit(call, donate_argnums=self._donated)
+        return jax.jit(call, **self._options)
 
 
 def _forget_some() -> None:
@@ -138,12 +137,10 @@ def _forget_some() -> None:
     """
     warn_once()
     with _bookkeeping:
-        by_use = sorted(
-            ((used, program, key) for program in alive for key, used in program._used.items()),
-            key=lambda entry: entry[0],
-        )
-        for _, program, key in by_use[: -(-len(by_use) // 4)]:
-            del program.executables[key], program._used[key]
+        kept = [(program, key) for program in alive for key in program.executables]
+        kept.sort(key=lambda entry: entry[0].used[entry[1]])
+        for program, key in kept[: -(-len(kept) // 4)]:
+            del program.executables[key], program.used[key]
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 _INFERENCE = "jaxmatch/inference/"
 _CALIBRATING, _CALIBRATION = _INFERENCE + "calibrating.py", _INFERENCE + "calibration.py"
-_FOLDER, _PROGRAMS = _INFERENCE + "export/folder.py", _INFERENCE + "export/programs.py"
+_FOLDER, _FORMATS = _INFERENCE + "export/folder.py", _INFERENCE + "export/formats.py"
 _ON_CALIBRATION, _ON_SEARCH = ["tests/test_calibration.py"], ["tests/test_search.py"]
 _ON_THRESHOLDS = ["tests/test_calibration.py::test_no_threshold_is_better_than_the_chosen_one"]
 
@@ -27,7 +27,7 @@ MUTANTS = [
     (_INFERENCE + "inference_model.py", "        with _making_a_predictor:", "        self.__dict__.pop(\"_predictor\", None)\n        with _making_a_predictor:", ["tests/test_serve.py"]),
     (_FOLDER, '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),
     (_FOLDER, "if path.exists() and not (path / DESCRIPTION).is_file():", "if False:", ["tests/test_export.py::test_a_folder_of_something_else_is_not_replaced"]),
-    (_PROGRAMS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_a_program_that_answers_otherwise_is_not_written"]),
-    (_PROGRAMS, "                setattr(module, name, value)", "                pass", ["tests/test_export.py::test_every_model_but_diin_is_a_program_in_onnx"]),
+    (_FORMATS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_a_program_that_answers_otherwise_is_not_written"]),
+    (_FORMATS, "                setattr(module, name, value)", "                pass", ["tests/test_export.py::test_every_model_but_diin_is_a_program_in_onnx"]),
     ("jaxmatch/data/tokenizer_rules.py", '(r"\\A|\\Z", " "), ', "", ["tests/test_tokenizer_rules.py"]),
 ]

@@ -30,16 +30,16 @@ from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.checked_files import checksum
-from jaxmatch.inference.export import programs
+from jaxmatch.inference.export import formats
 
 if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher
 
 DESCRIPTION, FORMAT = "export.json", 1
 # Format -> the file it is written to, and what makes its content; None: the weights alone.
-_PROGRAMS: dict[str, tuple[str, Callable[[programs.Function, tuple[int, int]], bytes]]] = {
-    "stablehlo": ("program.stablehlo", programs.stablehlo),
-    "onnx": ("program.onnx", programs.onnx),
+_PROGRAMS: dict[str, tuple[str, Callable[[formats.Function, tuple[int, int]], bytes]]] = {
+    "stablehlo": ("program.stablehlo", formats.stablehlo),
+    "onnx": ("program.onnx", formats.onnx),
 }
 FORMATS = (*_PROGRAMS, "safetensors")
 
@@ -88,7 +88,7 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
             "sha256": {file.name: checksum(file) for file in sorted(folder.iterdir())},
         }
         if format != "safetensors":
-            described["inputs"] = programs.INPUTS
+            described["inputs"] = formats.INPUTS
         files.write_json(folder / DESCRIPTION, described)
 
 
@@ -108,7 +108,7 @@ def _content(matcher: Matcher, format: str) -> tuple[str, bytes]:
             f"the tokenizer {matcher.preprocessing.tokenizer!r} cannot be written as plain rules", remedy=weights_alone
         )
     name, make = _PROGRAMS[format]
-    return name, make(programs.function_of(model), model.vectors.shape)
+    return name, make(formats.function_of(model), model.vectors.shape)
 
 
 def _write_lines(path: Path, words: tuple[str, ...]) -> None:
