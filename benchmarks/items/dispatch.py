@@ -1,11 +1,11 @@
-"""The time of the host for a training step, by the number of steps in one dispatch."""
+"""What the host does beside a fast device: a training step, by the number of steps in one dispatch, and scores."""
 
 import time
 from typing import Any
 
 import jax
 
-from benchmarks import steps, stopwatch
+from benchmarks import steps, stopwatch, wikiqa_scores
 from benchmarks.item import Column, Item, Settings
 from jaxmatch.sweep import preparation
 from jaxmatch.training.lockstep import Lockstep
@@ -46,8 +46,14 @@ class _Dispatches:
         return (time.perf_counter() - start) / dispatches
 
 
+def _verdict(goal: float, found: dict[str, float]) -> str:
+    return stopwatch.verdict(f"≤ {goal:,.0f}", found["median"] <= goal)
+
+
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for the program of one step and for each number of steps that the program of several is given."""
+    """A row for the program of one step, one for each number of steps that the program of several is given, and one for
+    scores.
+    """
     config = settings.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
     single, many = _Dispatches(config, data, 1), _Dispatches(config, data, STEPS_AT_ONCE)
@@ -60,18 +66,18 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     found = stopwatch.in_turn(candidates, settings.rounds)
     rounds = list(zip(found["single"], found["none"], found["many"], strict=True))
     own = stopwatch.spread([1e6 * (alone - (all_steps - none) / STEPS_AT_ONCE) for alone, none, all_steps in rounds])
-    rows = [{"program": "of one step", "count": 1, "host": own}]
+    rows = [{"what": "a step, program of one", "count": 1, "host": own}]
     for count in COUNTS:
-        rows.append(
-            {
-                "program": "of several",
-                "count": count,
-                "host": stopwatch.spread([1e6 * none / count for none in found["none"]]),
-            }
-        )
+        shared = stopwatch.spread([1e6 * none / count for none in found["none"]])
+        rows.append({"what": "a step, program of several", "count": count, "host": shared})
     for row in rows:
         row["share"] = row["host"]["median"] / 1e3
-        row["goal"] = f"≤ {GOAL:.0f}" if row["count"] == STEPS_AT_ONCE else ""
+        row["goal"] = _verdict(GOAL, row["host"]) if row["count"] == STEPS_AT_ONCE else ""
+    labels, questions, source = wikiqa_scores.dev_labels(settings.data_directory)
+    scored = stopwatch.in_turn({"all": wikiqa_scores.scoring(labels, questions)}, settings.rounds)["all"]
+    taken = stopwatch.spread([1e6 * seconds for seconds in scored])
+    replicas, goal = wikiqa_scores.REPLICAS, _verdict(1e3 * wikiqa_scores.GOAL, taken)
+    rows.append({"what": f"scores of {replicas} models", "count": "", "host": taken, "share": "", "goal": goal})
     step = stopwatch.spread([1e6 * (all_steps - none) / STEPS_AT_ONCE for _, none, all_steps in rounds])["median"]
     return rows, [
         f"RE2 at its smallest, batch {config.training.batch_size}, {many.lengths} lengths; the device computes a step "
@@ -79,16 +85,18 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         "Of several: a dispatch that makes no steps, shared by so many. Of one step: its time without the device's, "
         "which is what a step more takes in the program of several. Where the device is busy for longer, the host "
         "works meanwhile.",
+        f"Scores: MAP, MRR, recall, accuracy and AUC of random outputs for WikiQA's dev set, {len(labels):,} pairs of "
+        f"{len(set(questions.tolist())):,} questions, from {source}.",
     ]
 
 
 ITEM = Item(
-    title="The host's time for a training step, one or several steps a dispatch.",
+    title="The host's time for a training step, one or several steps a dispatch, and for scores.",
     needs=(),
     columns=(
-        Column("program", "program"),
+        Column("what", "what"),
         Column("count", "steps a dispatch", "d"),
-        Column("host", "host, µs a step", ",.1f"),
+        Column("host", "host, µs", ",.1f"),
         Column("share", "of a step of 1 ms", ".1%"),
         Column("goal", "goal, µs"),
     ),

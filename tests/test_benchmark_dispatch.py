@@ -1,0 +1,29 @@
+"""The labels that the scoring of ten models is timed with."""
+
+import numpy as np
+import pytest
+
+from benchmarks import wikiqa_scores
+from jaxmatch.training.ranking import scores_of_groups
+
+
+def test_the_committed_sizes_are_those_of_the_data(data_folder):
+    labels, questions, source = wikiqa_scores.dev_labels("")
+    real, real_questions, real_source = wikiqa_scores.dev_labels(str(data_folder))
+    assert "sizes" in source and "files" in real_source
+
+    def sizes(labels, questions):
+        candidates = np.bincount(questions)
+        return sorted(zip(candidates, np.bincount(questions, weights=labels), strict=True))
+
+    assert sizes(labels, questions) == sizes(real, real_questions)
+
+
+def test_ten_models_are_scored():
+    labels, questions, _ = wikiqa_scores.dev_labels("")
+    assert (len(labels), labels.sum(), questions[-1] + 1) == (2733, 140, 296)
+    counted = scores_of_groups(labels, np.zeros(len(labels)), questions)["map"]
+    assert len(counted) == 122  # with right and wrong candidates
+    assert wikiqa_scores.scoring(labels, questions)() > 0
+    with pytest.raises(ValueError, match="no scores"):
+        wikiqa_scores.scoring(np.zeros_like(labels), questions)()
