@@ -1,3 +1,5 @@
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -6,10 +8,11 @@ import pytest
 from random_parameters import random_parameters
 
 from jaxmatch.config import RE2Config
+from jaxmatch.layers import weights_together
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.weights import column_norms, folded, normalized_kernel
+from jaxmatch.layers.weights import column_norms, folded, kernel_of, normalized_kernel
 
 
 class Kernel(nn.Module):
@@ -112,3 +115,21 @@ def test_folded_parameters_are_the_kernels(weight_normalization):
     assert set(plain) == {"kernel", "bias"}
     outputs = Dense(RE2Config(weight_normalization="none"), 4).apply({"params": plain}, inputs)
     np.testing.assert_allclose(outputs, layer.apply({"params": params}, inputs), rtol=1e-6)
+
+
+def test_all_layers_together_have_the_kernels_and_gradients_of_each_alone():
+    shapes = [(3, 5, 7), (4, 7), (6, 2), (1, 1)]
+    generator = np.random.default_rng(0)
+    directions, mixed = ([generator.standard_normal(shape).astype(np.float32) for shape in shapes] for _ in range(2))
+    gains = [generator.standard_normal(shape[-1]).astype(np.float32) for shape in shapes]
+
+    def of(form):
+        def loss(directions, gains):
+            kernels = list(form(directions, gains))
+            return sum((kernel * own + kernel**2).sum() for kernel, own in zip(kernels, mixed, strict=True)), kernels
+
+        (_, kernels), gradients = jax.value_and_grad(loss, (0, 1), has_aux=True)(directions, gains)
+        return kernels, gradients
+
+    found, expected = of(weights_together.kernels_of), of(functools.partial(map, kernel_of))
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5), found, expected)

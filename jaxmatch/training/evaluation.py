@@ -59,7 +59,7 @@ def cohort_outputs(flat: Flattening) -> Callable:
 
     def outputs(side_by_side, parameters, tokens, sentences, vectors):
         def one(parameters):
-            return flat.module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
+            return flat.match(parameters, tokens, sentences, vectors)
 
         return over_replicas(one, (parameters,), side_by_side)
 

@@ -25,7 +25,7 @@ class Programs(NamedTuple):
 def programs(module: nn.Module, task: str, dimensions: int, words: int, devices: tuple[jax.Device, ...]) -> Programs:
     """The programs of a signature, shared by all cohorts that have it."""
     mesh = replica_mesh(devices)
-    flat = flattening(module, dimensions, words)
+    flat = flattening(module, dimensions, words, devices[0].platform)
     initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
     return Programs(
         flat,

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jaxmatch.layers import weights_together
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
@@ -67,15 +68,24 @@ class Flattening(NamedTuple):
       module: the model.
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: how many numbers the model trains.
+      normalized_together: whether the weights of all layers are normalised at once (layers/weights_together.py).
     """
 
     module: nn.Module
     to_tree: Callable[[jax.Array], Any]
     count: int
+    normalized_together: bool
 
     def to_array(self, tree: Any) -> jax.Array:
         """The way back of `to_tree`."""
         return jax.flatten_util.ravel_pytree(tree)[0]
+
+    def match(self, parameters: jax.Array, *inputs: Any, **options: Any) -> jax.Array:
+        """`match` of the model with `<float32>[count]` as its parameters."""
+        module, params = self.module, self.to_tree(parameters)
+        if self.normalized_together:
+            module, params = weights_together.folded(module, params)
+        return module.apply({"params": params}, *inputs, **options, method="match")
 
 
 def words_trained(module: nn.Module, words: int) -> int:
@@ -87,19 +97,22 @@ def words_trained(module: nn.Module, words: int) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def flattening(module: nn.Module, dimensions: int, words: int = 2) -> Flattening:
+def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str = "cpu") -> Flattening:
     """How the parameters of a model lie end to end.
 
     Arguments:
       module: the model.
       dimensions: of the word vectors.
       words: `words_trained` of the model.
+      platform: of the devices that compute with it.
     """
     side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
     vectors = jax.ShapeDtypeStruct((words, dimensions), np.float32)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"]
     flat, to_tree = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))
-    return Flattening(module, to_tree, flat.size)
+    # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
+    normalized_together = platform in ("gpu", "cuda") and module.config.weight_normalization != "none"
+    return Flattening(module, to_tree, flat.size, normalized_together)
 
 
 def initial_state(
@@ -170,15 +183,8 @@ def train_step(
     count = weights.sum()
 
     def mean_loss(parameters):
-        outputs = flat.module.apply(
-            {"params": flat.to_tree(parameters)},
-            tokens,
-            sentences,
-            vectors,
-            dropout_rate=hyperparameters.dropout_rate,
-            rngs={"dropout": key},
-            method="match",
-        )
+        rate = hyperparameters.dropout_rate
+        outputs = flat.match(parameters, tokens, sentences, vectors, dropout_rate=rate, rngs={"dropout": key})
         return (losses(task, outputs, labels, hyperparameters.added) * weights).sum() / count
 
     loss, gradients = jax.value_and_grad(mean_loss)(state.parameters)
