@@ -1,8 +1,10 @@
 """What is read from the text of a compiled program, and a program compiled for a TPU that is not here."""
 
+import functools
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks.accelerators import hlo, tables
+from benchmarks.accelerators import __main__ as main
+from benchmarks.accelerators import hlo, sources, tables
 from benchmarks.accelerators.__main__ import AXES, problem_of, specs
 
 TEXT = """HloModule m, is_scheduled=true
@@ -85,6 +88,40 @@ def test_of_what_is_sliced_or_updated_in_place_the_slice_counts():
     assert hlo.work(made_anew).moved == 40 * 32 + 4 + 32
 
 
+CHOICE = """HloModule m, is_scheduled=true
+
+%small (p.0: f32[4,8]) -> f32[4,8] {
+  %p.0 = f32[4,8]{1,0} parameter(0)
+  ROOT %n = f32[4,8]{1,0} negate(%p.0)
+}
+
+%large (p.1: f32[4,8]) -> f32[4,8] {
+  %p.1 = f32[4,8]{1,0} parameter(0)
+  %m = f32[4,8]{1,0} negate(%p.1)
+  ROOT %k = f32[4,8]{1,0} negate(%m)
+}
+
+ENTRY %main (i: s32[], a: f32[4,8]) -> f32[4,8] {
+  %i = s32[] parameter(0)
+  %a = f32[4,8]{1,0} parameter(1)
+  ROOT %o = f32[4,8]{1,0} conditional(%i, %a, %a), BRANCHES
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        "branch_computations={%small, %large}",
+        "branch_computations={%large, %small}",
+        "true_computation=%small, false_computation=%large",
+    ],
+)
+def test_of_branches_the_one_that_moves_most_counts(branches):
+    found = hlo.work(CHOICE.replace("BRANCHES", branches))
+    assert (found.kernels, found.moved) == (2, 2 * 2 * 128)
+
+
 def test_padding_is_that_of_the_last_axes_of_the_layout():
     text = "%a = f32[600000,2]{1,0:T(8,128)} add(%b)\n%c = f32[2,600000]{1,0:T(2,128)} add(%b)\n%d = f32[1,2]{1,0:T(8,128)} add(%b)"
     times, which = hlo.worst_padding(text)
@@ -94,7 +131,10 @@ def test_padding_is_that_of_the_last_axes_of_the_layout():
 def test_every_combination_is_compiled_once():
     found = list(specs(AXES))
     of_kernels = 2 * 2 * 3 * 2  # two GPUs, training alone
-    assert len(found) == 5 * 4 * 2 * 2 * 3 * 2 + of_kernels == len({json.dumps(spec) for spec in found})
+    of_several_steps = 2 * 2 * 2  # two GPUs, with kernels and without, two precisions
+    assert (
+        len(found) == 5 * 4 * 2 * 2 * 3 * 2 + of_kernels + of_several_steps == len({json.dumps(spec) for spec in found})
+    )
 
 
 def test_a_reason_is_one_line():
@@ -120,6 +160,75 @@ def test_what_does_not_fit_is_named():
     sentence = "does not fit the memory of the device: re2 train, 32 x 512, float32."
     assert sentence in tables.markdown([{**row, **figures, **more}], {"v5e": 1})
     assert sentence not in tables.markdown([{**row, **figures, **more, "temporaries": 1e9}], {"v5e": 1})
+
+
+SPEC = {"target": "h100", "model": "re2", "program": "train", "batch": 64, "replicas": 10, "precision": "float32"}
+
+
+@pytest.fixture
+def compilations(tmp_path, monkeypatch):
+    """A tree with the code that figures depend on, an environment, and what brings figures up to date with a compiler
+    that only counts.
+    """
+    for file in (*main.ROOT.glob("jaxmatch/layers/*.py"), *main.ROOT.glob("benchmarks/accelerators/*")):
+        if file.is_file():
+            copy = tmp_path / file.relative_to(main.ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+    (tmp_path / "jaxmatch" / "products.py").write_text("")
+    (tmp_path / "cuda" / "bin").mkdir(parents=True)
+    (tmp_path / "cuda" / "bin" / "python").touch()
+    told, program = [], {"text": "a"}
+
+    def compiled(spec, python, known):
+        told.append(known)
+        made = {"text": program["text"], "versions": {}}
+        return {"same": True} if known == made else {**made, "kernels": len(told)}
+
+    digests = functools.partial(sources.digests, root=tmp_path)
+    monkeypatch.setattr(main, "compiled", compiled)
+    monkeypatch.setattr(sources, "digests", digests)
+    figures = {}
+
+    def bring_up_to_date():
+        before = len(told)
+        assert not main.bring_up_to_date(figures, [SPEC], tmp_path, tmp_path / "figures.json")
+        return told[before:], figures[main.name_of(SPEC)]["kernels"]
+
+    return tmp_path, program, bring_up_to_date
+
+
+def edit(file, *, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def test_a_program_is_compiled_again_only_if_it_is_another(compilations):
+    root, program, bring_up_to_date = compilations
+    assert bring_up_to_date() == ([None], 1)
+    assert bring_up_to_date() == ([], 1)
+    layer, reader = root / "jaxmatch" / "layers" / "masking.py", root / "benchmarks" / "accelerators" / "hlo.py"
+    edit(layer, old='"""', new='"""Of docstrings ')
+    edit(layer, old="import jax", new="# and comments it is independent\nimport jax")
+    assert bring_up_to_date() == ([], 1)
+    edit(layer, old="import jax.numpy as jnp", new="import jax\nimport jax.numpy as jnp")
+    known = {"text": "a", "versions": {}}
+    assert bring_up_to_date() == ([known], 1)  # lowered, and not compiled
+    assert bring_up_to_date() == ([], 1)
+    edit(layer, old="import jax\n", new="")
+    program["text"] = "b"
+    assert bring_up_to_date() == ([known], 3)
+    edit(reader, old="MOST_READ = 8", new="MOST_READ = 9")
+    assert bring_up_to_date() == ([None], 4)  # the same program, read otherwise
+
+
+def test_a_row_of_other_versions_is_not_current():
+    digests = {"made_by": "1", "read_by": "2"}
+    row = {**digests, "text": "a", "versions": {"jax": "0.10.2"}}
+    assert sources.is_current(row, digests, {"jax": "0.10.2"})
+    assert not sources.is_current(row, digests, {"jax": "0.10.3"})
+    assert not sources.is_current({**row, "made_by": "3"}, digests, {"jax": "0.10.2"})
 
 
 @pytest.mark.slow

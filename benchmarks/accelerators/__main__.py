@@ -5,8 +5,9 @@ the figures.
     make accelerators ARGUMENTS="--target h100 --model re2"    # a part of it
     make accelerators ARGUMENTS=--tables                       # compiles nothing, makes the tables again
 
-A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known. One
-that was compiled at the same commit is not compiled again. Figures are of the compiled program; the least time of a
+A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known. Where
+neither the compiler nor the code that a program depends on has changed (sources.py), nothing is done; where the code
+has, the program is lowered, and compiled only if it is another than before. Figures are of the compiled program; the least time of a
 step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
 """
 
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accelerators import tables
+from benchmarks.accelerators import sources, tables
 from benchmarks.accelerators.targets import TARGETS
 from benchmarks.accelerators.worker import CONFIGS
 from jaxmatch.files import read_json, write_json
@@ -33,7 +34,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "accelerators"
 AXES: dict[str, tuple] = {
     "target": tuple(TARGETS),
     "model": tuple(CONFIGS),
-    "program": ("train", "evaluate"),
+    "program": ("train", "several", "evaluate"),
     "batch": (64, 512),
     "replicas": (10, 1, 32),
     "precision": ("float32", "bfloat16"),
@@ -42,11 +43,19 @@ SECONDS_TO_COMPILE = 1800
 
 
 def specs(chosen: Mapping[str, Sequence]) -> Iterator[dict[str, Any]]:
-    """The programs to compile: every combination of the axes. Kernels of our own train, on GPUs."""
+    """The programs to compile: the combinations of the axes that there are."""
     for values in itertools.product(*(chosen[axis] for axis in AXES)):
         spec = dict(zip(AXES, values, strict=True))
-        if spec["model"] != "re2-kernels" or (TARGETS[spec["target"]].platform, spec["program"]) == ("cuda", "train"):
+        if _there_is(**spec):
             yield spec
+
+
+def _there_is(target: str, model: str, program: str, batch: int, replicas: int, precision: str) -> bool:
+    """Kernels of our own train, on GPUs. The program of several steps is a step in a loop: one size of it will do."""
+    is_gpu = TARGETS[target].platform == "cuda"
+    if program == "several":
+        return is_gpu and CONFIGS[model] == CONFIGS["re2"] and (batch, replicas) == (64, 10)
+    return model != "re2-kernels" or (is_gpu and program == "train")
 
 
 def programs() -> dict[str, int]:
@@ -58,10 +67,10 @@ def name_of(spec: Mapping[str, Any]) -> str:
     return " ".join(str(spec[axis]) for axis in AXES)
 
 
-def compiled(spec: Mapping[str, Any], python: Path) -> dict[str, Any]:
-    """The figures of a program, or {"problem": why it does not compile}."""
+def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The figures of a program, {"problem": why it does not compile}, or {"same": True} if it is the known one."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [str(python), "-m", "benchmarks.accelerators.worker", json.dumps(spec)]
+    command = [str(python), "-m", "benchmarks.accelerators.worker", json.dumps({**spec, "known": known})]
     try:
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_TO_COMPILE
@@ -83,6 +92,31 @@ def problem_of(text: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
+def bring_up_to_date(known: dict[str, Any], chosen: Sequence[dict[str, Any]], environments: Path, file: Path) -> str:
+    """Makes the figures of the chosen programs that are missing or no longer those of this code, and keeps each in the
+    file at once. Returns why it could not go on.
+    """
+    wanted = []
+    for spec in chosen:
+        environment = environments / TARGETS[spec["target"]].platform
+        python, digests = environment / "bin" / "python", sources.digests(spec)
+        if not python.exists():
+            return f"there is no {python}; use make accelerators"
+        versions = sources.compilers(TARGETS[spec["target"]].platform, environment)
+        if not sources.is_current(known.get(name_of(spec), {}), digests, versions):
+            wanted.append((spec, python, digests))
+    start = time.monotonic()
+    for number, (spec, python, digests) in enumerate(wanted):
+        left = f", {(time.monotonic() - start) / number * (len(wanted) - number) / 60:.0f} min left" if number else ""
+        print(f"[{number + 1}/{len(wanted)}{left}] {name_of(spec)}", flush=True)
+        row = known.get(name_of(spec), {})
+        found = compiled(spec, python, sources.known_program(row, digests))
+        figures = row if found.get("same") else {**spec, **found, "commit": commit()}
+        known[name_of(spec)] = {**figures, **digests}
+        write_json(file, known)
+    return ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.accelerators", description=__doc__.split("\n")[0])
     for axis, values in AXES.items():
@@ -96,19 +130,10 @@ def main() -> int:
     file = arguments.results / "figures.json"
     known = read_json(file) if file.exists() else {}
     if not arguments.tables:
-        wanted = [spec for spec in specs(vars(arguments)) if known.get(name_of(spec), {}).get("commit") != commit()]
-        start = time.monotonic()
-        for number, spec in enumerate(wanted):
-            left = (
-                f", {(time.monotonic() - start) / number * (len(wanted) - number) / 60:.0f} min left" if number else ""
-            )
-            print(f"[{number + 1}/{len(wanted)}{left}] {name_of(spec)}", flush=True)
-            python = arguments.environments / TARGETS[spec["target"]].platform / "bin" / "python"
-            if not python.exists():
-                print(f"benchmarks.accelerators: there is no {python}; use make accelerators", file=sys.stderr)
-                return 2
-            known[name_of(spec)] = {**spec, **compiled(spec, python), "commit": commit()}
-            write_json(file, known)
+        problem = bring_up_to_date(known, list(specs(vars(arguments))), arguments.environments, file)
+        if problem:
+            print(f"benchmarks.accelerators: {problem}", file=sys.stderr)
+            return 2
     tables.write(arguments.results / "README.md", list(known.values()), programs())
     return 0
 

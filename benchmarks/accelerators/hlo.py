@@ -45,7 +45,8 @@ class Work:
     """What running a program costs, apart from arithmetic.
 
     Attributes:
-      kernels: that are started, those of loops as often as these turn.
+      kernels: that are started, those of loops as often as these turn, or once where that is not known. Of the
+        branches of a conditional, the one that moves most counts.
       in_loops: of these, how many inside loops.
       moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result. Of an array
         that is sliced, or updated in place, the slice counts.
@@ -130,13 +131,23 @@ def _work(found: Mapping[str, Mapping[str, Instruction]], name: str, known: dict
             trips = _TRIPS.search(instruction.rest)
             body = re.search(r"body=%?([\w.\-]+)", instruction.rest).group(1)
             total.add(_work(found, body, known), int(trips.group(1)) if trips else 1, in_loop=True)
-        elif opcode in ("call", "async-start") or (opcode == "conditional"):
-            for called in re.findall(r"(?:to_apply|calls|branch_computations)=\{?%?([\w.\-]+)", instruction.rest):
+        elif opcode == "conditional":
+            branches = [_work(found, branch, known) for branch in _branches(instruction.rest)]
+            total.add(max(branches, key=lambda branch: branch.moved))
+        elif opcode in ("call", "async-start"):
+            for called in re.findall(r"(?:to_apply|calls)=\{?%?([\w.\-]+)", instruction.rest):
                 total.add(_work(found, called, known))
         elif opcode not in _FREE:
             total.add(Work(1, 0, _moved(found, found[name], instruction), int(bool(_COLLECTIVE.match(opcode)))))
     known[name] = total
     return total
+
+
+def _branches(rest: str) -> list[str]:
+    """The computations that a conditional chooses from; it has two forms."""
+    if several := re.search(r"branch_computations=\{([^}]*)\}", rest):
+        return re.findall(r"[\w.\-]+", several.group(1))
+    return re.findall(r"(?:true|false)_computation=%?([\w.\-]+)", rest)
 
 
 def _moved(found: Mapping[str, Mapping[str, Instruction]], body: Mapping[str, Instruction], kernel: Instruction) -> int:

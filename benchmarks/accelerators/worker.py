@@ -1,5 +1,8 @@
 """Compiles one program for one device that is not here, and prints what it holds and does, as a line of JSON.
 
+"known" of a spec is the digest and the versions that such a line had ("text", "versions"): of the same program only
+{"same": true} is printed.
+
     python -m benchmarks.accelerators.worker '{"target": "h100", "model": "re2", "program": "train", "replicas": 10, ...}'
 
 Runs in an environment of its own that has libtpu or XLA's CUDA plugin (`python -m benchmarks.accelerators`).
@@ -21,6 +24,8 @@ from benchmarks.accelerators.targets import TARGETS, Target
 
 # The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
+# The program of several steps chooses the length of each.
+LENGTHS = 20, LENGTH
 CONFIGS = {
     "re2": "re2_snli",
     "re2-kernels": "re2_snli",
@@ -64,7 +69,7 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
     from jaxmatch import models
     from jaxmatch.sweep import memory
     from jaxmatch.training.evaluation import cohort_outputs
-    from jaxmatch.training.step import cohort_step, flattening
+    from jaxmatch.training.step import cohort_step, cohort_steps, flattening
 
     def array(shape, dtype):
         return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=sharding)
@@ -72,7 +77,7 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
     replicas, batch = spec["replicas"], spec["batch"]
     pairs = spec.get("pairs", PAIRS)
     module = models.build(config_of(spec).model.to_dict(), outputs=CLASSES)
-    flat = flattening(module, DIMENSIONS)
+    flat = flattening(module, DIMENSIONS, platform=target.platform if target else jax.default_backend())
     state, settings, seed, active, *_, split, vectors = memory.step_shapes(
         module, "classification", DIMENSIONS, batch, LENGTH
     )
@@ -85,7 +90,17 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
         return jax.jit(functools.partial(cohort_outputs(flat), replicas)).lower(parameters, tokens, sentences, vectors)
     stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
     split = jax.tree.map(lambda leaf: array((pairs, LONGEST)[: leaf.ndim], leaf.dtype), split)
-    order, weights = (array((replicas, pairs // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
+
+    def batches(count):
+        return tuple(array((replicas, count, batch), dtype) for dtype in (jnp.int32, jnp.float32))
+
+    count = pairs // batch
+    if spec["program"] == "several":
+        steps = functools.partial(cohort_steps(flat, "classification"), LENGTHS, replicas)
+        sequence, number = array((count, 2), jnp.int32), array((), jnp.int32)
+        given = (*stacked, [batches(count // len(LENGTHS)) for _ in LENGTHS], sequence, number, number)
+        return jax.jit(steps, donate_argnums=0).lower(*given, split, vectors)
+    order, weights = batches(count)
     step = functools.partial(cohort_step(flat, "classification"), LENGTH, replicas)
     return jax.jit(step, donate_argnums=0).lower(*stacked, order, weights, array((), jnp.int32), split, vectors)
 
@@ -112,11 +127,15 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
     sharding = one_device_of(target)
     (device,) = sharding.device_set
     program = program_of(spec, target, sharding)
+    text = hashlib.sha256(program.as_text().encode()).hexdigest()[:16]
+    made = {"text": text, "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])}}
+    if spec.get("known") == made:
+        return {"same": True}
     started = time.perf_counter()
     compiled = program.compile()
     seconds = time.perf_counter() - started
-    held, text = compiled.memory_analysis(), compiled.as_text()
-    work, costs = hlo.work(text), compiled.cost_analysis() or {}
+    held, compiled_text = compiled.memory_analysis(), compiled.as_text()
+    work, costs = hlo.work(compiled_text), compiled.cost_analysis() or {}
     # A TPU's compiler counts itself; that for CUDA says nothing, so operations are those of the program before it is
     # compiled.
     operations = costs.get("flops") or program_of(spec, target, None).cost_analysis()["flops"]
@@ -129,14 +148,12 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
         "kernels": work.kernels,
         "kernels_in_loops": work.in_loops,
         "collectives": work.collectives,
-        "products": sorted({product.uses(device) for product in products(text)}),
+        "products": sorted({product.uses(device) for product in products(compiled_text)}),
         "compile_seconds": round(seconds, 1),
-        # A program with the same text need not be compiled again.
-        "text": hashlib.sha256(program.as_text().encode()).hexdigest()[:16],
-        "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])},
+        **made,
     }
     if target.platform == "tpu":
-        found["worst_padding"], found["most_padded"] = hlo.worst_padding(text)
+        found["worst_padding"], found["most_padded"] = hlo.worst_padding(compiled_text)
     return found | {"least_seconds": target.least_seconds(spec["precision"], moved, operations, work.kernels)}
 
 

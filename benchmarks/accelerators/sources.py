@@ -1,0 +1,88 @@
+"""Which code a program's figures depend on: as long as that stays, they need not be made again."""
+
+import ast
+import hashlib
+import itertools
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accelerators.targets import TARGETS
+from benchmarks.accelerators.worker import COMPILERS, CONFIGS
+
+ROOT = Path(__file__).parents[2]
+# What makes the program of a spec, beside its config.
+_PROGRAM = (
+    "jaxmatch/layers/*.py",
+    "jaxmatch/models/*.py",
+    "jaxmatch/config/*.py",
+    *(
+        f"jaxmatch/training/{name}.py"
+        for name in ("evaluation", "hyperparameters", "keys", "losses", "replicas", "schedule", "step")
+    ),
+    "jaxmatch/sweep/memory.py",
+    "jaxmatch/data/characters.py",
+    "jaxmatch/data/vocabulary.py",
+    "benchmarks/accelerators/worker.py",
+)
+# What compiles it and reads its figures, and of the worker these parts.
+_READING = ("jaxmatch/products.py", *(f"benchmarks/accelerators/{name}.py" for name in ("hlo", "products", "targets")))
+_WORKER, _PARTS = "benchmarks/accelerators/worker.py", ("COMPILERS", "ENVIRONMENT", "figures", "one_device_of")
+
+
+def digests(spec: Mapping[str, Any], root: Path = ROOT) -> dict[str, str]:
+    """A digest of the code that makes the program of a spec, and one of the code that compiles and reads it. Comments,
+    docstrings and layout do not count.
+    """
+    target = TARGETS[spec["target"]]
+    files = [*_PROGRAM, f"configs/{CONFIGS[spec['model']].partition('_')[0]}.py"]
+    making = itertools.chain(*(sorted(root.glob(pattern)) for pattern in files))
+    reading = [ast.dump(_code(root / file)) for file in _READING]
+    reading += [ast.dump(node) for node in _code(root / _WORKER).body if _name(node) in _PARTS]
+    described = root / "benchmarks" / "accelerators" / target.topology
+    reading.append(described.read_text() if described.is_file() else target.topology)
+    return {"made_by": _digest(ast.dump(_code(file)) for file in making), "read_by": _digest(reading)}
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _code(file: Path) -> ast.Module:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return tree
+
+
+def _name(node: ast.stmt) -> str:
+    """What a statement of a module defines."""
+    if isinstance(node, ast.Assign):
+        return node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+    return getattr(node, "name", "")
+
+
+def compilers(platform: str, environment: Path) -> dict[str, str]:
+    """The versions of JAX and of a platform's compiler in a virtual environment."""
+    packages = [str(folder) for folder in environment.glob("lib/python*/site-packages")]
+    found = {each.metadata["Name"]: each.version for each in metadata.distributions(path=packages)}
+    return {name: found[name] for name in ("jax", COMPILERS[platform]) if name in found}
+
+
+def is_current(row: Mapping[str, Any], digests: Mapping[str, str], versions: Mapping[str, str]) -> bool:
+    """Whether a row's figures would be the same now, by the code and the compiler alone."""
+    return (
+        all(row.get(name) == digest for name, digest in digests.items()) and row.get("versions", versions) == versions
+    )
+
+
+def known_program(row: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any] | None:
+    """What tells whether the program is still that of a row, where the code that makes it has changed (`worker`). None:
+    no row, or its figures would be read otherwise now.
+    """
+    # Rows without this digest were read as now.
+    if "text" not in row or row.get("read_by", digests["read_by"]) != digests["read_by"]:
+        return None
+    return {"text": row["text"], "versions": row["versions"]}
