@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import signal
+import tarfile
 import time
 from pathlib import Path
 
@@ -22,14 +23,17 @@ WORDS = (
 )
 
 
-def finish(files: Path, workdir: Path) -> tuple[str, small_sweep.Watcher]:
+def finish(files: Path, workdir: Path, **optimizer: float) -> tuple[str, small_sweep.Watcher]:
     """Launches in this process, which has the programs already, and is not stopped."""
     return small_sweep.launched(
         files,
         workdir,
         seeds=SEEDS,
         grid_overrides={"optimizer.learning_rate": GRID},
-        overrides={"execution.maximum_replicas": REPLICAS},
+        overrides={
+            "execution.maximum_replicas": REPLICAS,
+            **{f"optimizer.{name}": value for name, value in optimizer.items()},
+        },
     )
 
 
@@ -166,3 +170,27 @@ def test_two_launchers_train_each_cohort_once_and_end_alike(small_files, undistu
     assert sum(errors.count("runs, compiling") for _, errors in said) == 2
     assert said[0][0] == said[1][0] == undisturbed[0] + "\n"
     assert small_sweep.lasting(tmp_path) == undisturbed[1]
+
+
+def test_a_folder_that_an_old_version_began_goes_on(tmp_path):
+    """The oldest whose runs have today's names; fixtures/README.md says how it was made."""
+    with tarfile.open(Path(__file__).parent / "fixtures" / "begun_by_6bf82ba.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    files, workdir = tmp_path / "data", tmp_path / "begun"
+    (files / "small.py").write_text(small_sweep.SWEEP)
+    whole = json.loads((tmp_path / "whole.json").read_text())  # what it recorded when nothing stopped it
+    finished = small_sweep.records(workdir)
+    table, watcher = finish(files, workdir, dropout_rate=0.0)
+    assert [set(runs) for runs in watcher.trained] == [whole.keys() - finished.keys()] and len(finished) == 2
+    assert "goes on from a checkpoint, 1 of 12 steps in" in watcher.text
+    records = small_sweep.records(workdir)
+    assert records.keys() == whole.keys() and finished.items() <= records.items()
+    for run in watcher.trained[0]:
+        record, old = records[run], whole[run]
+        assert record["selected_at_samples"] == old["selected_at_samples"]
+        for split in ("dev", "test"):
+            assert record[split] == pytest.approx(old[split], abs=1e-5)
+        for one, other in zip(record["curve"], old["curve"], strict=True):
+            assert one["samples"] == other["samples"]
+            assert one["train_loss"] == pytest.approx(other["train_loss"], abs=1e-5)
+    assert "| 0.003         |        645 | 2     |" in table
