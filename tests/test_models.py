@@ -112,10 +112,13 @@ def test_the_forget_bias_is_where_the_gates_of_every_lstm_start(name):
         assert "forget_bias" not in build(SMALL[name], outputs=3).config.__dataclass_fields__
         return
     module = build(SMALL[name] | {"forget_bias": 1.5}, outputs=3)
-    # What is not handed back, all but the parameters, is not computed.
-    params = jax.jit(lambda: module.init(jax.random.key(0), side(A), side(B), VECTORS)["params"])()
-    flat = flax.traverse_util.flatten_dict(params)
-    biases = [flat[*path[:-1], "bias"] for path in flat if path[-1] == "recurrent_kernel"]
+
+    @compiled
+    def starts():
+        flat = flax.traverse_util.flatten_dict(module.init(jax.random.key(0), side(A), side(B), VECTORS)["params"])
+        return [flat[*path[:-1], "bias"] for path in flat if path[-1] == "recurrent_kernel"]
+
+    biases = starts()
     assert len(biases) == WITH_LSTMS[name]
     for bias in biases:
         np.testing.assert_array_equal(bias, np.broadcast_to([[0.0], [1.5], [0.0], [0.0]], bias.shape))
@@ -164,41 +167,22 @@ def test_swapping_sentences_swaps_their_vectors(name):
 
 
 @pytest.mark.parametrize("settings", WHOLE, ids=lambda settings: " ".join(str(value) for value in settings.values()))
-def test_a_sentence_of_one_token_or_none_gives_finite_gradients(settings):
+def test_gradients_are_finite_for_any_sentence_and_every_parameter_has_one(settings):
     module, params = start(settings)
-    gradient = compiled(jax.value_and_grad(lambda params, a, b: loss(module, params, a, b, jax.random.key(0), 0.2)))
-    rows = [
-        ((0, 0), (0, 0)),
-        ((3, 0), (0, 4)),
-        ((3, 5), (4, 6)),
-    ]  # nothing but padding; one sentence of each pair; one token each
-    cases = [[np.array(words, np.int32)[:, None] for words in pair] for pair in rows]
-    for a, b in cases:
-        value, leaves = gradient(params, side(a), side(b))
+    gradient = compiled(jax.value_and_grad(functools.partial(loss, module)))
+    rows = [  # nothing but padding, twice; nothing in one sentence; one token in each
+        ((0, 0, 3), (0, 4, 4)),
+        ((3, 0, 0), (0, 0, 4)),
+    ]
+    for first, second in rows:
+        a, b = np.zeros_like(A), np.zeros_like(B)
+        a[:, 0], b[:, 0] = first, second
+        value, leaves = gradient(params, side(a), side(b), jax.random.key(0), 0.2)
         assert np.isfinite(value)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(leaves))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ESAN | FEATURES | {"characters": "bilstm"},
-        CSRAN | FEATURES | {"characters": "cnn"},
-        CAFE | FEATURES,
-        RE2 | FEATURES | {"characters": "bilstm"},
-        BIMPM | FEATURES | {"characters": "cnn"},
-        DIIN | FEATURES | {"characters": "cnn"},
-        DECATT | FEATURES,
-        ESIM | FEATURES,
-        SIAMESE | FEATURES | {"encoder_layers": 2},
-        TRANSFORMER | FEATURES,
-    ],
-    ids=lambda settings: settings["name"],
-)
-def test_every_parameter_has_a_gradient(settings):
-    module, params = start(settings)
-    gradient = compiled(jax.grad(lambda params: loss(module, params, side(A), side(B), jax.random.key(0), 0.0)))(params)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
+    params = jax.tree.map(lambda leaf: leaf / 2, params)  # else some softmax is so sure that nothing passes
+    _, leaves = gradient(params, side(A), side(B), jax.random.key(0), 0.0)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(leaves):
         assert np.isfinite(leaf).all() and np.any(leaf != 0), path
 
 
