@@ -47,7 +47,7 @@ without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip
 .DELETE_ON_ERROR:
 
 test: $(INSTALLED)
-	.venv/bin/python -m pytest -n auto --maxprocesses 8
+	.venv/bin/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 bench: $(INSTALLED)
 	.venv/bin/python -m benchmarks $(ARGUMENTS)
@@ -91,7 +91,7 @@ clusters: $(INSTALLED)
 	done; exit $$ended
 
 lowest: .cache/lowest/.jaxmatch-installed
-	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8
+	.cache/lowest/bin/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 installed:
 	@sh tests/installed.sh .cache/installed "$(PYTHON)"

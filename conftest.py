@@ -1,5 +1,6 @@
 """Loaded by pytest from the root: what it does before the tests, and their order."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -33,3 +34,9 @@ def pytest_configure(config) -> None:
 def pytest_collection_modifyitems(items: list) -> None:
     """Tests marked `slow` run last, so that a plain mistake shows at once."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """Has Python look for garbage less often: tracing makes many small objects, and what is loaded by now stays."""
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
