@@ -54,25 +54,11 @@ def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
     return ended(processes[1 - number])
 
 
-@pytest.fixture(scope="module")
-def alone(small_files, programs_kept):
-    """The table, and what lasts, of one process of eight devices."""
+@pytest.mark.slow
+def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, programs_kept):
+    """The first cohort goes on from its checkpoints, the second is trained without a kill."""
     status, table, errors = ended(started(small_files, small_files / "eight", 8))
     assert status == 0, errors
-    return table, small_sweep.lasting(small_files / "eight")
-
-
-@pytest.mark.slow
-def test_two_processes_give_what_one_gives(small_files, alone):
-    first, second = map(ended, together(small_files, small_files / "two"))
-    assert first[0] == second[0] == 0, (first, second)
-    assert (first[1], small_sweep.lasting(small_files / "two")) == alone
-    assert len(alone[1]) == 16 and first[2].count(": done") == 2
-    assert not second[1] and not second[2]  # process 0 alone speaks
-
-
-@pytest.mark.slow
-def test_a_killed_process_ends_the_other_and_all_goes_on_from_the_checkpoint(small_files, alone):
     workdir = small_files / "killed"
     for number in (1, 0):
         status, output, errors = killed(small_files, workdir, number)
@@ -80,8 +66,11 @@ def test_a_killed_process_ends_the_other_and_all_goes_on_from_the_checkpoint(sma
         assert [line for line in errors.splitlines() if not shown(line)] == [ENDED]
     first, second = map(ended, together(small_files, workdir))
     assert first[0] == second[0] == 0, (first, second)
-    assert "goes on from a checkpoint" in first[2]
-    assert (first[1], small_sweep.lasting(workdir)) == alone
+    assert "cohort 1" in first[2] and first[2].count("goes on from a checkpoint") == 1
+    alone = small_sweep.lasting(small_files / "eight")
+    assert (first[1], small_sweep.lasting(workdir)) == (table, alone)
+    assert len(alone) == 16 and first[2].count(": done") == 2
+    assert not second[1] and not second[2]  # process 0 alone speaks
 
 
 def shown(line: str) -> bool:
