@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import DIINConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import matmul, over_features
@@ -78,16 +79,10 @@ class DenseBlock(nn.Module):
     down channels (without an activation) on a halved grid.
 
     Arguments:
-      layers: how many convolutions.
-      growth_rate: channels that each gives.
-      scale: channels that the transition layer leaves over those that it sees.
-      precision: of the matrix products.
+      config: its `block_layers`, `growth_rate`, `transition_scale` and `precision` count.
     """
 
-    layers: int
-    growth_rate: int
-    scale: float
-    precision: str = "float32"
+    config: DIINConfig
 
     @nn.compact
     def __call__(self, grid: jax.Array) -> jax.Array:
@@ -99,8 +94,9 @@ class DenseBlock(nn.Module):
         if min(grid.shape[1:3]) < 2:
             raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
         # Side by side in one array: with a product for each part (layers/parts.py) a step holds twice the memory.
-        for number in range(self.layers):
-            new = GridConvolution(self.growth_rate, self.precision, name=f"layer_{number}")(grid)
+        config = self.config
+        for number in range(config.block_layers):
+            new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)
             grid = jnp.concatenate([grid, new], axis=-1)
-        channels = scaled(grid.shape[-1], self.scale)
-        return halved(Linear(channels, precision=self.precision, name="transition")(grid))
+        channels = scaled(grid.shape[-1], config.transition_scale)
+        return halved(Linear(channels, precision=config.precision, name="transition")(grid))

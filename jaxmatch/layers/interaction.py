@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxmatch.config import DIINConfig
 from jaxmatch.layers.dense_net import scaled
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.linear import Linear
@@ -41,12 +42,10 @@ class Interaction(nn.Module):
     has no token.
 
     Arguments:
-      scale: channels that are left over those of the tensor.
-      precision: of the matrix product.
+      config: its `first_scale` and `precision` count.
     """
 
-    scale: float
-    precision: str = "float32"
+    config: DIINConfig
 
     @nn.compact
     def __call__(
@@ -57,4 +56,5 @@ class Interaction(nn.Module):
         """
         a, b = (jnp.where(known[..., None], one, 0.0) for one, known in zip((a, b), is_token, strict=True))
         interaction = Dropout()(a[:, :, None] * b[:, None], dropout_rate)
-        return Linear(scaled(a.shape[-1], self.scale), precision=self.precision, name="scale_down")(interaction)
+        channels = scaled(a.shape[-1], self.config.first_scale)
+        return Linear(channels, precision=self.config.precision, name="scale_down")(interaction)

@@ -16,9 +16,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import BiMPMConfig
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.matching import PerspectiveMatching
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import final_states
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -36,18 +34,12 @@ class BiMPM(PairModel):
     def setup(self):
         config = self.config
         self.words = WordFeatures(config)
-        self.context = self._lstm("context")
+        self.context = self.lstm("context")
         self.match_forward = PerspectiveMatching(config, name="matching_forward")
         self.match_backward = PerspectiveMatching(config, name="matching_backward")
-        self.aggregate = self._lstm("aggregation")
-        self.predict = Perceptron(
-            "simple", "tanh", 2, config.head_size, self.outputs, config.precision, name="prediction"
-        )
+        self.aggregate = self.lstm("aggregation")
+        self.predict = self.perceptron("tanh", 2, config.head_size, "simple")
         self.dropout = Dropout()
-
-    def _lstm(self, name: str) -> Lstm:
-        config = self.config
-        return Lstm(config.hidden_size, forget_bias=config.forget_bias, precision=config.precision, name=name)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layer: as `match` -> the last states of the aggregation layer, <float32>[batch,

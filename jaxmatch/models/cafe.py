@@ -14,8 +14,6 @@ import jax.numpy as jnp
 from jaxmatch.config import CAFEConfig
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.layers.words import WordFeatures
@@ -32,18 +30,8 @@ class CAFE(PairModel):
         self.words = WordFeatures(config)
         self.highway = Highway(config.hidden_size, config.highway_layers, config.precision)
         self.refine = AttentionRefinement(config, name="refinement")
-        self.encode = Lstm(
-            config.hidden_size, config.bidirectional, config.forget_bias, config.precision, name="encoder"
-        )
-        self.predict = Perceptron(
-            config.prediction,
-            config.head,
-            config.head_layers,
-            config.head_size,
-            self.outputs,
-            config.precision,
-            name="prediction",
-        )
+        self.encode = self.lstm("encoder", config.bidirectional)
+        self.predict = self.perceptron(config.head, config.head_layers, config.head_size)
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:

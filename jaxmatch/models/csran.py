@@ -16,9 +16,7 @@ from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_weights
 from jaxmatch.layers.comparison import compared
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.parts import Parts
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.layers.words import WordFeatures
@@ -42,22 +40,10 @@ class CSRAN(PairModel):
         before = config.refinement_place == "before"
         blocks = config.stacked_layers - (not before) if config.refinement else 0
         self.refine = [AttentionRefinement(config, name=f"refinement_{number}") for number in range(blocks)]
-        self.stack = [self._lstm(f"stack_{number}") for number in range(config.stacked_layers)]
-        self.aggregate = [self._lstm(f"aggregation_{number}") for number in range(config.aggregation_layers)]
-        self.predict = Perceptron(
-            config.prediction,
-            config.head,
-            config.head_layers,
-            config.head_size,
-            self.outputs,
-            config.precision,
-            name="prediction",
-        )
+        self.stack = [self.lstm(f"stack_{number}") for number in range(config.stacked_layers)]
+        self.aggregate = [self.lstm(f"aggregation_{number}") for number in range(config.aggregation_layers)]
+        self.predict = self.perceptron(config.head, config.head_layers, config.head_size)
         self.dropout = Dropout()
-
-    def _lstm(self, name: str) -> Lstm:
-        config = self.config
-        return Lstm(config.hidden_size, forget_bias=config.forget_bias, precision=config.precision, name=name)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layers: as `match` -> the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each."""

@@ -17,7 +17,6 @@ from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.parts import Parts
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -73,9 +72,7 @@ class DecAtt(PairModel):
         self.attend = FeedForward(config, name="attend")
         self.align = DotProductAttention(config.precision, name="alignment")
         self.compare = FeedForward(config, name="compare")
-        self.predict = Perceptron(
-            config.prediction, "dense", 3, config.hidden_size, self.outputs, config.precision, name="prediction"
-        )
+        self.predict = self.perceptron("dense", 3, config.hidden_size)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layers: as `match` -> v_1 and v_2 (section 3.3), <float32>[batch, hidden] each."""

@@ -65,11 +65,8 @@ class DIIN(PairModel):
         config = self.config
         self.words = WordFeatures(config)
         self.encode = Encoder(config, name="encoder")
-        self.interact = Interaction(config.first_scale, config.precision, name="interaction")
-        block = DenseBlock
-        blocks = range(config.dense_blocks)
-        arguments = config.block_layers, config.growth_rate, config.transition_scale, config.precision
-        self.extract = [block(*arguments, name=f"block_{number}") for number in blocks]
+        self.interact = Interaction(config, name="interaction")
+        self.extract = [DenseBlock(config, name=f"block_{number}") for number in range(config.dense_blocks)]
         self.output = Linear(self.outputs, precision=of_scores(config.precision), name="output")
         self.dropout = Dropout()
 

@@ -16,7 +16,6 @@ from jaxmatch.layers.comparison import ComparisonFusion
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.parts import Parts, sizes
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -76,9 +75,7 @@ class ESAN(PairModel):
         self.align = [
             EnhancedAlignment(config, name=f"alignment_{number}") for number in range(config.alignment_layers)
         ]
-        self.predict = Perceptron(
-            config.prediction, "dense", 2, config.hidden_size, self.outputs, config.precision, name="prediction"
-        )
+        self.predict = self.perceptron("dense", 2, config.hidden_size)
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:

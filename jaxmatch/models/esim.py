@@ -12,8 +12,6 @@ from jaxmatch.config import ESIMConfig
 from jaxmatch.layers.attention import DotProductAttention
 from jaxmatch.layers.comparison import ComparisonFusion
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -26,15 +24,12 @@ class ESIM(PairModel):
 
     def setup(self):
         config = self.config
-        options = True, config.forget_bias, config.precision
         self.words = WordFeatures(config)
-        self.encode = Lstm(config.hidden_size, *options, name="encoder")
+        self.encode = self.lstm("encoder")
         self.align = DotProductAttention(config.precision, name="alignment")
         self.compare = ComparisonFusion(config.hidden_size, config.precision, name="comparison")
-        self.compose = Lstm(config.hidden_size, *options, name="composition")
-        self.predict = Perceptron(
-            config.prediction, "tanh", 2, config.hidden_size, self.outputs, config.precision, name="prediction"
-        )
+        self.compose = self.lstm("composition")
+        self.predict = self.perceptron("tanh", 2, config.hidden_size)
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:

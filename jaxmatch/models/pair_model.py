@@ -6,6 +6,8 @@ import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
 from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.words import with_characters
 
 
@@ -29,6 +31,16 @@ class PairModel(nn.Module):
 
     config: ModelConfig
     outputs: int
+
+    def lstm(self, name: str, bidirectional: bool = True) -> Lstm:
+        """A layer of the config's hidden size, for `setup`."""
+        config = self.config
+        return Lstm(config.hidden_size, bidirectional, config.forget_bias, config.precision, name=name)
+
+    def perceptron(self, hidden_layer: str, layers: int, features: int, kind: str = "") -> Perceptron:
+        """Prediction layers, for `setup`; arguments as of `Perceptron`, `kind` by default the config's `prediction`."""
+        kind = kind or self.config.prediction
+        return Perceptron(kind, hidden_layer, layers, features, self.outputs, self.config.precision, name="prediction")
 
     @property
     def takes_characters(self) -> bool:

@@ -9,8 +9,6 @@ import jax
 
 from jaxmatch.config import SiameseConfig
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -24,13 +22,8 @@ class Siamese(PairModel):
     def setup(self):
         config = self.config
         self.words = WordFeatures(config)
-        self.encode = [
-            Lstm(config.hidden_size, True, config.forget_bias, config.precision, name=f"encoder_{layer}")
-            for layer in range(config.encoder_layers)
-        ]
-        self.predict = Perceptron(
-            config.prediction, "dense", 2, config.head_size, self.outputs, config.precision, name="prediction"
-        )
+        self.encode = [self.lstm(f"encoder_{layer}") for layer in range(config.encoder_layers)]
+        self.predict = self.perceptron("dense", 2, config.head_size)
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:

@@ -18,7 +18,6 @@ from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.pooling import max_by_place, mean_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -94,9 +93,7 @@ class Transformer(PairModel):
         )
         self.layers = [Layer(config, name=f"layer_{number}") for number in range(config.encoder_layers)]
         self.normalize = nn.LayerNorm(name="normalization")
-        self.predict = Perceptron(
-            config.prediction, "dense", 2, config.hidden_size, self.outputs, config.precision, name="prediction"
-        )
+        self.predict = self.perceptron("dense", 2, config.hidden_size)
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
