@@ -11,7 +11,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -142,23 +141,12 @@ def load(names: Iterable[str]) -> None:
       InputError: there is no such module or file, or it fails.
     """
     for name in names:
-        from jaxmatch.sweep.launcher_files import load_module, mistakes_of  # not for commands that load nothing
+        from jaxmatch.sweep.launcher_files import load_module, load_named  # not for commands that load nothing
 
         if name.endswith(".py") or os.sep in name:
             load_module(Path(name))
-            continue
-        if (here := os.getcwd()) not in sys.path:  # as `python -m` does
-            sys.path.insert(0, here)
-        try:
-            found = importlib.util.find_spec(name)
-        except (ImportError, ValueError):
-            found = None
-        if found is None:
-            raise InputError(
-                f"there is no module {name!r}", remedy="give --import a file that ends in .py, or a module"
-            )
-        with mistakes_of(Path(found.origin or name)):
-            importlib.import_module(name)
+        else:
+            load_named(name, "give --import a file that ends in .py, or a module")
 
 
 def load_installed() -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -109,7 +109,9 @@ def train_claimed(
             # Somebody may have finished it, or taken it away, since it was claimed.
             there = (folder.path / "cohort.json").exists()
             if there and not stage.reached(folder) and folder.failure() in (None, failed_before):
-                _try(plan, folder, workdir, display, stage, devices, stop)
+                shown = display.cohort(folder, stage.left_of(plan, folder))
+                listener = _Stoppable(shown, stop)
+                _try(folder, shown, lambda: _train(plan, folder, workdir, listener, stage, devices))
                 return True
     except Timeout:
         pass
@@ -133,20 +135,11 @@ class _Stoppable:
             raise Stopped
 
 
-def _try(
-    plan: Plan,
-    folder: CohortFolder,
-    workdir: Workdir,
-    display: Shown,
-    stage: Stage,
-    devices: tuple[jax.Device, ...],
-    stop: threading.Event,
-) -> None:
-    """Trains a cohort, and marks it if that fails."""
+def _try(folder: CohortFolder, shown: Any, train: Callable[[], bool]) -> None:
+    """Trains a cohort by `train`, which says whether it has its records, and marks it if that fails."""
     folder.error.unlink(missing_ok=True)
-    shown = display.cohort(folder, stage.left_of(plan, folder))
     try:
-        if _train(plan, folder, workdir, _Stoppable(shown, stop), stage, devices):
+        if train():
             shown.done()
         else:
             shown.paused()

@@ -1,16 +1,13 @@
 """Listeners that follow runs as they train: TensorBoard, or a class of the user."""
 
 import dataclasses
-import importlib
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.sweep.launcher_files import load_module, mistakes_of
+from jaxmatch.sweep.launcher_files import load_module, load_named, mistakes_of
 
 TENSORBOARD = "tensorboard"
 METHODS = ("started", "evaluated", "ended")
@@ -148,16 +145,7 @@ def _class_of(place: str, attribute: str) -> Callable[[], Any]:
     if place.endswith(".py"):
         module = load_module(Path(place))
     else:
-        if (here := os.getcwd()) not in sys.path:  # as `python -m` does
-            sys.path.insert(0, here)
-        try:
-            found = importlib.util.find_spec(place)
-        except (ImportError, ValueError):
-            found = None
-        if found is None:
-            raise InputError(f"there is no module {place!r}", remedy="give --log module:Class or file.py:Class")
-        with mistakes_of(Path(found.origin or place)):
-            module = importlib.import_module(place)
+        module = load_named(place, "give --log module:Class or file.py:Class")
     made = getattr(module, attribute, None)
     if not callable(made):
         raise InputError(f"{place} has no class {attribute!r}", remedy="give --log module:Class")

@@ -1,8 +1,11 @@
 """Configs from files and command lines: overrides by name, and a lock against unknown names."""
 
 import contextlib
+import importlib
 import importlib.util
 import inspect
+import os
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,6 +67,24 @@ def load_module(path: Path) -> ModuleType:
     with mistakes_of(path):
         specification.loader.exec_module(module)
     return module
+
+
+def load_named(name: str, remedy: str) -> ModuleType:
+    """Imports a module that a command line names, of the working directory too, as `python -m` does.
+
+    Raises:
+      InputError: there is no such module (with this remedy), or it fails.
+    """
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise InputError(f"there is no module {name!r}", remedy=remedy)
+    with mistakes_of(Path(found.origin or name)):
+        return importlib.import_module(name)
 
 
 def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path) -> Any:
