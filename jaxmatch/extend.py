@@ -6,9 +6,7 @@ it. What it adds then works like what the package has.
 """
 
 import dataclasses
-import importlib
 import importlib.metadata
-import importlib.util
 import inspect
 import os
 from collections.abc import Callable, Iterable, MutableMapping
