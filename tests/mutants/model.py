@@ -15,7 +15,7 @@ _KERNEL = [
 MUTANTS = [
     ("jaxmatch/models/csran.py", 'refinement_place == "before" else number - 1', 'refinement_place == "before" else number',
      ["tests/test_csran.py::test_the_whole_below_the_prediction_in_numpy"]),
-    ("jaxmatch/models/cafe.py", "self.lstm(\"encoder\", config.bidirectional)", "self.lstm(\"encoder\", True)",
+    ("jaxmatch/models/pair_model.py", "bidirectional, config.forget_bias, config.precision", "bidirectional, 0.0, config.precision",
      ["tests/test_models.py::test_the_forget_bias_is_where_the_gates_of_every_lstm_start"]),
     (_LAYERS + "attention.py", "jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1", "scores, axis=-1",
      ["tests/test_layers_alignment.py", "tests/test_layers_esan.py"]),
