@@ -3,19 +3,16 @@
 import re
 import shutil
 import subprocess
-import tomllib
-from pathlib import Path
 
 import pytest
+from paper_sweeps import SWEEPS, resolved
 
 from jaxmatch.cli.main import main
-from jaxmatch.config import MODELS
 from jaxmatch.errors import InputError
-from jaxmatch.papers import csran, esan, re2
+from jaxmatch.papers import csran, re2
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import launch, timing_plan
 
-SWEEPS = Path(__file__).parent.parent / "sweeps"
 PAPER_SWEEPS = (
     "re2_main",
     "re2_ensemble",
@@ -29,10 +26,6 @@ PAPER_SWEEPS = (
     "csran_ablation",
     "csran_depth",
 )
-
-
-def resolved(sweep, dataset, **arguments):
-    return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset}, **arguments)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
@@ -218,117 +211,6 @@ def test_ablations_change_what_they_say():
     assert [(model.word_features, model.contextual_features) for model in models[2:4]] == [(False, True), (True, False)]
 
 
-def test_some_figures_of_esan_and_csran_as_printed():
-    def figures(sweep, dataset, label, **settings):
-        asked = settings.items()
-        rows = [row for row in resolved(sweep, dataset).table.published if row.label.startswith(label)]
-        (row,) = (row for row in rows if asked <= row.settings.items())
-        return tuple(row.scores.values())
-
-    assert figures("esan_main", "snli", "ESAN") == ("89.0",)
-    assert figures("esan_main", "multinli", "DIIN") == ("78.8", "77.8")
-    assert figures("esan_ablation", "quora", "ESAN", variant="w/ Simple Augment.") == ("89.1",)
-    assert figures("csran_main", "trecqa", "CSRAN") == ("0.854", "0.935")
-    assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
-    assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
-    assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
-    # What the papers print outside of their tables.
-    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR/CSRA") == ("88.0", "87.7")
-    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR") == ("88.4",)
-    assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
-    assert figures("esan_main", "multinli", "BERT") == ("84.6", "83.4")
-    assert [figures("esan_main", name, "MwAN") for name in ("snli", "quora")] == [("86.9",), ("88.2",)]
-    (size,) = (row for row in resolved("csran_main", "snli").table.published if row.settings.get("parameters"))
-    assert size.source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
-    assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
-    notes = [resolved("csran_depth", name).table.notes[0] for name in ("scitail", "snli")]
-    assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and notes[1].endswith("print no numbers")
-    assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
-
-
-def compare(**options):
-    return launch.resolve(SWEEPS / "comparison.py", options=options, seeds=2)
-
-
-def test_a_comparison_gives_all_models_the_same_data_and_seeds():
-    planned = compare(dataset="quora")
-    runs = planned.runs()
-    assert [run.variant for run in runs] == [name for name in ("RE2", "ESAN", "CSRAN", "CAFE") for _ in (0, 1)]
-    assert [run.config.model.name for run in runs[::2]] == ["re2", "esan", "csran", "cafe"]
-    assert len({repr(run.config.data) for run in runs}) == 1 and [run.seed for run in runs[:2]] == [0, 1]
-    assert all(run.config.model.get("characters", "none") == "none" for run in runs)
-    # RE2's own setting, and those of the files of the others.
-    assert runs[0].config.model.hidden_size == 200 and runs[0].config.training.batch_size == 512
-    assert runs[2].config.training.batch_size == 128 and runs[2].config.model.hidden_size == 150
-    assert planned.table.scores[-2:] == ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
-    assert [row.label.split()[0] for row in planned.table.published] == ["RE2", "ESAN", "CSRAN", "CAFE"]
-    assert planned.table.published[-1].scores == {"test.accuracy": "88.7"}  # ESAN's Table 2: CSRAN's has none of Quora
-
-
-@pytest.mark.parametrize(
-    ("dataset", "labels"),
-    [
-        ("trecqa_all_clean", ["CSRAN (paper, GloVe)"]),
-        ("trecqa_clean", ["CSRAN (paper, GloVe, trained on TRAIN-ALL)"]),
-        ("trecqa", []),
-        ("trecqa_all", []),
-        ("sick", []),
-        ("multinli", ["ESAN (paper, GloVe 840B)"]),
-    ],
-)
-def test_a_paper_stands_in_a_comparison_on_its_own_data_alone(dataset, labels):
-    table = compare(dataset=dataset, models="re2,esan,csran").table
-    assert [row.label for row in table.published] == labels
-    if dataset == "trecqa_clean":
-        (row,) = table.published
-        assert row.scores == {"test.map": "0.854", "test.mrr": "0.935"} and not row.settings  # beside no row of ours
-    assert any("official test pairs" in note for note in table.notes) == (dataset == "multinli")
-
-
-def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them():
-    planned = compare(dataset="snli", models="all")
-    assert [run.config.model.name for run in planned.runs()[::2]] == list(MODELS)
-    quoted = {row.settings["model.name"]: row for row in planned.table.published}
-    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim", "siamese"]
-    assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
-    assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
-    assert quoted["esim"].source == "Tay et al. (2018), Table 2"
-    vanilla, intra = (row for row in planned.table.published if row.settings["model.name"] == "decatt")
-    assert vanilla.scores == {"test.accuracy": "86.3"} and not vanilla.settings["model.intra_attention"]
-    assert intra is quoted["decatt"]
-    rows = compare(dataset="scitail", models="decatt,esim,siamese").table.published
-    assert [(row.label.split()[0], *row.scores.values()) for row in rows] == [("DecompAtt", "72.3"), ("ESIM", "70.6")]
-    (row,) = compare(dataset="quora", models="decatt,esim,cafe").table.published
-    assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
-
-
-def test_a_comparison_says_which_models_would_keep_punctuation():
-    def said(**options):
-        return [note for note in compare(**options).table.notes if "punctuation" in note]
-
-    of_all = "the configs of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer keep punctuation"
-    assert len(said(models="all")) == 1 and of_all in said(models="all")[0]
-    assert "the config of CSRAN keeps punctuation" in said(models="re2,csran")[0]
-    assert said(models="re2,esan") == []
-
-
-def test_a_comparison_takes_any_models_and_data_set():
-    planned = compare(dataset="sick", models="cafe,re2", features="paper")
-    runs = planned.runs()
-    assert [run.variant for run in runs] == ["CAFE", "CAFE", "RE2", "RE2"]
-    assert runs[0].config.model.characters == "bilstm" and runs[0].config.model.tags
-    assert {run.config.data.minimum_count for run in runs} == {1} and {
-        run.config.training.batch_size for run in runs
-    } == {64}
-    assert compare().config.data.name == "embedded_inference"
-    with pytest.raises(InputError, match='there is no model "esann" in this sweep; did you mean "esan"'):
-        compare(models="re2,esann")
-    with pytest.raises(InputError, match='there is no data set "quara" in this sweep; did you mean "quora"'):
-        compare(dataset="quara")
-    with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):
-        launch.resolve(SWEEPS / "comparison.py", overrides={"model.hidden_size": "8"})
-
-
 @pytest.mark.parametrize(("dataset", "settings"), [("wikiqa", 180), ("quora", 360)])
 def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
     planned = resolved("re2_tuning", dataset)
@@ -340,85 +222,6 @@ def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
         "training.batch_size": (64, 512),
         "optimizer.learning_rate": (1e-4, 3e-3),
     }
-
-
-@pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)
-def test_data_files_name_their_sources_and_hold_figures(paper):
-    for table, known in paper.PRINTED.tables.items():
-        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+|slides", table)
-        columns = known["columns"]
-        assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
-        assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
-        for column in (column for column in columns if "." in column):
-            data_set, _, score = column.rpartition(" ")
-            assert not data_set or data_set in paper.DATA_SETS
-            assert score.partition(".")[0] in ("dev", "test", "times")
-        for cells in known["rows"]:
-            assert len(cells) == len(columns)
-            figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
-            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?|\+\d(\.\d)?)?", text) for text in figures)
-    for name, data in paper.DATA_SETS.items():
-        if data.main_table:
-            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(
-                paper.PRINTED.name
-            ) == 1
-
-
-def test_data_files_are_part_of_the_package():
-    folder = SWEEPS.parent / "jaxmatch" / "papers"
-    patterns = tomllib.loads((SWEEPS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
-        "jaxmatch.papers"
-    ]
-    found = {path.stem for pattern in patterns for path in folder.glob(pattern)}
-    kept = {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")}
-    assert found == kept == {"csran", "esan", "re2", "systems"}
-
-
-def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
-    for name in re2.ROBUSTNESS:
-        rows = {row.label: row.scores for row in re2.PRINTED.rows("Table 7", name)}
-        assert len(rows) == 10 and rows["2 blocks"] == rows["2 enc. layers"]
-
-
-def test_some_figures_as_the_paper_prints_them():
-    def figures(sweep, dataset, **settings):
-        asked = {key.replace("__", "."): value for key, value in settings.items()}
-        (row,) = (row for row in resolved(sweep, dataset).table.published if asked.items() <= row.settings.items())
-        return tuple(row.scores.values())
-
-    of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
-    assert figures("re2_main", "wikiqa", model__name="re2") == 2 * of_test  # which were chosen on test
-    assert figures("re2_main", "snli", parameters="13.9M") == ("88.7",)
-    assert figures("re2_ablation", "scitail", variant="w/o enc-in") == ("78.1",)
-    assert figures("re2_ablation", "wikiqa", variant="simple fusion") == ("0.7345",)
-    assert figures("re2_robustness", "quora", model__blocks=4) == ("89.5 ± 0.1",)
-    assert figures("re2_robustness", "scitail", model__encoder_layers=5) == ("89.1 ± 0.3",)
-
-
-def test_what_every_variant_sets_cannot_be_set_for_all():
-    with pytest.raises(InputError, match="every variant of this sweep sets config.model.blocks"):
-        resolved("re2_robustness", "snli", overrides={"model.blocks": "3"})
-    assert resolved("re2_ablation", "snli", overrides={"model.blocks": "2"}).config.model.blocks == 2
-
-
-def test_what_one_variant_sets_cannot_be_set_beside_it():
-    with pytest.raises(InputError, match="config.model.fusion is a setting of the variant simple fusion itself"):
-        resolved("re2_ablation", "snli", overrides={"model.fusion": "simple"})
-    with pytest.raises(InputError, match="config.optimizer.learning_rate is a setting of the variant .*ESAN.* itself"):
-        resolved("comparison", "quora", overrides={"optimizer.learning_rate": "0.01"})
-    assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
-
-
-def test_best_on_test_is_a_column_of_its_own_that_can_be_left_out():
-    assert resolved("re2_main", "wikiqa").table.scores == (
-        "dev.mrr",
-        "test.map",
-        "test.mrr",
-        "best_on_test.map",
-        "best_on_test.mrr",
-    )
-    scores = resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"}).table.scores
-    assert not any("best" in score for score in scores)
 
 
 @pytest.mark.parametrize("sweep", ["re2_main", "re2_ablation", "re2_robustness"])

@@ -1,0 +1,32 @@
+"""What a command line changes in a sweep."""
+
+import pytest
+from paper_sweeps import resolved
+
+from jaxmatch.errors import InputError
+
+
+def test_what_every_variant_sets_cannot_be_set_for_all():
+    with pytest.raises(InputError, match="every variant of this sweep sets config.model.blocks"):
+        resolved("re2_robustness", "snli", overrides={"model.blocks": "3"})
+    assert resolved("re2_ablation", "snli", overrides={"model.blocks": "2"}).config.model.blocks == 2
+
+
+def test_what_one_variant_sets_cannot_be_set_beside_it():
+    with pytest.raises(InputError, match="config.model.fusion is a setting of the variant simple fusion itself"):
+        resolved("re2_ablation", "snli", overrides={"model.fusion": "simple"})
+    with pytest.raises(InputError, match="config.optimizer.learning_rate is a setting of the variant .*ESAN.* itself"):
+        resolved("comparison", "quora", overrides={"optimizer.learning_rate": "0.01"})
+    assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
+
+
+def test_best_on_test_is_a_column_of_its_own_that_can_be_left_out():
+    assert resolved("re2_main", "wikiqa").table.scores == (
+        "dev.mrr",
+        "test.map",
+        "test.mrr",
+        "best_on_test.map",
+        "best_on_test.mrr",
+    )
+    scores = resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"}).table.scores
+    assert not any("best" in score for score in scores)

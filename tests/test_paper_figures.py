@@ -1,0 +1,90 @@
+"""The published figures that the package holds, and where they come from."""
+
+import re
+import tomllib
+
+import pytest
+from paper_sweeps import SWEEPS, resolved
+
+from jaxmatch.papers import csran, esan, re2
+
+
+def test_some_figures_of_esan_and_csran_as_printed():
+    def figures(sweep, dataset, label, **settings):
+        asked = settings.items()
+        rows = [row for row in resolved(sweep, dataset).table.published if row.label.startswith(label)]
+        (row,) = (row for row in rows if asked <= row.settings.items())
+        return tuple(row.scores.values())
+
+    assert figures("esan_main", "snli", "ESAN") == ("89.0",)
+    assert figures("esan_main", "multinli", "DIIN") == ("78.8", "77.8")
+    assert figures("esan_ablation", "quora", "ESAN", variant="w/ Simple Augment.") == ("89.1",)
+    assert figures("csran_main", "trecqa", "CSRAN") == ("0.854", "0.935")
+    assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
+    assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
+    assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
+    # What the papers print outside of their tables.
+    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR/CSRA") == ("88.0", "87.7")
+    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR") == ("88.4",)
+    assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
+    assert figures("esan_main", "multinli", "BERT") == ("84.6", "83.4")
+    assert [figures("esan_main", name, "MwAN") for name in ("snli", "quora")] == [("86.9",), ("88.2",)]
+    (size,) = (row for row in resolved("csran_main", "snli").table.published if row.settings.get("parameters"))
+    assert size.source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
+    assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
+    notes = [resolved("csran_depth", name).table.notes[0] for name in ("scitail", "snli")]
+    assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and notes[1].endswith("print no numbers")
+    assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
+
+
+@pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)
+def test_data_files_name_their_sources_and_hold_figures(paper):
+    for table, known in paper.PRINTED.tables.items():
+        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+|slides", table)
+        columns = known["columns"]
+        assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
+        assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
+        for column in (column for column in columns if "." in column):
+            data_set, _, score = column.rpartition(" ")
+            assert not data_set or data_set in paper.DATA_SETS
+            assert score.partition(".")[0] in ("dev", "test", "times")
+        for cells in known["rows"]:
+            assert len(cells) == len(columns)
+            figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
+            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?|\+\d(\.\d)?)?", text) for text in figures)
+    for name, data in paper.DATA_SETS.items():
+        if data.main_table:
+            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(
+                paper.PRINTED.name
+            ) == 1
+
+
+def test_data_files_are_part_of_the_package():
+    folder = SWEEPS.parent / "jaxmatch" / "papers"
+    patterns = tomllib.loads((SWEEPS.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "jaxmatch.papers"
+    ]
+    found = {path.stem for pattern in patterns for path in folder.glob(pattern)}
+    kept = {path.stem for path in folder.iterdir() if path.suffix not in ("", ".py")}
+    assert found == kept == {"csran", "esan", "re2", "systems"}
+
+
+def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
+    for name in re2.ROBUSTNESS:
+        rows = {row.label: row.scores for row in re2.PRINTED.rows("Table 7", name)}
+        assert len(rows) == 10 and rows["2 blocks"] == rows["2 enc. layers"]
+
+
+def test_some_figures_as_the_paper_prints_them():
+    def figures(sweep, dataset, **settings):
+        asked = {key.replace("__", "."): value for key, value in settings.items()}
+        (row,) = (row for row in resolved(sweep, dataset).table.published if asked.items() <= row.settings.items())
+        return tuple(row.scores.values())
+
+    of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
+    assert figures("re2_main", "wikiqa", model__name="re2") == 2 * of_test  # which were chosen on test
+    assert figures("re2_main", "snli", parameters="13.9M") == ("88.7",)
+    assert figures("re2_ablation", "scitail", variant="w/o enc-in") == ("78.1",)
+    assert figures("re2_ablation", "wikiqa", variant="simple fusion") == ("0.7345",)
+    assert figures("re2_robustness", "quora", model__blocks=4) == ("89.5 ± 0.1",)
+    assert figures("re2_robustness", "scitail", model__encoder_layers=5) == ("89.1 ± 0.3",)

@@ -1,0 +1,247 @@
+"""Prepared data in the cache: found again, noticed where files changed, made again where damaged."""
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import time
+
+import numpy as np
+import pytest
+from own_data_set import TRAIN, VECTORS, own_data, words_of
+
+from jaxmatch import files
+from jaxmatch.data import cache, catalog, encoding
+from jaxmatch.data.encoding import DataSettings, prepare
+from jaxmatch.errors import InputError
+
+
+@pytest.fixture
+def own(tmp_path):
+    return own_data(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch):
+    """Files that a test has just written count as old: their digests are remembered."""
+    monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
+
+
+def arrays_of(data):
+    found = {"vectors": data.vectors}
+    for name, split in data.splits.items():
+        for key in ("tokens_a", "offsets_a", "tokens_b", "offsets_b", "labels", "groups", "documents"):
+            found[f"{name}.{key}"] = getattr(split, key)
+    return found
+
+
+def assert_same(first, second):
+    assert first.fingerprint == second.fingerprint and first.report == second.report
+    assert first.vocabulary == second.vocabulary
+    assert (first.name, first.task, first.labels) == (second.name, second.task, second.labels)
+    arrays, others = arrays_of(first), arrays_of(second)
+    for key, array in arrays.items():
+        np.testing.assert_array_equal(array, others[key])
+
+
+def test_second_start_reads_nothing_again(own, tmp_path, monkeypatch):
+    first = prepare(own, tmp_path / "cache")
+
+    def unexpected(*_, **__):
+        raise AssertionError("the data was read again")
+
+    monkeypatch.setattr(catalog, "load", unexpected)
+    monkeypatch.setattr(encoding, "read_word_vectors", unexpected)
+    assert_same(first, prepare(own, tmp_path / "cache"))
+    # Nor are unchanged files hashed again; only the entry's own are.
+    whole, hashed = cache.hash_file, []
+    monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or whole(path))
+    prepare(own, tmp_path / "cache")
+    assert hashed and all(first.fingerprint in str(path) for path in hashed)
+
+
+def test_what_was_prepared_does_not_depend_on_where(own, tmp_path):
+    moved = tmp_path / "elsewhere"
+    os.rename(own.directory, moved)
+    other = DataSettings("own", str(moved), "ranking", vectors=own.vectors)
+    fingerprint = prepare(other, tmp_path / "cache").fingerprint
+    os.rename(moved, own.directory)
+    assert prepare(own, tmp_path / "other cache").fingerprint == fingerprint
+
+
+CHANGES = {
+    "lowercase": False,
+    "minimum_count": 1,
+    "maximum_length": 2,
+    "tokenizer": "tweet",
+    "remove_punctuation": False,
+    "drop_from_length": 4,
+}
+
+
+@pytest.mark.parametrize("change", [{name: value} for name, value in CHANGES.items()], ids=CHANGES)
+def test_every_setting_has_an_entry_of_its_own(own, tmp_path, change):
+    first = prepare(own, tmp_path / "cache")
+    changed = DataSettings("own", own.directory, own.task, vectors=own.vectors, **change)
+    other = prepare(changed, tmp_path / "cache")
+    assert other.fingerprint != first.fingerprint
+    assert_same(first, prepare(own, tmp_path / "cache"))
+    if "maximum_length" in change:
+        assert other.splits["train"].lengths_a.max() == 2
+        sides = [dataclasses.replace(changed, minimum_count=1, truncation_side=side) for side in ("left", "right")]
+        whole = dataclasses.replace(own, minimum_count=1)
+        left, right, whole = (prepare(one, tmp_path / "cache") for one in (*sides, whole))
+        assert len({left.fingerprint, right.fingerprint, whole.fingerprint}) == 3
+        assert words_of(left, "train", "a") == [words[-2:] for words in words_of(whole, "train", "a")]
+        assert words_of(right, "train", "a") == [words[:2] for words in words_of(whole, "train", "a")]
+    if "minimum_count" in change:
+        assert "end" in other.vocabulary.words
+
+
+def test_changed_files_are_noticed(own, tmp_path):
+    first = prepare(own, tmp_path / "cache")
+    path = tmp_path / "data" / "train.tsv"
+    status = path.stat()
+    path.write_text(TRAIN.replace("dog\t1\tq1", "cow\t1\tq1"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    second = prepare(own, tmp_path / "cache")
+    assert second.fingerprint != first.fingerprint and words_of(second, "train", "b")[0] == ["cow"]
+    vectors = tmp_path / "some.2d.txt"
+    vectors.write_text(VECTORS.replace("cat 1 2", "cat 9 9 "))
+    third = prepare(own, tmp_path / "cache")
+    assert third.fingerprint != second.fingerprint
+    assert third.vectors[third.vocabulary.ids(["cat"])[0]].tolist() == [9, 9]
+
+
+def damage_by_a_flipped_byte(entry):
+    content = bytearray((entry / "train.tokens_a.npy").read_bytes())
+    content[-1] ^= 1
+    (entry / "train.tokens_a.npy").write_bytes(content)
+
+
+def damage_by_a_short_file(entry):
+    path = entry / "vectors.npy"
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def damage_by_a_lost_file(entry):
+    (entry / "dev.labels.npy").unlink()
+
+
+def damage_by_prose(entry):
+    (entry / "entry.json").write_text("[1, 2]")
+
+
+def damage_by_half_a_json(entry):
+    (entry / "values.json").write_text((entry / "values.json").read_text()[:-20])
+
+
+def damage_by_another_format(entry):
+    value = json.loads((entry / "entry.json").read_text())
+    (entry / "entry.json").write_text(json.dumps({**value, "format": -1}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_by_a_flipped_byte,
+        damage_by_a_short_file,
+        damage_by_a_lost_file,
+        damage_by_prose,
+        damage_by_half_a_json,
+        damage_by_another_format,
+    ],
+)
+def test_damaged_entry_is_made_again(own, tmp_path, damage):
+    first = prepare(own, tmp_path / "cache")
+    good = {key: None if array is None else np.array(array) for key, array in arrays_of(first).items()}
+    damage(tmp_path / "cache" / "encoded" / first.fingerprint)
+    with pytest.raises(cache.DamagedEntry):
+        cache.load(tmp_path / "cache" / "encoded" / first.fingerprint)
+    second = prepare(own, tmp_path / "cache")
+    for key, array in arrays_of(second).items():
+        np.testing.assert_array_equal(array, good[key])
+    cache.load(tmp_path / "cache" / "encoded" / first.fingerprint)
+
+
+def test_damaged_note_of_a_digest_is_written_again(own, tmp_path):
+    first = prepare(own, tmp_path / "cache")
+    for note in (tmp_path / "cache" / "digests").iterdir():
+        note.write_text("{")
+    assert prepare(own, tmp_path / "cache").fingerprint == first.fingerprint
+
+
+def _prepare_in_a_process(arguments):
+    settings_, cache_directory = arguments
+    data = prepare(settings_, cache_directory)
+    return data.fingerprint, int(data.splits["train"].tokens_a.sum())
+
+
+def test_processes_that_start_together(own, tmp_path):
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        results = pool.map(_prepare_in_a_process, [(own, tmp_path / "cache")] * 4, chunksize=1)
+    assert len(set(results)) == 1
+    data = prepare(own, tmp_path / "cache")
+    assert results[0] == (data.fingerprint, int(data.splits["train"].tokens_a.sum()))
+    assert not [path for path in (tmp_path / "cache").rglob("*.partial")]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_not_the_cache(own, tmp_path, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(cache, "hash_file", refused)
+    with pytest.raises(InputError, match=r"it cannot be read \(Permission denied\); ask its owner for it") as caught:
+        prepare(own, tmp_path / "cache")
+    assert caught.value.path.parent.samefile(own.directory) or caught.value.path.samefile(own.vectors)
+
+
+def test_real_data_is_ready_soon_the_second_time(data_folder, tmp_path):
+    vectors = data_folder / "vectors" / "minilm.300d.zip"
+    real = DataSettings("sick", str(data_folder), vectors=str(vectors))
+    first = prepare(real, tmp_path)
+    assert {name: split.pairs for name, split in first.splits.items()} == {"train": 4500, "dev": 500, "test": 4927}
+    assert first.vectors.shape == (len(first.vocabulary), 300) and first.report["broken_vector_lines"] == 0
+    assert first.report["coverage"]["tokens_with_vector"] > 0.99
+    started = time.perf_counter()
+    assert_same(first, prepare(real, tmp_path))
+    assert time.perf_counter() - started < 2.0
+
+
+# --- what else may lie in a cache, or happen to the files -------------------------------------------------------------
+
+
+def test_what_killed_writers_left_is_removed(own, tmp_path):
+    for folder in ("encoded", "digests"):
+        (tmp_path / "cache" / folder).mkdir(parents=True)
+    (tmp_path / "cache" / "encoded" / ".abc.999999.0123abcd.partial").mkdir()
+    (tmp_path / "cache" / "encoded" / ".abc.999999.0123abcd.partial" / "vectors.npy").write_bytes(b"1")
+    (tmp_path / "cache" / "digests" / ".abc.json.999999.0123abcd.partial").write_bytes(b"1")
+    with files.directory_atomically(tmp_path / "cache" / "encoded" / "other"):  # a live writer's
+        prepare(own, tmp_path / "cache")
+        assert len([*(tmp_path / "cache").rglob("*.partial")]) == 1
+
+
+def test_files_that_change_while_they_are_read_are_noticed(own, tmp_path, monkeypatch):
+    """The entry would stand under the hash of what they were before."""
+    whole = catalog.load
+
+    def changing(*arguments, **keywords):
+        data = whole(*arguments, **keywords)
+        (tmp_path / "data" / "train.tsv").write_text(TRAIN.replace("cow", "cat"))
+        return data
+
+    monkeypatch.setattr(catalog, "load", changing)
+    with pytest.raises(InputError, match="data: its files changed while they were read; start again"):
+        prepare(own, tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache" / "encoded").iterdir() if path.is_dir()]
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(own, tmp_path):
+    (tmp_path / "data" / "test.tsv").mkdir()
+    with pytest.raises(InputError, match="test.tsv: this is a folder, not a file"):
+        prepare(own, tmp_path / "cache")
+    (tmp_path / "data" / "test.tsv").rmdir()
+    (tmp_path / "data" / "test.tsv").symlink_to("nowhere")
+    with pytest.raises(InputError, match="test.tsv: this is a link to a file that is not there, not a file"):
+        prepare(own, tmp_path / "cache")
