@@ -21,7 +21,7 @@ MUTANTS = [
      ["tests/test_workdir.py"]),
     (_COHORT_FOLDER, "                    if self.done:\n                        shutil.rmtree", "                    if False:\n                        shutil.rmtree",
      ["tests/test_workdir.py"]),
-    (_USABLE, "    if not os.access(there, access):\n", "    if False:\n", ["tests/test_workdir.py"]),
+    (_USABLE, "    if not os.access(there, access):\n", "    if False:\n", ["tests/test_workdir_usable.py"]),
     (_COHORT_FOLDER, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
     (_EXECUTION, "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
