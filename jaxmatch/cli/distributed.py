@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from jaxmatch.cli import launchers
+from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
 # How long processes wait for each other at the start, and for the heartbeat of one that may have died.
 SECONDS_TO_START, SECONDS_WITHOUT_HEARTBEAT = 300, 20
-# Variable of a launcher: the number of processes that it has started; only `srun` sets the first.
-_COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
 # Holds something once no process waits for another any more.
 _in_order: list[bool] = []
 
@@ -56,7 +56,7 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
     @functools.wraps(run)
     def wrapped(arguments: argparse.Namespace) -> None:
         if not arguments.distributed:
-            _check_alone(arguments, os.environ)
+            check_alone(arguments, os.environ)
             return run(arguments)
         _join(arguments)
         import jax
@@ -93,7 +93,7 @@ def leave(status: int) -> None:
     os._exit(status)
 
 
-def _check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
+def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
     """Refuses to be one of several processes that would all train the same.
 
     Raises:
@@ -102,20 +102,18 @@ def _check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) ->
     for name in ("coordinator", "processes", "process"):
         if getattr(arguments, name) is not None:
             raise InputError(f"--{name} is for several processes as one", remedy="add --distributed")
-    counts = {name: variables.get(name, "") for name in _COUNTED}
-    if int(variables.get("SLURM_PROCID") or 0) > 0:
-        counts["SLURM_NTASKS"] = variables.get("SLURM_NTASKS", "")
-    for name, count in counts.items():
-        if count.isdigit() and int(count) > 1:
-            raise InputError(
-                f"this is one of {count} processes ({name}={count})",
-                remedy="add --distributed, or start one process",
-            )
+    count, because = launchers.processes(variables)
+    if count > 1:
+        raise InputError(
+            f"this is one of {count} processes ({because})", remedy="add --distributed, or start one process"
+        )
     if address := variables.get("JAX_COORDINATOR_ADDRESS"):
         raise InputError(
             f"JAX_COORDINATOR_ADDRESS={address} is that of several processes",
             remedy="add --distributed, or unset the variable",
         )
+    if told := launchers.apart(variables):
+        note(told)
 
 
 def _join(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,56 @@
+"""Whether a launcher has started this process as one of several, by the variables of its environment."""
+
+import math
+from collections.abc import Mapping
+
+# Variable of a launcher: the number of processes that it has started. Only `srun` sets the first; the others are Open MPI's
+# and that of MPICH and its kin.
+_COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+# The hosts of a TPU slice, and how its processes are laid out; in both, JAX and libtpu prefer the first.
+_TPU_HOSTS = ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES")
+_TPU_BOUNDS = ("TPU_PROCESS_BOUNDS", "TPU_HOST_BOUNDS")
+_TPU_SLICES = "MEGASCALE_NUM_SLICES"
+_INDEX_IN_KUBERNETES = "JOB_COMPLETION_INDEX"
+
+
+def processes(variables: Mapping[str, str]) -> tuple[int, str]:
+    """How many processes the launcher of this one has started to work as one, and which variables say so.
+
+    Arguments:
+      variables: of the environment.
+
+    Returns:
+      1 and "" where none says that there are several.
+    """
+    counts = {name: variables.get(name, "") for name in _COUNTED}
+    if int(variables.get("SLURM_PROCID") or 0) > 0:
+        counts["SLURM_NTASKS"] = variables.get("SLURM_NTASKS", "")
+    for name, count in counts.items():
+        if count.isdigit() and int(count) > 1:
+            return int(count), f"{name}={count}"
+    return _on_tpus(variables)
+
+
+def _on_tpus(variables: Mapping[str, str]) -> tuple[int, str]:
+    """The hosts of a TPU slice: libtpu on one of them waits for the others."""
+    platforms = variables.get("JAX_PLATFORMS", "")
+    if platforms and "tpu" not in platforms.split(","):
+        return 1, ""
+    for name in _TPU_BOUNDS:
+        bounds = variables.get(name, "").split(",")
+        if all(each.isdigit() for each in bounds) and math.prod(map(int, bounds)) == 1:
+            return 1, ""  # the processes are to work apart
+    name = next((name for name in _TPU_HOSTS if name in variables), _TPU_HOSTS[-1])
+    hosts = len([each for each in variables.get(name, "").split(",") if each.strip()])
+    slices = variables.get(_TPU_SLICES, "")
+    count = int(slices) if slices.isdigit() and int(slices) > 1 else 1
+    told = [f"{name} has {hosts} hosts"] * (hosts > 1) + [f"{_TPU_SLICES}={slices}"] * (count > 1)
+    return max(1, hosts) * count, ", ".join(told)
+
+
+def apart(variables: Mapping[str, str]) -> str:
+    """What to say of a process that may be one of several, or is meant to be on its own; "" if nothing."""
+    index = variables.get(_INDEX_IN_KUBERNETES, "")
+    if not index.isdigit():
+        return ""
+    return f"this pod of a Kubernetes Job ({_INDEX_IN_KUBERNETES}={index}) trains on its own; --distributed makes its pods train as one"

@@ -1,0 +1,73 @@
+"""What the variables of launchers say about a process: one of several, or alone."""
+
+import argparse
+
+import pytest
+
+from jaxmatch.cli import distributed, launchers
+from jaxmatch.errors import InputError
+
+FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
+
+
+@pytest.mark.parametrize(
+    ("variables", "count", "because"),
+    [
+        ({}, 1, ""),
+        # MPI of several makers.
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, 2, "OMPI_COMM_WORLD_SIZE=2"),
+        ({"PMI_SIZE": "8", "PMI_RANK": "3"}, 8, "PMI_SIZE=8"),
+        ({"PMI_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "1"}, 1, ""),
+        # A TPU VM with one host.
+        ({"TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0"}, 1, ""),
+        ({"TPU_WORKER_HOSTNAMES": ""}, 1, ""),
+        ({"TPU_WORKER_HOSTNAMES": "t1v-0", "MEGASCALE_NUM_SLICES": "1"}, 1, ""),
+        # A pod slice, several slices, and both.
+        ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_WORKER_ID": "0"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
+        (
+            {"TPU_PROCESS_ADDRESSES": "a:8476,b:8476", "TPU_WORKER_HOSTNAMES": "a"},
+            2,
+            "TPU_PROCESS_ADDRESSES has 2 hosts",
+        ),
+        ({"TPU_WORKER_HOSTNAMES": "a", "MEGASCALE_NUM_SLICES": "2"}, 2, "MEGASCALE_NUM_SLICES=2"),
+        (
+            {"TPU_WORKER_HOSTNAMES": FOUR, "MEGASCALE_NUM_SLICES": "2"},
+            8,
+            "TPU_WORKER_HOSTNAMES has 4 hosts, MEGASCALE_NUM_SLICES=2",
+        ),
+        # A host of a slice that is to work apart, or not on TPUs.
+        ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_PROCESS_BOUNDS": "1,1,1"}, 1, ""),
+        ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_HOST_BOUNDS": "2,2,1"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
+        ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "cpu"}, 1, ""),
+        ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "tpu,cpu"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
+        # A job of --on slurm, and a script of Slurm that is not started by srun.
+        ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_ARRAY_TASK_COUNT": "9"}, 1, ""),
+        ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, 1, ""),
+    ],
+)
+def test_the_number_of_processes(variables, count, because):
+    assert launchers.processes(variables) == (count, because)
+
+
+def check(variables):
+    arguments = argparse.Namespace(coordinator=None, processes=None, process=None)
+    distributed.check_alone(arguments, variables)
+
+
+def test_a_host_of_a_pod_slice_is_refused_in_one_line():
+    with pytest.raises(InputError) as caught:
+        check({"TPU_WORKER_HOSTNAMES": FOUR})
+    assert str(caught.value) == (
+        "this is one of 4 processes (TPU_WORKER_HOSTNAMES has 4 hosts); add --distributed, or start one process"
+    )
+
+
+def test_a_pod_of_an_indexed_job_is_told_that_it_trains_alone(capsys):
+    """Its pods may share a sweep, as launchers on one folder do, or each have a sweep of its own."""
+    check({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"})
+    assert capsys.readouterr().err == (
+        "this pod of a Kubernetes Job (JOB_COMPLETION_INDEX=3) trains on its own; --distributed makes its pods "
+        "train as one\n"
+    )
+    check({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert not capsys.readouterr().err
