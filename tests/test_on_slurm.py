@@ -176,11 +176,6 @@ def test_bad_use_is_one_line(small_files, tmp_path, capsys, monkeypatch, more, s
     assert not workdir.exists()
 
 
-def test_tune_waits_for_its_runs(small_files, tmp_path, capsys):
-    command = ["tune", *small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm:local")[1:]]
-    assert "tune waits for what it has trained" in refused(capsys, command)
-
-
 def test_submitit_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     said = refused(capsys, small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm"))

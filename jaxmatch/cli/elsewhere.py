@@ -63,17 +63,13 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
 def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) -> Any:
     if where not in ("", "local"):
         raise InputError(f"{where} is no Slurm", remedy="give --on slurm or --on slurm:local")
-    if arguments.subcommand == "tune":
-        raise InputError("tune waits for what it has trained, which jobs of Slurm may not begin for days", remedy=_TUNE)
-    if arguments.log:
+    waits = arguments.subcommand == "tune"
+    if arguments.log and not waits:
         raise InputError("--log follows runs while the command trains, and jobs train later", remedy="leave it out")
     from jaxmatch.sweep.on_slurm import SlurmEngine
     from jaxmatch.sweep.slurm_options import read_options
 
-    return SlurmEngine(read_options(arguments.slurm), where == "local", load)
-
-
-_TUNE = "give jaxmatch sweep with the grid, or --on ray"
+    return SlurmEngine(read_options(arguments.slurm), where == "local", load, waits)
 
 
 def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
@@ -93,8 +89,12 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
 
     if arguments.status and arguments.collect:
         raise InputError("--status and --collect ask for two things", remedy="give one of them")
+    if arguments.collect and arguments.subcommand == "tune":
+        raise InputError("tune prints its tables itself, once its jobs are done", remedy="leave out --collect")
     if arguments.status:
         show(slurm_jobs.status(workdir))
+        if slurm_jobs.read_jobs(final := workdir / "final"):  # of tune
+            show(f"\nthe chosen setting, in {final}:\n{slurm_jobs.status(final)}")
         return True
     found = slurm_jobs.states(workdir)
     folder = read_sweep_folder(workdir)

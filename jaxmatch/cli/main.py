@@ -204,8 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         _say(str(error))
         return WRONG_INPUT
-    except KeyboardInterrupt:
-        _say(getattr(module, "WHEN_INTERRUPTED", "interrupted"))
+    except KeyboardInterrupt as interrupt:  # Python's own says nothing
+        _say(str(interrupt) or getattr(module, "WHEN_INTERRUPTED", "interrupted"))
         return INTERRUPTED
     except BrokenPipeError:
         _close_quietly()

@@ -88,16 +88,21 @@ class Replay:
     Arguments:
       work: what the cohort is of.
       folder: of the cohort.
+      attempt: that has begun already, all of which is shown; None: a new one.
 
     Attributes:
       attempt: to be given to the worker's `writer`.
+      left: whether the worker has told that it trains no more.
     """
 
-    def __init__(self, work: Work, folder: CohortFolder):
-        self.attempt = secrets.token_hex(8)
+    def __init__(self, work: Work, folder: CohortFolder, attempt: str | None = None):
+        self.attempt = secrets.token_hex(8) if attempt is None else attempt
         self._work, self._folder, self._file = work, folder, folder.path / FILE
         self._shown: CohortDisplay | None = None
-        self._read = self._file.stat().st_size if self._file.exists() else 0  # what others have told before
+        self._latest: CohortDisplay | None = None
+        self.left = False
+        # What others have told before is passed over.
+        self._read = self._file.stat().st_size if attempt is None and self._file.exists() else 0
 
     def look(self) -> None:
         """Shows what is new."""
@@ -105,12 +110,20 @@ class Replay:
             if attempt != self.attempt or method not in METHODS:
                 continue
             if method == "cohort":
-                runs = self._work.stage.left_of(self._work.plan, self._folder)
-                self._shown = self._work.display.cohort(self._folder, runs)
+                self._begun()
             elif self._shown is not None:
                 getattr(self._shown, method)(*arguments)
-                if method == "left":
-                    self._shown = None
+            if method == "left":
+                self._shown, self.left = None, True
+
+    def _begun(self) -> None:
+        if self._shown is not None:
+            self._shown.left()
+        if self._latest is not None:  # a job that Slurm has queued again
+            self._latest.lost("its job was queued again")
+        runs = self._work.stage.left_of(self._work.plan, self._folder)
+        self._shown = self._latest = self._work.display.cohort(self._folder, runs)
+        self.left = False
 
     def ended(self, lost: str = "") -> None:
         """The attempt is over.

@@ -1,15 +1,18 @@
 """Training cohorts as jobs of Slurm, through submitit (https://github.com/facebookincubator/submitit).
 
-A command submits an array of jobs and ends; the workdir, on a file system that all nodes share, is the truth. A job that
-reaches its time limit, or makes room for another, writes a checkpoint and is queued again.
+A command submits an array of jobs and ends, or waits for them (`slurm_waiting.py`). The workdir, on a file system that
+all nodes share, is the truth. A job that reaches its time limit, or makes room for another, writes a checkpoint and is
+queued again.
 """
 
 import contextlib
 import os
 import pickle
 import shlex
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.sweep.slurm_options import SlurmOptions
 from jaxmatch.sweep.slurm_training import Training
+from jaxmatch.sweep.slurm_waiting import Waiting
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.training.replicas import devices_filled
 
@@ -42,13 +46,18 @@ class SlurmEngine(Engine):
       options: of the jobs; None: the defaults.
       local: run the jobs on this machine, one at a time (`options.at_once`: or more).
       extend: called in each job first: loads what extends the package.
+      waits: for the jobs, whose results the command needs; else it leaves them to Slurm.
 
     Raises:
       InputError: submitit is not installed.
     """
 
     def __init__(
-        self, options: SlurmOptions | None = None, local: bool = False, extend: Callable[[], None] | None = None
+        self,
+        options: SlurmOptions | None = None,
+        local: bool = False,
+        extend: Callable[[], None] | None = None,
+        waits: bool = False,
     ):
         super().__init__()
         try:
@@ -57,6 +66,8 @@ class SlurmEngine(Engine):
             remedy = "pip install 'jaxmatch[slurm]'"
             raise InputError("--on slurm needs submitit, which is not installed", remedy=remedy) from None
         self._submitit, self._options, self._local, self._extend = submitit, options or SlurmOptions(), local, extend
+        self._waits = waits
+        self._over: set[str] = set()
 
     def begin(self, workdir: Path, dry_run: bool = False) -> None:
         # The GPUs are those of the jobs.
@@ -118,18 +129,43 @@ class SlurmEngine(Engine):
         platform = {} if self._options.gpus else {"JAX_PLATFORMS": "cpu"}
         return worker.variables() | platform | {"NPROC": str(self._cpus())}
 
-    def run(self, tasks: Sequence[Task], work: Work) -> bool:
+    def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+        if self._waits:
+            return Waiting(work, self._submitted, self._local, self._options.at_once, self._over).run(tasks, more)
+        _, new = self._submitted(tasks, work)
+        workdir = work.workdir.path.absolute()
+        begin = f"{new} jobs submitted" if new != 1 else "1 job submitted"
+        raise Submitted(f"{begin} ({slurm_jobs.counted(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
+
+    def _submitted(self, tasks: Sequence[Task], work: Work, over: Collection[str] = ()) -> tuple[dict[str, str], int]:
+        """Submits the tasks whose cohorts no job trains yet.
+
+        Arguments:
+          tasks: to train.
+          work: what they are of.
+          over: jobs that have done what they were to do, whatever Slurm says of them.
+
+        Returns:
+          The job of each cohort, and how many of them are new.
+
+        Raises:
+          InputError: Slurm refuses them, or does not answer.
+        """
         workdir = work.workdir.path.absolute()
         slurm_jobs.folder_of(workdir).mkdir(parents=True, exist_ok=True)
         with FileLock(slurm_jobs.folder_of(workdir) / "jobs.lock"):
             jobs = slurm_jobs.read_jobs(workdir)
-            busy = {jobs.cohorts[job] for job in slurm_jobs.alive(workdir, jobs)} if jobs else set()
-            new = sorted((task for task in tasks if task.folder.name not in busy), key=lambda task: -task.lasts)
+            living = slurm_jobs.alive(workdir, jobs) if jobs else ()
+            job_of = {jobs.cohorts[job]: job for job in living if job not in over}
+            new = sorted((task for task in tasks if task.folder.name not in job_of), key=lambda task: -task.lasts)
             if new:
-                submitted = self._submit([self._training(task, work, workdir) for task in new], workdir)
-                slurm_jobs.add_jobs(workdir, self._local, dict(zip(submitted, (task.folder.name for task in new))))
-        begin = f"{len(new)} jobs submitted" if len(new) != 1 else "1 job submitted"
-        raise Submitted(f"{begin} ({slurm_jobs.counted(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
+                trainings = [self._training(task, work, workdir) for task in new]
+                with not_interrupted():  # what is submitted is noted, too
+                    submitted = self._submit(trainings, workdir)
+                    jobs_of_new = dict(zip(submitted, (task.folder.name for task in new)))
+                    slurm_jobs.add_jobs(workdir, self._local, jobs_of_new)
+                job_of |= {cohort: job for job, cohort in jobs_of_new.items()}
+        return {task.folder.name: job_of[task.folder.name] for task in tasks}, len(new)
 
     def _training(self, task: Task, work: Work, workdir: Path) -> Training:
         part, data = worker.part_of(work.plan, task.folder)
@@ -142,13 +178,14 @@ class SlurmEngine(Engine):
             data=file,
             cohort=task.folder.name,
             workdir=workdir,
-            stage=work.stage,
+            stage=task.stage or work.stage,
             failed_before=work.before.get(task.folder.name),
             devices=task.devices,
             gpus=bool(self._options.gpus),
             seconds=max(1.0, 0.8 * seconds),
             turns=(self._options.at_once or 1) if self._local else 0,
             extend=self._extend,
+            tells=self._waits,
         )
 
     def _submit(self, trainings: Sequence[Training], workdir: Path) -> list[str]:
@@ -196,3 +233,22 @@ def _silent() -> Iterator[None]:
             os.dup2(before, number)
             os.close(before)
         os.close(nowhere)
+
+
+@contextlib.contextmanager
+def not_interrupted() -> Iterator[None]:
+    """An interrupt in the block is raised at its end. Jobs that are started in it, on this machine, never get one, nor the
+    end of a terminal: they inherit the mask.
+    """
+    came: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number)) if main else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if main:
+            signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt

@@ -23,7 +23,7 @@ from jaxmatch.workdir import CohortFolder, Workdir
 SECONDS_TO_ANSWER = 60.0
 # The remedy for what Slurm does not take.
 REFUSED = "see sinfo, and say in --slurm FILE what a job may have"
-STATES = ("queued", "running", "done", "failed", "stopped", "not submitted")
+STATES = ("queued", "running", "paused", "done", "failed", "stopped", "not submitted")
 _QUEUED = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "CONFIGURING", "SUSPENDED", "RESV_DEL_HOLD"}
 
 
@@ -107,13 +107,30 @@ def alive(workdir: Path, jobs: Jobs) -> dict[str, str]:
     """
     if jobs.local:
         living = [job for job in jobs.cohorts if _is_controller(job)]
-        return {job: "RUNNING" if _is_held(workdir, jobs.cohorts[job]) else "PENDING" for job in living}
+        return {job: "RUNNING" if is_held(workdir, jobs.cohorts[job]) else "PENDING" for job in living}
     listed = run("squeue", "--noheader", "--array", "--user", str(os.geteuid()), "--format", "%i %T")
     states = dict(line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
     return {job: states[job].strip() for job in jobs.cohorts if job in states}
 
 
-def _is_held(workdir: Path, cohort: str) -> bool:
+def is_queued(state: str) -> bool:
+    """Whether a job waits, by what Slurm says of it (`alive`)."""
+    return state in _QUEUED
+
+
+def end_of(job: str, local: bool) -> str:
+    """What Slurm says of a job that is over, as "CANCELLED" or "OUT_OF_MEMORY"; "" where it has forgotten it."""
+    if local:
+        return ""
+    try:
+        listed = run("squeue", "--noheader", "--array", "--states=all", "--jobs", job, "--format", "%i %T")
+    except InputError:
+        return ""
+    states = dict(line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
+    return states.get(job, "").strip()
+
+
+def is_held(workdir: Path, cohort: str) -> bool:
     """Whether somebody trains a cohort."""
     try:
         with CohortFolder(workdir / "cohorts" / cohort, "", ()).lock().acquire(timeout=0):
@@ -140,7 +157,8 @@ class CohortState:
 
     Attributes:
       folder: of the cohort.
-      state: one of `STATES`; "stopped": its job is over, and has neither trained it nor failed.
+      state: one of `STATES`; "paused": its job is over, for it has come to a rung; "stopped": its job is over, and has
+        neither trained it nor failed.
       job: that was submitted last, or "".
       note: why, or where to read more.
     """
@@ -176,9 +194,11 @@ def _state(folder: CohortFolder, job: str, living: Mapping[str, str], workdir: P
     if folder.done:
         return CohortState(folder, "done", job, there)
     if job in living:
-        return CohortState(folder, "queued" if living[job] in _QUEUED else "running", job, there)
+        return CohortState(folder, "queued" if is_queued(living[job]) else "running", job, there)
     if folder.failure() is not None:
         return CohortState(folder, "failed", job, f"{message_of(folder)} ({folder.error})")
+    if rungs := [int(file.stem.removeprefix("rung-")) for file in folder.path.glob("rung-*.json")]:
+        return CohortState(folder, "paused", job, f"after epoch {max(rungs)}")
     if job:
         missing = f"it wrote no log: do the nodes reach {folder_of(workdir)}?"
         return CohortState(folder, "stopped", job, there or missing)

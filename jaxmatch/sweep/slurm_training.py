@@ -17,7 +17,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.sweep import slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.events import Tell
+from jaxmatch.sweep.events import Tell, writer
 from jaxmatch.sweep.failures import mark_failed
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder
@@ -26,6 +26,11 @@ from jaxmatch.workdir import CohortFolder
 MOST_WITHOUT_CHECKPOINT = 3
 # How long Slurm may take to end a job that it has told to end.
 SECONDS_TO_BE_KILLED = 600.0
+
+
+def newest_checkpoint(folder: CohortFolder) -> int:
+    """The number of a cohort's newest whole checkpoint, or -1."""
+    return max((int(path.name) for path in folder.checkpoints.glob("*") if path.name.isdigit()), default=-1)
 
 
 @dataclasses.dataclass(eq=False)
@@ -44,6 +49,7 @@ class Training:
       seconds: how long it may take to write a checkpoint.
       turns: how many jobs may train at once on this machine; 0: Slurm sees to that.
       extend: called first: loads what extends the package.
+      tells: whether a command waits for it, to which it tells how it goes (`events.py`).
       newest: number of the newest checkpoint when it was queued last.
       without: how often it was queued without a new one.
     """
@@ -59,6 +65,7 @@ class Training:
     seconds: float
     turns: int
     extend: Callable[[], None] | None
+    tells: bool = False
     newest: int = -1
     without: int = 0
 
@@ -97,7 +104,7 @@ class Training:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self.seconds)
-        newest = max((int(path.name) for path in self._folder.checkpoints.glob("*") if path.name.isdigit()), default=-1)
+        newest = newest_checkpoint(self._folder)
         self.without = 0 if newest > self.newest or self._folder.done else self.without + 1
         self.newest = newest
         if self.without < MOST_WITHOUT_CHECKPOINT:
@@ -143,6 +150,8 @@ class Training:
         display.begin(plan, set())
         try:
             tell = _shown(display, plan, self.stage, self._folder)
+            if self.tells:
+                tell = _both(tell, writer(self._folder, _own_name()))
             worker.execute_cohort(
                 plan, self.cohort, self.workdir, self.stage, self.failed_before, tell, self._stop, self.devices
             )
@@ -160,5 +169,20 @@ def _shown(display: Display, plan: Plan, stage: Stage, folder: CohortFolder) -> 
             shown[:] = [display.cohort(whole, stage.left_of(plan, whole))]
         else:
             getattr(shown[0], method)(*arguments)
+
+    return tell
+
+
+def _own_name() -> str:
+    """The name of the job that this process is."""
+    from submitit import JobEnvironment
+
+    return JobEnvironment().job_id
+
+
+def _both(first: Tell, second: Tell) -> Tell:
+    def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
+        first(cohort, method, arguments)
+        second(cohort, method, arguments)
 
     return tell

@@ -1,0 +1,194 @@
+"""Waiting in the foreground for jobs of Slurm: `jaxmatch tune` needs what they have trained.
+
+The workdir says how far a cohort is, and Slurm is asked now and then whether its job is still there. The command may be
+interrupted and given again: the jobs go on meanwhile, and are not submitted twice.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import slurm_jobs
+from jaxmatch.sweep.engines import Task, Work
+from jaxmatch.sweep.events import Replay
+from jaxmatch.sweep.failures import mark_failed
+from jaxmatch.sweep.slurm_training import newest_checkpoint
+
+SECONDS_BETWEEN_LOOKS = 0.5
+# Slurm is asked for all jobs of the user at once; one asker every few seconds does not burden it.
+SECONDS_BETWEEN_QUESTIONS = 5.0
+SECONDS_BETWEEN_LINES = 60.0
+# How long after its end a job's files may be seen on another machine.
+SECONDS_TO_BE_SEEN = 10.0
+# A cohort whose jobs end so often without a new checkpoint has failed.
+MOST_ENDED = 3
+
+
+@dataclasses.dataclass
+class _Running:
+    """A job that is waited for.
+
+    Attributes:
+      task: that it does.
+      job: its name.
+      replay: shows what it tells.
+      there_at: when it was among the jobs that are not over, or did what it was to do.
+    """
+
+    task: Task
+    job: str
+    replay: Replay
+    there_at: float
+
+
+class Waiting:
+    """Has tasks trained by jobs, and waits for them.
+
+    Arguments:
+      work: what the tasks are of.
+      submit: takes tasks, the work, and jobs that have done theirs; gives the job of each cohort, and how many are new.
+      local: whether the jobs run on this machine.
+      at_once: how many jobs there may be at once; None: one for each task.
+      over: jobs that have done theirs, and may still be there for a while; those of these tasks are added.
+      clock: gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        submit: Callable[[Sequence[Task], Work, set[str]], tuple[Mapping[str, str], int]],
+        local: bool,
+        at_once: int | None = None,
+        over: set[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._work, self._submit, self._local, self._at_once, self._clock = work, submit, local, at_once, clock
+        self._workdir = work.workdir.path.absolute()
+        self._running: dict[str, _Running] = {}  # by the name of the cohort
+        self._over = set() if over is None else over
+        self._ended: dict[str, tuple[int, int]] = {}
+        self._asked_at = self._said_at = -float("inf")
+        self._said = ""
+
+    def run(self, tasks: Sequence[Task], more: Callable[[], Iterable[Task]] = tuple) -> bool:
+        """As `Engine.run`.
+
+        Raises:
+          KeyboardInterrupt: with words about the jobs that go on.
+          InputError: Slurm refuses a job.
+        """
+        waiting, trained = sorted(tasks, key=lambda task: -task.lasts), False
+        try:
+            while waiting or self._running:
+                room = len(waiting) if self._at_once is None else max(0, self._at_once - len(self._running))
+                if room and waiting:
+                    self._begin(waiting[:room])
+                    del waiting[:room]
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                over = [each for each in list(self._running.values()) if self._is_over(each)]
+                trained |= any(not self._taken_away(each.task) for each in over)
+                self._ask()
+                if over:
+                    waiting[:0] = more()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._interrupted()) from None
+        return trained
+
+    def _begin(self, tasks: Sequence[Task]) -> None:
+        there = slurm_jobs.read_jobs(self._workdir)
+        job_of, new = self._submit(tasks, self._work, self._over)
+        for task in tasks:
+            job = job_of[task.folder.name]
+            self._over.discard(job)  # on one machine, names of jobs come again
+            replay = Replay(self._work, task.folder, job)
+            self._running[task.folder.name] = _Running(task, job, replay, self._clock())
+        old = len(tasks) - new
+        told = [f"{new} job{'s' * (new > 1)} submitted"] * bool(new)
+        told += [f"{old} job{'s' * (old > 1)} of an earlier command go{'es' * (old == 1)} on"] * bool(old)
+        logs = "" if there else f"; logs are in {slurm_jobs.folder_of(self._workdir)}"
+        self._work.display.say(", ".join(told) + logs)
+
+    def _failed(self, task: Task) -> bool:
+        return task.folder.failure() not in (None, self._work.before.get(task.folder.name))
+
+    def _taken_away(self, task: Task) -> bool:
+        """Whether another launcher has given the cohort up."""
+        return not (task.folder.path / "cohort.json").exists()
+
+    def _is_over(self, each: _Running) -> bool:
+        """Looks at a cohort; whether its job has nothing more to do."""
+        each.replay.look()
+        stage = each.task.stage or self._work.stage
+        if not (stage.reached(each.task.folder) or self._failed(each.task) or self._taken_away(each.task)):
+            return False
+        # What the job tells last comes after what it has to do; a job of an earlier command may tell nothing.
+        if not each.replay.left and self._clock() - each.there_at < SECONDS_TO_BE_SEEN:
+            return False
+        each.replay.ended("its job is over")
+        self._over.add(each.job)
+        del self._running[each.task.folder.name]
+        return True
+
+    def _ask(self) -> None:
+        """Asks Slurm, if it was not asked just now, which jobs are over before they have done what they were to do."""
+        now = self._clock()
+        if now - self._asked_at < (SECONDS_BETWEEN_LOOKS if self._local else SECONDS_BETWEEN_QUESTIONS):
+            return
+        self._asked_at = now
+        jobs = slurm_jobs.Jobs(self._local, {each.job: name for name, each in self._running.items()})
+        try:
+            living = slurm_jobs.alive(self._workdir, jobs)
+        except InputError as error:  # it may be restarted just now
+            self._say(f"{error.problem}; asking again")
+            return
+        for each in list(self._running.values()):
+            if each.job in living:
+                each.there_at = self._clock()
+            elif now - each.there_at > (2.0 if self._local else SECONDS_TO_BE_SEEN):
+                self._lost(each)
+        if living:
+            queued = sum(map(slurm_jobs.is_queued, living.values()))
+            self._say(f"jobs: {queued} queued, {len(living) - queued} running")
+
+    def _say(self, line: str) -> None:
+        """Says a line, at most once a minute, unless it was the last."""
+        if line != self._said and self._clock() - self._said_at > SECONDS_BETWEEN_LINES:
+            self._said, self._said_at = line, self._clock()
+            self._work.display.say(line)
+
+    def _lost(self, each: _Running) -> None:
+        """A job is over too early: it is submitted again, or its cohort has failed."""
+        folder = each.task.folder
+        if self._is_over(each) or slurm_jobs.is_held(self._workdir, folder.name):
+            return  # by another launcher, which trains it
+        state = slurm_jobs.end_of(each.job, self._local)
+        problem = f"its job {each.job} was cancelled" if state.startswith("CANCELLED") else self._counted(each, state)
+        if problem:
+            log = slurm_jobs.folder_of(self._workdir) / f"{each.job}_0_log.out"
+            remedy = f"see {log}" if log.exists() else f"it wrote no log: do the nodes reach {log.parent}?"
+            mark_failed(folder, InputError(problem, remedy=remedy))
+            self._work.display.say(f"cohort {folder.name}: failed ({problem})")
+            each.there_at = -float("inf")
+            return
+        each.replay.ended(f"its job {each.job} has ended{state and f' ({state})'}")
+        self._over.add(each.job)
+        self._begin([each.task])
+
+    def _counted(self, each: _Running, state: str) -> str:
+        """Counts a job that has ended; what to say if it was the last."""
+        newest = newest_checkpoint(each.task.folder)
+        count, before = self._ended.get(each.task.folder.name, (0, -1))
+        count = 1 if newest > before else count + 1
+        self._ended[each.task.folder.name] = count, newest
+        ended = f"its job was ended {count} times without a new checkpoint{state and f' ({state})'}"
+        return ended if count >= MOST_ENDED else ""
+
+    def _interrupted(self) -> str:
+        jobs: list[Any] = [each.job for each in self._running.values()]
+        if not jobs:
+            return ""
+        kill = "kill" if self._local else "scancel"
+        many = f"{len(jobs)} jobs go on" if len(jobs) > 1 else "1 job goes on"
+        return f"interrupted; {many} ({kill} {' '.join(jobs)} ends {'them' if len(jobs) > 1 else 'it'}), and the same command waits for {'them' if len(jobs) > 1 else 'it'} again"

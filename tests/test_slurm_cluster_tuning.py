@@ -1,0 +1,112 @@
+"""Tuning on a real Slurm of two nodes: the command waits for its jobs, is interrupted, and is given again."""
+
+import json
+import signal
+
+import pytest
+import slurm_nodes
+import small_sweep
+from ray_driver import Driver
+from slurm_sweep import until
+
+from jaxmatch.cli.main import main
+from jaxmatch.sweep import slurm_jobs
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
+pytestmark = [
+    pytest.mark.clusters,
+    pytest.mark.usefixtures("programs_kept"),
+    pytest.mark.skipif(bool(slurm_nodes.why_not()), reason=slurm_nodes.why_not()),
+]
+
+HALVING = (
+    *("--halving", "--eta=2", "--rungs=40,80", "--seeds=2", "--final-seeds=1", "--epochs=120"),
+    *("--grid.optimizer.learning_rate=0.03,0.01,0.003,0.001", "--config.execution.maximum_replicas=4"),
+)
+ASHA = ("--asha", *HALVING[1:])
+OPTUNA = (
+    *("--optuna=4", "--trials-at-once=2", "--seeds=2", "--final-seeds=1", "--epochs=2"),
+    *("--space.optimizer.learning_rate=log:1e-3:1e-1", "--space.model.encoder_layers=1:2"),
+)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    cluster = slurm_nodes.Nodes(tmp_path_factory.mktemp("slurm") / "cluster")
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def cluster(nodes, monkeypatch):
+    for name, value in nodes.variables.items():
+        monkeypatch.setenv(name, value)
+    return nodes
+
+
+def lasting(workdir):
+    return [small_sweep.lasting(folder) for folder in (workdir, workdir / "final")]
+
+
+def alone(files, workdir, words, capfd):
+    assert main(["tune", *small_sweep.command(files, workdir, *words)[1:]]) == 0
+    return capfd.readouterr().out, lasting(workdir)
+
+
+def driver(files, workdir, words):
+    return Driver(files, workdir, *words, "--on", "slurm", command="tune")
+
+
+def test_halving_is_that_of_one_process_though_it_is_interrupted(small_files, tmp_path, capfd):
+    workdir, wanted = tmp_path / "jobs", alone(small_files, tmp_path / "one", HALVING, capfd)
+    first = driver(small_files, workdir, HALVING)
+    first.until("epoch 3,")
+    first.process.send_signal(signal.SIGINT)
+    status, _ = first.ended()
+    assert status == 130 and "2 jobs go on (scancel " in first.lines[-1], "".join(first.lines)
+    jobs = slurm_jobs.read_jobs(workdir).cohorts
+    assert slurm_jobs.alive(workdir, slurm_jobs.read_jobs(workdir))
+    second = driver(small_files, workdir, HALVING)
+    second.until("2 jobs of an earlier command go on")
+    second.until("at the rung")
+    status, table = second.ended(240)
+    assert status == 0, "".join(second.lines)
+    assert (table, lasting(workdir)) == wanted
+    # Each of two cohorts was trained by one job up to the first rung.
+    logs = list((workdir / "slurm").glob("*_log.out"))
+    assert {f"{job}_0_log.out" for job in jobs} <= {log.name for log in logs}
+    assert sum("goes on from a checkpoint" not in log.read_text() for log in logs) == 2
+
+
+def test_settings_that_do_not_wait_for_each_other(small_files, tmp_path):
+    command = driver(small_files, tmp_path, ASHA)
+    status, table = command.ended(240)
+    assert status == 0 and "dropped by successive halving" in table, "".join(command.lines)
+    arrivals = [json.loads(line) for line in (tmp_path / "arrivals.jsonl").read_text().splitlines()]
+    assert sum(rung == 0 for _, rung, _ in arrivals) == 4 and sum(rung == 1 for _, rung, _ in arrivals) >= 2
+    assert any("goes on after epoch 40" in line for line in command.lines)
+    assert not any("earlier command" in line for line in command.lines)
+
+
+def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, capfd):
+    wanted = alone(small_files, tmp_path / "one", OPTUNA, capfd)
+    command = driver(small_files, tmp_path / "jobs", OPTUNA)
+    status, table = command.ended(240)
+    assert status == 0 and not any("earlier command" in line for line in command.lines), "".join(command.lines)
+    assert (table, lasting(tmp_path / "jobs")) == wanted
+
+
+def test_a_cancelled_job_is_said_and_the_others_go_on(small_files, tmp_path, cluster, capfd):
+    wanted = alone(small_files, tmp_path / "one", HALVING, capfd)
+    command = driver(small_files, tmp_path / "jobs", HALVING)
+    command.until("epoch 3,")
+    job = next(iter(slurm_jobs.alive(tmp_path / "jobs", slurm_jobs.read_jobs(tmp_path / "jobs"))))
+    cluster.run("scancel", job)
+    command.until(f"failed (its job {job} was cancelled)")
+    status, _ = command.ended()
+    assert status == 2 and f"its job {job} was cancelled" in command.lines[-1]
+    until(lambda: not slurm_jobs.alive(tmp_path / "jobs", slurm_jobs.read_jobs(tmp_path / "jobs")))
+    again = driver(small_files, tmp_path / "jobs", HALVING)
+    status, table = again.ended(240)
+    assert status == 0, "".join(again.lines)
+    assert (table, lasting(tmp_path / "jobs")) == wanted

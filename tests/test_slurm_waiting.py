@@ -1,0 +1,254 @@
+"""Tuning by jobs of Slurm: the command waits for what they train. tests/test_slurm_cluster_tuning.py has a real Slurm."""
+
+import json
+import os
+import signal
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+import small_sweep
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import on_slurm, slurm_jobs, slurm_waiting
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.engines import Task, Work
+from jaxmatch.sweep.events import writer
+from jaxmatch.sweep.failures import message_of
+from jaxmatch.sweep.slurm_waiting import Waiting
+from jaxmatch.workdir import Workdir
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
+
+HALVING = (
+    *("--halving", "--eta=2", "--rungs=1", "--seeds=2", "--final-seeds=1", "--epochs=2"),
+    "--grid.optimizer.learning_rate=0.03,0.003",
+)
+
+
+def tuning(files, workdir, *words):
+    return ["tune", *small_sweep.command(files, workdir, *words)[1:]]
+
+
+LISTENER = """
+import os
+from jaxmatch import RunListener
+
+class Heard(RunListener):
+    def evaluated(self, run, evaluation):
+        with open(os.environ["HEARD"], "a") as file:
+            file.write(f"{run.name} {evaluation['samples']}\\n")
+"""
+
+
+@pytest.mark.slow
+def test_a_grid_is_halved_as_in_one_process(small_files, tmp_path, programs_kept, capfd, monkeypatch):
+    (tmp_path / "heard.py").write_text(LISTENER)
+    found = []
+    for name, where in (("one", ()), ("jobs", ("--on", "slurm:local"))):
+        monkeypatch.setenv("HEARD", str(tmp_path / f"{name}.txt"))
+        words = (*HALVING, "--log", f"{tmp_path / 'heard.py'}:Heard", *where)
+        assert main(tuning(small_files, tmp_path / name, *words)) == 0
+        said = capfd.readouterr()
+        folders = (tmp_path / name, tmp_path / name / "final")
+        heard = (tmp_path / f"{name}.txt").read_text()
+        found.append((said.out, heard, [small_sweep.lasting(folder) for folder in folders]))
+    assert found[0] == found[1]
+    lines = said.err.splitlines()
+    assert [line for line in lines if "submitted" in line] == [
+        f"1 job submitted; logs are in {tmp_path / 'jobs' / 'slurm'}",
+        "1 job submitted",
+        f"1 job submitted; logs are in {tmp_path / 'jobs' / 'final' / 'slurm'}",
+    ]
+    assert not any("earlier command" in line for line in lines)
+    # What the jobs tell is shown.
+    assert any("at the rung" in line for line in lines) and any("epoch 2," in line for line in lines)
+    assert not list(tmp_path.glob("jobs/cohorts/*/events.jsonl"))
+    assert main(tuning(small_files, tmp_path / "jobs", *HALVING, "--on", "slurm:local", "--status")) == 0
+    shown = capfd.readouterr().out
+    assert shown.count("1 done") == 2 and str(tmp_path / "jobs" / "final") in shown
+
+
+def test_tune_prints_its_tables_itself(small_files, tmp_path, capsys):
+    assert main(tuning(small_files, tmp_path / "runs", "--on", "slurm:local", "--collect")) == 2
+    assert "tune prints its tables itself, once its jobs are done; leave out --collect" in capsys.readouterr().err
+
+
+class Slurm:
+    """Two cohorts, and jobs for them that do what a test says.
+
+    Attributes:
+      submitted: names of cohorts, in the order of their jobs, which are called "0", "1", ...
+      living: jobs that are not over -> their state.
+      ends: jobs that are over -> their state.
+    """
+
+    def __init__(self, workdir, monkeypatch):
+        self.workdir, self.now = Workdir(workdir), 0.0
+        self.folders = self.workdir.claim([("s", ("a-seed0",)), ("t", ("b-seed0",))])
+        self.tasks = [Task(folder, 1, 1.0) for folder in self.folders]
+        self.submitted, self.living, self.ends, self.said = [], {}, {}, []
+        display = SimpleNamespace(say=self.said.append)
+        self.work = Work(None, self.workdir, display, Stage(), {folder.name: None for folder in self.folders})
+        monkeypatch.setattr(slurm_waiting.time, "sleep", self.sleep)
+        monkeypatch.setattr(slurm_jobs, "alive", self.alive)
+        monkeypatch.setattr(slurm_jobs, "end_of", lambda job, local: self.ends.get(job, ""))
+        self.steps, self.over = [], set()
+
+    def sleep(self, seconds):
+        self.now += 5.0
+        if self.steps:
+            self.steps.pop(0)()
+        assert self.now < 1000
+
+    def alive(self, workdir, jobs):
+        return {job: state for job, state in self.living.items() if job in jobs.cohorts}
+
+    def submit(self, tasks, work, over):
+        found = {}
+        for task in tasks:
+            found[task.folder.name] = str(len(self.submitted))
+            self.living[str(len(self.submitted))] = "RUNNING"
+            self.submitted.append(task.folder.name)
+        return found, len(tasks)
+
+    def end(self, job, state):
+        del self.living[job]
+        self.ends[job] = state
+
+    def trained(self, job):
+        folder = next(each for each in self.folders if each.name == self.submitted[int(job)])
+        folder.mark_done()
+        writer(folder, job)(folder.name, "left", ())
+        self.end(job, "COMPLETED")
+
+    def wait(self, more=tuple, at_once=None):
+        return Waiting(self.work, self.submit, False, at_once, self.over, lambda: self.now).run(self.tasks, more)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    return Slurm(tmp_path, monkeypatch)
+
+
+def test_it_waits_until_all_are_trained(slurm):
+    slurm.steps = [lambda: None, lambda: slurm.trained("1"), lambda: None, lambda: slurm.trained("0")]
+    called = []
+    assert slurm.wait(lambda: called.append(1) or ()) is True
+    assert len(slurm.submitted) == 2 and len(called) == 2 and slurm.over == {"0", "1"}
+    assert slurm.said == [
+        f"2 jobs submitted; logs are in {slurm.workdir.path / 'slurm'}",
+        "jobs: 0 queued, 2 running",
+    ]
+
+
+def test_what_goes_on_is_submitted_as_soon_as_it_may(slurm):
+    left, slurm.tasks = slurm.tasks[1:], slurm.tasks[:1]
+    slurm.steps = [lambda: slurm.trained("0"), lambda: None, lambda: slurm.trained("1")]
+    assert slurm.wait(lambda: [left.pop()] if left else []) is True
+    assert slurm.submitted == [folder.name for folder in slurm.folders]
+
+
+def test_no_more_jobs_at_once_than_are_wanted(slurm):
+    slurm.steps = [lambda: None, lambda: None, lambda: slurm.trained("0"), lambda: None, lambda: slurm.trained("1")]
+    seen = []
+    slurm.wait(lambda: seen.append(len(slurm.submitted)) or (), at_once=1)
+    assert seen == [1, 2]
+
+
+def test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed(slurm):
+    slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "NODE_FAIL")]
+    slurm.steps += [lambda: None] * 4 + [lambda: slurm.end("2", "NODE_FAIL")]
+    (checkpoint := slurm.folders[1].checkpoints / "7").mkdir(parents=True)
+    slurm.steps += [lambda: checkpoint.rename(checkpoint.with_name("8"))] + [lambda: None] * 4
+    for job in ("3", "4"):
+        slurm.steps += [lambda job=job: slurm.end(job, "OUT_OF_MEMORY")] + [lambda: None] * 4
+    assert slurm.wait() is True
+    assert slurm.submitted[1:] == [slurm.folders[1].name] * 4
+    said = message_of(slurm.folders[1])
+    assert said.startswith("its job was ended 3 times without a new checkpoint (OUT_OF_MEMORY); it wrote no log")
+    assert not slurm.folders[0].failure()
+
+
+def test_a_cancelled_job_is_not_submitted_again(slurm):
+    slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "CANCELLED by 0")]
+    assert slurm.wait() is True
+    assert len(slurm.submitted) == 2
+    assert message_of(slurm.folders[1]).startswith("its job 1 was cancelled; it wrote no log")
+
+
+def test_a_cohort_that_another_launcher_trains_is_left_to_it(slurm):
+    folder = slurm.folders[1]
+    lock = folder.lock()
+    slurm.steps = [lambda: slurm.trained("0"), lambda: (lock.acquire(), slurm.end("1", "COMPLETED"))]
+    slurm.steps += [lambda: None] * 6 + [lambda: (folder.mark_done(), lock.release())]
+    assert slurm.wait() is True
+    assert len(slurm.submitted) == 2 and folder.failure() is None
+
+
+def test_slurm_may_be_away_for_a_while(slurm, monkeypatch):
+    there = slurm.alive
+
+    def away(workdir, jobs):
+        raise InputError("squeue does not answer")
+
+    monkeypatch.setattr(slurm_jobs, "alive", away)
+    back = [lambda: monkeypatch.setattr(slurm_jobs, "alive", there)]
+    slurm.steps = [lambda: None] * 5 + back + [lambda: slurm.trained("0"), lambda: slurm.trained("1")]
+    assert slurm.wait() is True
+    assert len(slurm.submitted) == 2 and slurm.said[1] == "squeue does not answer; asking again"
+
+
+def test_an_interrupt_leaves_the_jobs(slurm):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    slurm.steps = [lambda: slurm.trained("0"), interrupt]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        slurm.wait()
+    assert str(caught.value) == (
+        "interrupted; 1 job goes on (scancel 1 ends it), and the same command waits for it again"
+    )
+    assert slurm.living == {"1": "RUNNING"}
+
+
+def test_what_a_job_tells_is_shown_though_it_is_queued_again(slurm, tmp_path):
+    """It tells of an earlier command, too."""
+    folder, shown = slurm.folders[0], []
+
+    class Shown:
+        def __getattr__(self, method):
+            return lambda *arguments: shown.append((method, *arguments))
+
+    plan = SimpleNamespace(runs={name: (name, None) for name in folder.runs})
+    display = SimpleNamespace(say=print, cohort=lambda folder, runs: shown.append(("cohort", *runs)) or Shown())
+    replay = slurm_waiting.Replay(Work(plan, slurm.workdir, display, Stage(), {}), folder, "17")
+    for job, method, arguments in (
+        ("16", "cohort", ()), ("17", "cohort", ()), ("17", "stepped", (3, 8)), ("17", "left", ()),
+        ("17", "cohort", ()), ("17", "resumed", (3, 8)),
+    ):  # fmt: skip
+        writer(folder, job)(folder.name, method, arguments)
+    replay.look()
+    assert shown == [
+        ("cohort", "a-seed0"), ("stepped", 3, 8), ("left",), ("lost", "its job was queued again"),
+        ("cohort", "a-seed0"), ("resumed", 3, 8),
+    ]  # fmt: skip
+    assert not replay.left and json.loads((folder.path / "events.jsonl").read_text().splitlines()[0])[0] == "16"
+
+
+def test_a_cohort_at_a_rung_is_paused(slurm):
+    slurm_jobs.add_jobs(slurm.workdir.path, False, {"3": slurm.folders[0].name})
+    slurm.folders[0].rung(2).write_text("{}")
+    states = [(each.state, each.note) for each in slurm_jobs.states(slurm.workdir.path)]
+    assert sorted(states) == [("not submitted", ""), ("paused", "after epoch 2")]
+
+
+def test_an_interrupt_waits_until_what_was_submitted_is_noted():
+    """And what was started meanwhile never gets it."""
+    said = []
+    with pytest.raises(KeyboardInterrupt), on_slurm.not_interrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        words = ["sh", "-c", "kill -INT $$; kill -HUP $$; echo goes on"]
+        said.append(subprocess.run(words, capture_output=True, text=True).stdout)
+    assert said == ["goes on\n"]
