@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from torture import report
 
+from benchmarks import workers_page
 from benchmarks.__main__ import tables_of
 from benchmarks.accelerators import tables
 from benchmarks.accelerators.__main__ import programs
@@ -72,3 +73,10 @@ def test_the_committed_tables_of_accelerators_are_what_their_figures_give():
     assert text_of(file.with_name("README.md")) == tables.markdown(figures, programs())
     # The tables of devices show the same figures beside what is measured.
     assert text_of(BENCHMARKS / "device" / "README.md") == device_tables.tables_of(BENCHMARKS / "device")
+
+
+def test_the_page_on_clusters_shows_a_committed_result():
+    page = text_of(workers_page.PAGE)
+    shown = page.partition(workers_page.BEGIN)[2].partition(workers_page.END)[0].strip()
+    made = [workers_page.for_page(json.loads(text_of(file))) for file in BENCHMARKS.glob("*/workers.json")]
+    assert shown in made or (not made and "have not been measured yet" in shown)

@@ -17,6 +17,7 @@ from benchmarks.items import (
     starts,
     sweep,
     training,
+    workers,
 )
 
 ITEMS: dict[str, Item] = {
@@ -34,5 +35,6 @@ ITEMS: dict[str, Item] = {
     "starts": starts.ITEM,
     "requests": requests.ITEM,
     "schedule": schedule.ITEM,
+    "workers": workers.ITEM,
     "paper": paper.ITEM,
 }

@@ -1,0 +1,58 @@
+"""Loaded with --import by a command and its workers: notes when cohorts have made their first training step.
+
+WORKDIR/first-steps.txt    a line for each cohort that was begun: the time in seconds, and its name
+
+A job of `--on slurm:local` also takes a core of its own, of those that the variable `CORES` names.
+"""
+
+import os
+import sys
+import time
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from benchmarks.started import CORES, FIRST_STEPS
+from jaxmatch.sweep import claimed
+
+_train = claimed._train
+_held: list[FileLock] = []
+
+
+class _Noting:
+    """A listener that notes the end of the first step."""
+
+    def __init__(self, listener: Any, folder: Any, workdir: Any):
+        self._listener, self._folder, self._file, self._noted = listener, folder, workdir.path / FIRST_STEPS, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listener, name)
+
+    def stepped(self, done: int, total: int) -> None:
+        if not self._noted:
+            self._noted = True
+            with open(self._file, "a", encoding="utf-8") as file:
+                file.write(f"{time.time()} {self._folder.name}\n")
+        self._listener.stepped(done, total)
+
+
+def _noted(plan: Any, folder: Any, workdir: Any, listener: Any, stage: Any, devices: Any) -> bool:
+    return _train(plan, folder, workdir, _Noting(listener, folder, workdir), stage, devices)
+
+
+def take_a_core(cores: str, folder: str) -> None:
+    """Pins this thread, and those that it will start, to the first of some cores that no other job has."""
+    for place, core in enumerate(cores.split(",")):
+        lock = FileLock(os.path.join(folder, f"core-{place}.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            continue
+        _held.append(lock)
+        os.sched_setaffinity(0, {int(core)})
+        return
+
+
+claimed._train = _noted
+if (cores := os.environ.get(CORES)) and sys.argv[0].endswith("_submit.py"):
+    take_a_core(cores, sys.argv[1])

@@ -1,0 +1,141 @@
+"""The benchmark of many workers: what its rows say, and that no process outlives it."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import started, ways, workers_page
+from benchmarks.item import Settings
+from benchmarks.items import ITEMS, workers
+from benchmarks.started import Command, OutOfTime, Timed
+
+
+def settings(scratch, quick=False):
+    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=2, quick=quick, scratch=scratch)
+
+
+class Nodes:
+    """Stands for a Ray cluster."""
+
+    said: list
+
+    def __init__(self, cores, until):
+        self.said.append(("head", tuple(sorted(cores))))
+        self.address = "127.0.0.1:1"
+
+    def add(self, cores):
+        self.said.append(("node", tuple(cores)))
+
+    def close(self):
+        self.said.append("closed")
+
+
+@pytest.fixture
+def sweeps(monkeypatch):
+    """What is trained: each cohort takes half a second and 0.4 an epoch on its worker's core; two cores."""
+    found = []
+
+    def timed(self, cohorts, epochs, cores, more=(), **variables):
+        found.append((cohorts, epochs, cores, more, variables))
+        pinned = "NPROC" in variables
+        if "slurm:local" in more:
+            at_once = int(Path(more[-1]).read_text().split()[2])
+        elif "--on" in more:
+            at_once = sum(1 for each in Nodes.said if each != "closed" and (pinned and each[1] in ((0,), (1,))))
+        else:
+            at_once = len(cores)
+        seconds = 2.0 + cohorts * (0.5 + 0.4 * epochs) / min(2, max(1, at_once))
+        return Timed(1.5, seconds, 0.4 * epochs)
+
+    monkeypatch.setattr(ways.Measuring, "timed", timed)
+    monkeypatch.setattr(ways, "RayNodes", Nodes)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: object())
+    Nodes.said = []
+    return found
+
+
+def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
+    rows, notes = workers.run(settings(tmp_path))
+    assert [(row["way"], row["workers"], row["cores"]) for row in rows] == [
+        ("one process", 1, "1"),
+        ("launchers on one folder", 2, "2"),
+        ("launchers on one folder", 4, "2 (2 workers a core)"),
+        *(("--on ray", count, text) for count, text in ((1, "1"), (2, "2"), (4, "2 (2 workers a core)"))),
+        *(("--on slurm:local", count, text) for count, text in ((1, "1"), (2, "2"), (4, "2 (2 workers a core)"))),
+    ]
+    epochs = 10  # of 0.4 s, in 4 s
+    whole, halves = (2.0 + workers.COHORTS * (0.5 + 0.4 * epochs) / count for count in (1, 2))
+    for row in rows:
+        assert row.keys() == {column.key for column in ITEMS["workers"].columns}
+        if row["workers"] == 1:
+            assert (row["seconds"], row["times"], row["share"]) == (pytest.approx(whole), 1.0, 1.0)
+            assert (row["task"], row["beyond"]) == (pytest.approx(0.9), pytest.approx(0.5))
+        else:
+            assert row["seconds"] == pytest.approx(halves) and row["times"] == pytest.approx(whole / halves)
+            assert row["share"] == pytest.approx(whole / halves / 2)
+    assert [row["first_step"] != "" for row in rows] == [True, True, False, True, False, False, True, False, False]
+    assert "of one run and 10 epochs" in notes[2]
+    # Each node of Ray has a core, as has each launcher and each job.
+    assert Nodes.said[:2] == [("head", (0, 1)), "closed"]
+    assert Nodes.said[2:] == [("head", (0,)), ("node", (1,)), ("node", (0,)), ("node", (1,)), "closed"]
+    assert any(cores == [{0}, {1}, {0}, {1}] for _, _, cores, _, _ in sweeps)
+    assert {variables[started.CORES] for *_, variables in sweeps if started.CORES in variables} == {
+        "0",
+        "0,1",
+        "0,1,0,1",
+    }
+
+
+def test_what_there_is_no_time_for_is_not_measured(tmp_path, sweeps, monkeypatch):
+    timed = ways.Measuring.timed
+
+    def until_the_fifth(self, *arguments, **more):
+        if len(sweeps) >= 14:
+            raise OutOfTime
+        return timed(self, *arguments, **more)
+
+    monkeypatch.setattr(ways.Measuring, "timed", until_the_fifth)
+    rows, notes = workers.run(settings(tmp_path))
+    assert rows[0]["times"] == 1.0 and rows[-1]["seconds"] is None
+    assert notes[-1] == "What is missing was not measured, for the time of this benchmark was over."
+    result = {"device": "1 x cpu (A, 2 cores)", "rows": rows}
+    assert "--on" not in workers_page.for_page(result)
+
+
+def test_a_package_that_is_missing_is_said(tmp_path, sweeps, monkeypatch):
+    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: None if name == "ray" else object())
+    rows, notes = workers.run(settings(tmp_path, quick=True))
+    assert notes[-1] == "--on ray: not measured; it needs pip install 'jaxmatch[ray]'."
+    assert rows[3]["seconds"] is None and rows[8]["seconds"] is not None
+
+
+def test_the_page_shows_what_is_easy_to_read(tmp_path, sweeps):
+    rows, _ = workers.run(settings(tmp_path))
+    text = workers_page.for_page({"device": "1 x cpu (A, 2 cores)", "rows": rows})
+    assert text.splitlines()[:6] == [
+        "On cpu (A, 2 cores):",
+        "",
+        "| way | seconds to the first step | seconds a cohort more costs beyond its training |",
+        "|---|---:|---:|",
+        "| one process | 1.5 | 0.5 |",
+        "| launchers on one folder, 2 at once | 1.5 |  |",
+    ]
+    assert "| `--on ray` | 4 | 2 (2 workers a core) | 1.90 |" in text.splitlines()
+
+
+def test_a_command_that_fails_says_why(tmp_path):
+    command = Command(["sweep", "--nonsense"], os.sched_getaffinity(0))
+    with pytest.raises(RuntimeError, match="a command ended with 2:\n"):
+        started.timed([command], tmp_path / "sweep", 1, time.time() + 60)
+
+
+def test_no_process_outlives_its_time(tmp_path):
+    words = ["sweep", "quickstart", "--workdir", str(tmp_path / "sweep")]
+    with started.running([Command(words, os.sched_getaffinity(0))], tmp_path / "log") as (process,):
+        assert started.group_is_there(process)
+    assert not started.group_is_there(process)
+    with pytest.raises(OutOfTime):
+        started.timed([Command(words, os.sched_getaffinity(0))], tmp_path / "sweep", 1, time.time())
