@@ -8,7 +8,7 @@ import dataclasses
 import importlib
 from pathlib import Path
 
-TABLES = ("training", "measures", "model", "inference", "data", "planning", "commands", "workdir")
+TABLES = ("training", "measures", "model", "inference", "data", "planning", "commands", "workdir", "machines")
 
 
 @dataclasses.dataclass(frozen=True)

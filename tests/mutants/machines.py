@@ -1,0 +1,37 @@
+"""Faults of jobs of Slurm, of waiting for them, and of what launchers say of a process."""
+
+_SWEEP = "jaxmatch/sweep/"
+_JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP + "slurm_options.py"
+_TRAINING, _WAITING, _LAUNCHERS = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py", "jaxmatch/cli/launchers.py"
+_ASKED = ["tests/test_on_slurm.py::test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are"]
+_OF_OPTIONS = ["tests/test_on_slurm.py::test_options_that_are_none"]
+_NEVER = ["tests/test_on_slurm.py::test_a_job_that_never_comes_to_a_checkpoint_fails"]
+_WAITS, _COUNTED = "tests/test_slurm_waiting.py::", ["tests/test_launchers.py"]
+_LOST = [_WAITS + "test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed"]
+
+MUTANTS = [
+    (_JOBS, '"queued" if is_queued(living[job]) else "running"', '"running" if is_queued(living[job]) else "queued"', _ASKED),
+    (_JOBS, "if cohort not in new.values()}", "if True}", _ASKED),
+    (_JOBS, "for job in jobs.cohorts if job in states}", "for job in states}", _ASKED),
+    (_JOBS, 'partition(": error: ")[2]', 'partition(": error: ")[0]', ["tests/test_on_slurm.py::test_what_slurm_refuses_is_said_before_anything_is_written"]),
+    (_ON, "(task for task in tasks if task.folder.name not in job_of)", "(task for task in tasks)", _ASKED),
+    (_ON, '| platform | {"NPROC": str(self._cpus())}', "| platform", _ASKED),
+    (_ON, '"array_parallelism": options.at_once,', '"array_parallelism": 1,', _ASKED),
+    (_ON, 'round(1024 * options.memory_gb)', 'round(1000 * options.memory_gb)', _ASKED),
+    (_ON, 'slurm_jobs.run("sbatch", "--test-only", text=text)', "pass", ["tests/test_on_slurm.py::test_what_slurm_refuses_is_said_before_anything_is_written"]),
+    (_OPTIONS, "0 <= value < float", "-1 <= value < float", _OF_OPTIONS),
+    (_OPTIONS, "and not isinstance(value, bool)", "", _OF_OPTIONS),
+    (_OPTIONS, "if options.gpus and options.gpu_memory_gb is None:", "if False:", _OF_OPTIONS),
+    (_OPTIONS, "if options.signal_seconds >= 60 * options.minutes:", "if options.signal_seconds >= 3600 * options.minutes:", _OF_OPTIONS),
+    (_TRAINING, "self.without = 0 if newest > self.newest", "self.without = 0 if newest >= self.newest", _NEVER),
+    (_TRAINING, "if self.without < MOST_WITHOUT_CHECKPOINT:", "if self.without <= MOST_WITHOUT_CHECKPOINT:", _NEVER),
+    (_WAITING, "count = 1 if newest > before else count + 1", "count = count + 1", _LOST),
+    (_WAITING, "return ended if count >= MOST_ENDED else", "return ended if count > MOST_ENDED else", _LOST),
+    (_WAITING, 'if state.startswith("CANCELLED")', "if False", [_WAITS + "test_a_cancelled_job_is_not_submitted_again"]),
+    (_WAITING, "max(0, self._at_once - len(self._running))", "self._at_once", [_WAITS + "test_no_more_jobs_at_once_than_are_wanted"]),
+    (_WAITING, " or slurm_jobs.is_held(self._workdir, folder.name)", "", [_WAITS + "test_a_cohort_that_another_launcher_trains_is_left_to_it"]),
+    (_WAITING, "                    waiting[:0] = more()\n", "                    more()\n", [_WAITS + "test_what_goes_on_is_submitted_as_soon_as_it_may"]),
+    (_LAUNCHERS, "== 1:\n            return 1", "== 0:\n            return 1", _COUNTED),
+    (_LAUNCHERS, "return max(1, hosts) * count,", "return max(1, hosts),", _COUNTED),
+    (_LAUNCHERS, 'if platforms and "tpu" not in', 'if "tpu" not in', _COUNTED),
+]
