@@ -105,6 +105,17 @@ def test_what_there_is_no_time_for_is_not_measured(tmp_path, sweeps, monkeypatch
     assert "--on" not in workers_page.for_page(result)
 
 
+def test_a_way_that_fails_leaves_the_others(tmp_path, sweeps, monkeypatch, capsys):
+    def cannot(cores, until):
+        raise RuntimeError("a Ray cluster could not be started on this machine")
+
+    monkeypatch.setattr(ways, "RayNodes", cannot)
+    rows, notes = workers.run(settings(tmp_path, quick=True))
+    said = "a Ray cluster could not be started on this machine"
+    assert notes[-1] == f"--on ray: {said}; what is missing was not measured." and said in capsys.readouterr().err
+    assert rows[3]["seconds"] is None and rows[8]["seconds"] is not None
+
+
 def test_a_package_that_is_missing_is_said(tmp_path, sweeps, monkeypatch):
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: None if name == "ray" else object())
     rows, notes = workers.run(settings(tmp_path, quick=True))
