@@ -12,12 +12,10 @@ SWEEPS = Path(__file__).parent.parent / "sweeps"
 LAUNCHERS = {
     "re2_main --dataset wikiqa": 1,
     "re2_ablation --dataset wikiqa": 2,
-    "re2_robustness --dataset quora": 2,
-    # With the words' characters they take twice as long; csran_main has them.
+    # With characters it takes twice as long; csran_main has them.
     "esan_ablation --dataset quora --features none": 2,
     "csran_main --dataset scitail --config.model.stacked_layers=1": 1,
-    "csran_ablation --dataset scitail --features none --config.model.stacked_layers=1": 2,
-    "comparison --dataset sick --models esan,cafe": 2,
+    "comparison --dataset sick --models siamese,decatt": 2,
 }
 
 
