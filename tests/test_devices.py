@@ -47,7 +47,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert len(later.lockstep.slots) == (8 if len(second) == 8 else 5)
         checkpoints.close()
 # The scans of an LSTM: what they carry begins as zeros that are the same on every device, and does not stay so.
-arguments = dict(seeds=(1, 2, 3), training={"epochs": 1, "maximum_buckets": 1}, model={"name": "esan", "hidden_size": 4, "alignment_layers": 1})
+model = {"name": "siamese", "hidden_size": 4, "head_size": 4}
+arguments = dict(seeds=(1, 2, 3), training={"epochs": 1, "maximum_buckets": 1}, model=model)
 alone = make_cohort(**arguments, devices=jax.devices()[:1]).train()
 check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 print("eight devices agree with one")
