@@ -17,3 +17,8 @@ def random_parameters(module, *inputs, seed=0):
 def compiled(function):
     """Compiles without optimising."""
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
+def applied(module, variables, *inputs, **named):
+    """`module.apply` in one program, not a program for every operation in it."""
+    return jax.jit(lambda variables: module.apply(variables, *inputs, **named))(variables)

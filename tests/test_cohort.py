@@ -117,7 +117,8 @@ def test_updates_are_those_of_optax():
     )
     cohort = make_cohort(seeds=(1, 2, 3), optimizer=[changes] * 3)
     flat = cohort.lockstep.programs.flat
-    parameters = jax.tree.map(np.asarray, flat.to_tree(cohort.lockstep.initial().parameters[0]))
+    to_tree = jax.jit(flat.to_tree)
+    parameters = jax.tree.map(np.asarray, to_tree(cohort.lockstep.initial().parameters[0]))
     reference = optax.chain(optax.clip_by_global_norm(0.3), optax.add_decayed_weights(0.02), optax.scale_by_adam())
     optimizer_state = reference.init(parameters)
     data = make_data()
@@ -130,21 +131,25 @@ def test_updates_are_those_of_optax():
         outputs = flat.module.apply({"params": parameters}, {"ids": ids}, sentences, data.vectors, method="match")
         return optax.softmax_cross_entropy_with_integer_labels(outputs, labels).mean()
 
+    @jax.jit
+    def updated(parameters, optimizer_state, gradients, rate):
+        updates, optimizer_state = reference.update(gradients, optimizer_state, parameters)
+        return jax.tree.map(lambda old, update: old - rate * update, parameters, updates), optimizer_state
+
     seen, losses, rates, fillers = 0, [], [], 0
     for epoch in (cohort.lockstep.epoch(0), cohort.lockstep.epoch(1)):
         for bucket, batch in epoch.sequence.tolist():
             order, weights = (np.asarray(part)[0, batch] for part in epoch.batches[bucket])
             rows = order[weights > 0]
             value, gradients = loss(parameters, ids[rows], sentences[rows], train.labels[rows])
-            updates, optimizer_state = reference.update(gradients, optimizer_state, parameters)
             rates.append(float(rising(seen) if seen < 40 else falling(seen - 40)))
-            parameters = jax.tree.map(lambda old, update: old - rates[-1] * update, parameters, updates)
+            parameters, optimizer_state = updated(parameters, optimizer_state, gradients, rates[-1])
             losses.append(float(value))
             seen, fillers = seen + int(weights.sum()), fillers + int((weights == 0).sum())
     assert fillers and np.all(np.diff(rates[:8]) != 0) and rates[-1] == pytest.approx(1e-3)
     found, state = lockstep(cohort, len(losses))
     np.testing.assert_allclose(found[:, 0], losses, atol=1e-4)
-    ours = flat.to_tree(np.asarray(state.parameters[0]))
+    ours = to_tree(state.parameters[0])
     for left, right in zip(jax.tree.leaves(ours), jax.tree.leaves(parameters), strict=True):
         np.testing.assert_allclose(left, right, atol=1e-4)
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import applied, compiled, random_parameters
 from test_models import ESAN, VECTORS, A, B, logits, side, start
 
 from jaxmatch.layers.coattention import CoAttention
@@ -61,12 +61,12 @@ def test_layers_are_put_together_as_in_figure_1():
     params = random_parameters(module, side(A), side(B), vectors)
     tokens, sentences = side_by_side(side(A), side(B))
     words = vectors[tokens["ids"]]
-    contextual = Lstm(3).apply({"params": params["encoder"]["layer_0"]}, (words,), sentences)[..., :5]
+    contextual = applied(Lstm(3), {"params": params["encoder"]["layer_0"]}, (words,), sentences)[..., :5]
 
     def layer(number, augmented):
         of_layer = params[f"alignment_{number}"]
-        aligned = CoAttention(5).apply({"params": of_layer["alignment"]}, augmented, sentences)
-        return ComparisonFusion(5).apply({"params": of_layer["fusion"]}, (augmented,), (aligned,), None)
+        aligned = applied(CoAttention(5), {"params": of_layer["alignment"]}, augmented, sentences)
+        return applied(ComparisonFusion(5), {"params": of_layer["fusion"]}, (augmented,), (aligned,), None)
 
     first = layer(0, contextual + words)
     second = np.asarray(layer(1, first + words + contextual))
@@ -81,6 +81,6 @@ def test_layers_are_put_together_as_in_figure_1():
 
 def test_attention_weights_can_be_asked_for():
     module, params = start(ESAN)
-    _, kept = module.apply({"params": params}, side(A), side(B), VECTORS, mutable=["intermediates"])
+    _, kept = applied(module, {"params": params}, side(A), side(B), VECTORS, mutable=["intermediates"])
     (weights,) = kept["intermediates"]["alignment_1"]["alignment"]["weights"]
     np.testing.assert_allclose(np.asarray(weights)[0, :5].sum(axis=-1), 1, rtol=1e-5)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_parameters import applied, compiled
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.alignment import Alignment
@@ -16,9 +17,9 @@ def test_identity_alignment_by_hand():
     module, logarithm = Alignment(RE2Config(alignment="identity", hidden_size=4)), np.log(3.0)
     a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
     sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
-    start = module.init(jax.random.key(0), (sequence,), sentences, None)
+    start = compiled(module.init)(jax.random.key(0), (sequence,), sentences, None)
     assert start["params"] == {"temperature": 0.5}  # 1 / sqrt(4)
-    aligned = module.apply(BARE, (sequence,), sentences, None)[0][0]
+    aligned = applied(module, BARE, (sequence,), sentences, None)[0][0]
     # The scores are [[log 3, 0], [0, 2 log 3]], so that the softmaxes have odds of 3 and of 9 to 1.
     np.testing.assert_allclose(aligned[0], [0.75 * logarithm, 0.25 * logarithm], rtol=1e-5)
     np.testing.assert_allclose(aligned[1], [0.1 * logarithm, 0.9 * logarithm], rtol=1e-5)
@@ -29,11 +30,11 @@ def test_identity_alignment_by_hand():
 def test_linear_alignment_projects_both_with_the_same_network():
     module = Alignment(RE2Config(hidden_size=3))
     sequence, sentences = jax.random.normal(jax.random.key(0), (2, 10, 5)), jnp.array([[1] * 4 + [2] * 6] * 2, jnp.int8)
-    variables = module.init(jax.random.key(2), (sequence,), sentences, None)
+    variables = compiled(module.init)(jax.random.key(2), (sequence,), sentences, None)
     projected = Dense(RE2Config(), 3).apply({"params": variables["params"]["projection"]}, sequence)
     a, b = sequence[:, :4], sequence[:, 4:]
     scores = jnp.einsum("bic,bjc->bij", projected[:, :4], projected[:, 4:]) / np.sqrt(3)
-    aligned = module.apply(variables, (sequence,), sentences, None)[0]
+    aligned = applied(module, variables, (sequence,), sentences, None)[0]
     np.testing.assert_allclose(aligned[:, :4], jnp.einsum("bij,bjc->bic", jax.nn.softmax(scores, axis=2), b), atol=1e-5)
     np.testing.assert_allclose(aligned[:, 4:], jnp.einsum("bij,bic->bjc", jax.nn.softmax(scores, axis=1), a), atol=1e-5)
 
@@ -42,12 +43,12 @@ def test_linear_alignment_projects_both_with_the_same_network():
 def test_padding_takes_no_part_wherever_it_stands(scale):
     module = Alignment(RE2Config(alignment="identity", hidden_size=1))
     sequence = scale * jax.random.normal(jax.random.key(0), (1, 6, 4))
-    alone = module.apply(BARE, (sequence,), jnp.array([[1, 1, 1, 2, 2, 2]], jnp.int8), None)[0][0]
+    alone = applied(module, BARE, (sequence,), jnp.array([[1, 1, 1, 2, 2, 2]], jnp.int8), None)[0][0]
     places = np.array([0, 2, 3, 4, 7, 8])
     for filling in (0.0, 1e3):
         padded = jnp.full((1, 10, 4), filling).at[:, places].set(sequence)
         sentences = jnp.zeros((1, 10), jnp.int8).at[:, places].set(jnp.array([1, 1, 1, 2, 2, 2], jnp.int8))
-        np.testing.assert_allclose(module.apply(BARE, (padded,), sentences, None)[0][0, places], alone, rtol=1e-5)
+        np.testing.assert_allclose(applied(module, BARE, (padded,), sentences, None)[0][0, places], alone, rtol=1e-5)
 
 
 def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
@@ -55,11 +56,11 @@ def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
     sequence, sentences = jnp.ones((2, 4, 3)), jnp.array([[1, 1, 0, 0], [0, 0, 0, 0]], jnp.int8)
 
     def total(sequence, temperature):
-        return module.apply({"params": {"temperature": temperature}}, (sequence,), sentences, None)[0].sum()
+        return applied(module, {"params": {"temperature": temperature}}, (sequence,), sentences, None)[0].sum()
 
-    value, gradients = jax.value_and_grad(total, argnums=(0, 1))(sequence, jnp.array(1.0))
+    value, gradients = compiled(jax.value_and_grad(total, argnums=(0, 1)))(sequence, 1.0)
     assert np.isfinite(value) and all(np.isfinite(gradient).all() for gradient in gradients)
-    np.testing.assert_array_equal(module.apply(BARE, (sequence,), sentences, None)[0], np.zeros((2, 4, 3)))
+    np.testing.assert_array_equal(applied(module, BARE, (sequence,), sentences, None)[0], np.zeros((2, 4, 3)))
 
 
 def test_parts_are_as_if_concatenated():
@@ -68,10 +69,10 @@ def test_parts_are_as_if_concatenated():
     for kind in ("identity", "linear"):
         module = Alignment(RE2Config(alignment=kind, hidden_size=3))
         whole = (jnp.concatenate(parts, axis=-1),)
-        variables = module.init(jax.random.key(0), whole, sentences, None)
+        variables = compiled(module.init)(jax.random.key(0), whole, sentences, None)
         rates = (jnp.float32(0.4), {"dropout": jax.random.key(7)})
-        expected = module.apply(variables, whole, sentences, rates[0], rngs=rates[1])[0]
-        aligned = module.apply(variables, parts, sentences, rates[0], rngs=rates[1])
+        expected = applied(module, variables, whole, sentences, rates[0], rngs=rates[1])[0]
+        aligned = applied(module, variables, parts, sentences, rates[0], rngs=rates[1])
         np.testing.assert_allclose(jnp.concatenate(aligned, axis=-1), expected, atol=1e-5)
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import applied, compiled, random_parameters
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.convolution import Convolution, convolve
@@ -46,7 +46,7 @@ def test_layer_adds_bias_and_gelu():
     scale = params["gain"] / jnp.linalg.norm(params["direction"].reshape(9, 2), axis=0)
     kernel = params["direction"] * scale[None, None]
     expected = gelu(convolve((inputs,), kernel, one_sentence(4), "float32") + params["bias"][None, None])
-    np.testing.assert_allclose(module.apply({"params": params}, (inputs,), one_sentence(4)), expected, atol=1e-6)
+    np.testing.assert_allclose(applied(module, {"params": params}, (inputs,), one_sentence(4)), expected, atol=1e-6)
 
 
 def test_encoder_does_not_see_padding_nor_the_other_sentence():

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import applied, compiled, random_parameters
 
 from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_affinity, co_stack_weights
@@ -42,9 +42,9 @@ def test_factorization_machine_is_its_quadratic_definition(inputs):
     module = FactorizationMachine(5)
     vectors = RANDOM.normal(size=(4, inputs)).astype(np.float32)
     params = random_parameters(module, (vectors,))
-    ours = module.apply({"params": params}, (vectors,))
+    ours = applied(module, {"params": params}, (vectors,))
     np.testing.assert_allclose(ours[:, 0], [machine(params, vector) for vector in vectors], rtol=1e-4, atol=1e-4)
-    cut = module.apply({"params": params}, (vectors[:, :1], vectors[:, 1:]))
+    cut = applied(module, {"params": params}, (vectors[:, :1], vectors[:, 1:]))
     np.testing.assert_allclose(cut, ours, atol=1e-5)
 
 
@@ -79,7 +79,7 @@ def test_highway_maps_to_its_size_once():
     assert set(params["layer_1"]) == {"transform", "gate"}
     first = HighwayLayer(3).apply({"params": params["layer_0"]}, SEQUENCE)
     expected = HighwayLayer(3).apply({"params": params["layer_1"]}, first)
-    np.testing.assert_allclose(module.apply({"params": params}, (SEQUENCE,), None)[0], expected, atol=1e-5)
+    np.testing.assert_allclose(applied(module, {"params": params}, (SEQUENCE,), None)[0], expected, atol=1e-5)
     np.testing.assert_array_equal(Highway(3, layers=0).apply({}, (SEQUENCE,), None)[0], SEQUENCE)
 
 
@@ -183,4 +183,4 @@ def test_prediction_through_highway_layers():
     params = random_parameters(module, a, b, None)
     hidden = HighwayLayer(5).apply({"params": params["hidden_0"]}, np.concatenate([a, b], axis=-1))
     expected = hidden @ params["output"]["kernel"] + params["output"]["bias"][None]
-    np.testing.assert_allclose(module.apply({"params": params}, a, b, None), expected, atol=1e-5)
+    np.testing.assert_allclose(applied(module, {"params": params}, a, b, None), expected, atol=1e-5)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import applied, compiled, random_parameters
 
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
 from jaxmatch.layers.augmentation import Augmentation
@@ -41,7 +41,7 @@ def test_linear_layer_takes_parts_and_activates():
     params = random_parameters(module, SEQUENCE)
     expected = np.maximum(SEQUENCE @ params["kernel"] + params["bias"][None, None], 0)
     for parts in ((SEQUENCE,), (SEQUENCE[..., :1], SEQUENCE[..., 1:])):
-        np.testing.assert_allclose(module.apply({"params": params}, *parts), expected, atol=1e-6)
+        np.testing.assert_allclose(applied(module, {"params": params}, *parts), expected, atol=1e-6)
     assert set(random_parameters(Linear(3, use_bias=False), SEQUENCE)) == {"kernel"}
 
 
@@ -74,7 +74,7 @@ def test_gated_augmentation_is_equations_1_to_3():
         word_gate = sigmoid(a @ shared + e @ of_word + word_bias)
         context_gate = sigmoid(a @ shared + h @ of_context + context_bias)
         expected[place] = a + word_gate * e + context_gate * h
-    np.testing.assert_allclose(module.apply({"params": params}, SEQUENCE, FEATURES), expected, atol=1e-5)
+    np.testing.assert_allclose(applied(module, {"params": params}, SEQUENCE, FEATURES), expected, atol=1e-5)
 
 
 def test_augmentation_with_one_feature_or_none():
@@ -87,9 +87,9 @@ def test_augmentation_with_one_feature_or_none():
         + params["word"]["bias"][None, None]
     )
     np.testing.assert_allclose(
-        module.apply({"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5
+        applied(module, {"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5
     )
-    np.testing.assert_array_equal(module.apply({}, SEQUENCE, {}), SEQUENCE)
+    np.testing.assert_array_equal(applied(module, {}, SEQUENCE, {}), SEQUENCE)
     np.testing.assert_array_equal(Augmentation("none").apply({}, SEQUENCE, FEATURES), SEQUENCE)
     simple = Augmentation("simple").apply({}, SEQUENCE, FEATURES)  # Eq. 4
     np.testing.assert_allclose(simple, SEQUENCE + WORD + CONTEXTUAL, atol=1e-6)
@@ -105,7 +105,7 @@ def test_coattention_is_equations_5_to_7():
         scores = np.exp(np.maximum(a @ projection, 0) @ np.maximum(b @ projection, 0).T)
         expected[row, SENTENCES[row] == 1] = scores / scores.sum(axis=1, keepdims=True) @ b
         expected[row, SENTENCES[row] == 2] = (scores / scores.sum(axis=0)).T @ a
-    np.testing.assert_allclose(module.apply({"params": params}, SEQUENCE, SENTENCES), expected, atol=1e-5)
+    np.testing.assert_allclose(applied(module, {"params": params}, SEQUENCE, SENTENCES), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sentences", [[[1]], [[2]], [[0, 0]], [[1, 1, 0]]], ids=str)
@@ -124,7 +124,7 @@ def test_fusion_is_equation_8():
     params = random_parameters(module, (SEQUENCE,), (WORD,), None)
     kernel, bias = weights(params, "output")
     seen = np.concatenate([SEQUENCE, WORD, SEQUENCE - WORD, SEQUENCE * WORD], axis=-1)
-    fused = module.apply({"params": params}, (SEQUENCE,), (WORD,), None)
+    fused = applied(module, {"params": params}, (SEQUENCE,), (WORD,), None)
     np.testing.assert_allclose(fused, np.maximum(seen @ kernel + bias, 0), atol=1e-5)
 
 
@@ -151,5 +151,5 @@ def test_perceptron_is_equations_11_and_12():
     first, first_bias, second, second_bias, last, last_bias = weights(params, "hidden_0", "hidden_1", "output")
     hidden = np.maximum(np.concatenate([a, b, a - b, a * b], axis=-1) @ first + first_bias, 0)
     hidden = np.maximum(hidden @ second + second_bias, 0)
-    np.testing.assert_allclose(module.apply({"params": params}, a, b, None), hidden @ last + last_bias, atol=1e-4)
+    np.testing.assert_allclose(applied(module, {"params": params}, a, b, None), hidden @ last + last_bias, atol=1e-4)
     assert set(random_parameters(Perceptron("simple", "dense", 1, 5, outputs=2), a, b, None)) == {"output"}

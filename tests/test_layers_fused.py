@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_parameters import random_parameters
 from small_cohort import DIMENSIONS, MODEL, lockstep, make_cohort
 
 from jaxmatch import models
@@ -168,11 +169,9 @@ def gradients(kernels, connection="augmented"):
         )
         return (logits**2).sum()
 
-    def of_run(seed):
-        parameters = module.init(jax.random.key(seed), side, side, vectors)
-        return jax.value_and_grad(loss)(parameters, jax.random.key(seed + 7))
-
-    return jax.jit(jax.vmap(of_run))(jnp.arange(3))
+    runs = (random_parameters(module, side, side, vectors, seed=seed) for seed in range(3))
+    parameters = {"params": jax.tree.map(lambda *leaves: np.stack(leaves), *runs)}
+    return jax.jit(jax.vmap(jax.value_and_grad(loss)))(parameters, jax.random.split(jax.random.key(7), 3))
 
 
 @pytest.mark.parametrize("connection", ["augmented", "none"])

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_parameters import applied
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.connection import CONNECTIONS
@@ -92,7 +93,7 @@ def test_the_released_vanilla_connection_maps_the_embedding_once():
     connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
     mapped = dense(2, variables["params"]["projection"], embedded, activated=False)
     np.testing.assert_allclose(connected[0], (outputs + mapped) / np.sqrt(2), rtol=1e-5)
-    third = module.apply(variables, embedded, connected, [outputs, 3 * outputs])[0]
+    third = applied(module, variables, embedded, connected, [outputs, 3 * outputs])[0]
     np.testing.assert_allclose(third, (3 * outputs + connected[0]) / np.sqrt(2), rtol=1e-6)
 
 

@@ -1,5 +1,7 @@
 """A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,7 +116,7 @@ def test_padding_never_changes_a_state_nor_takes_a_gradient(form):
     module = Lstm(3)
     inputs, sentences = INPUTS[:2, :5], np.array([[1, 1, 2, 2, 2], [1, 2, 2, 2, 2]], np.int8)
     params = random_parameters(module, (inputs,), sentences)
-    alone = module.apply({"params": params}, (inputs,), sentences)
+    alone = compiled(lambda: module.apply({"params": params}, (inputs,), sentences))()
     places = np.array([1, 2, 4, 6, 7])
     padded = np.full((2, 9, 3), 1e3, np.float32)
     padded[:, places] = inputs
@@ -125,7 +127,7 @@ def test_padding_never_changes_a_state_nor_takes_a_gradient(form):
         states = module.apply({"params": params}, (inputs,), wide)
         return states.sum(), states
 
-    (_, states), gradient = jax.value_and_grad(total, has_aux=True)(jnp.asarray(padded))
+    (_, states), gradient = compiled(jax.value_and_grad(total, has_aux=True))(padded)
     np.testing.assert_allclose(states[:, places], alone, atol=1e-6)
     between = np.setdiff1d(np.arange(9), places)
     np.testing.assert_array_equal(states[:, between], 0)
@@ -137,7 +139,7 @@ def test_one_token_or_none_gives_finite_gradients(sentences):
     module, sentences = Lstm(3), np.array(sentences, np.int8)
     inputs = jnp.ones((*sentences.shape, 2))
     params = random_parameters(module, (inputs,), sentences)
-    gradient = jax.grad(lambda params: module.apply({"params": params}, (inputs,), sentences).sum())(params)
+    gradient = compiled(jax.grad(lambda params: module.apply({"params": params}, (inputs,), sentences).sum()))(params)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
     assert np.any(gradient["input_kernel"]) == bool(sentences.any())
 
@@ -145,16 +147,14 @@ def test_one_token_or_none_gives_finite_gradients(sentences):
 def test_parts_are_as_if_concatenated():
     module = Lstm(3)
     params = random_parameters(module, (INPUTS,), SENTENCES)
-    whole = module.apply({"params": params}, (INPUTS,), SENTENCES)
-    np.testing.assert_allclose(
-        module.apply({"params": params}, (INPUTS[..., :1], INPUTS[..., 1:]), SENTENCES), whole, atol=1e-6
-    )
+    states = compiled(lambda *parts: module.apply({"params": params}, parts, SENTENCES))
+    np.testing.assert_allclose(states(INPUTS[..., :1], INPUTS[..., 1:]), states(INPUTS), atol=1e-6)
 
 
 def test_replicas_side_by_side_are_as_alone():
     module = Lstm(3)
     replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
     gradient = jax.grad(lambda params: jnp.square(module.apply({"params": params}, (INPUTS,), SENTENCES)).sum())
     together = compiled(jax.vmap(gradient))(stacked)
     alone = compiled(gradient)
@@ -164,9 +164,9 @@ def test_replicas_side_by_side_are_as_alone():
 
 
 def test_each_gate_starts_as_glorot_has_it_and_the_forget_gate_where_it_is_told():
-    params = Lstm(50, forget_bias=1.5).init(jax.random.key(0), (jnp.zeros((1, 1, 30)),), jnp.ones((1, 1), jnp.int8))[
-        "params"
-    ]
+    inputs, sentences = (np.zeros((1, 1, 30), np.float32),), np.ones((1, 1), np.int8)
+    start = Lstm(50, forget_bias=1.5).init
+    params = compiled(lambda: start(jax.random.key(0), inputs, sentences)["params"])()
     assert params["input_kernel"].shape == (30, 2, 4, 50) and params["recurrent_kernel"].shape == (2, 50, 4, 50)
     for kernel, inputs in ((params["input_kernel"], 30), (params["recurrent_kernel"], 50)):
         limit = np.sqrt(6 / (inputs + 50))
@@ -183,7 +183,7 @@ def test_all_products_of_a_step_run_in_the_precision_asked_for(form):
     def total(module, params):
         return module.apply({"params": params}, (INPUTS,), SENTENCES).sum()
 
-    rounded, exact = (jax.grad(lambda params, one=one: total(one, params))(params) for one in (module, Lstm(3)))
+    rounded, exact = (compiled(jax.grad(functools.partial(total, one)))(params) for one in (module, Lstm(3)))
     for one, other in zip(jax.tree.leaves(rounded), jax.tree.leaves(exact), strict=True):
         assert one.dtype == jnp.float32
         assert 0 < np.abs(one - other).max() < 0.05 * np.abs(other).max()
@@ -193,7 +193,7 @@ def test_all_products_of_a_step_run_in_the_precision_asked_for(form):
 def test_form_for_devices_is_equal_in_a_cohort(features, bidirectional, precision, monkeypatch):
     module = Lstm(features, bidirectional=bidirectional, precision=precision)
     replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
     wanted = np.random.default_rng(2).normal(size=(*SENTENCES.shape, features * (1 + bidirectional))).astype(np.float32)
     inputs = jnp.asarray(INPUTS, PRECISIONS[precision])
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import random_parameters
+from random_parameters import applied, random_parameters
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers import weights_together
@@ -58,10 +58,10 @@ def test_unit_gain_cancels_the_scale_of_the_direction():
 def test_scaling_a_direction_changes_nothing_and_scaling_a_gain_scales_the_kernel():
     module = Kernel((4, 2), True, "he")
     params = {"direction": jnp.array([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), "gain": jnp.array([10.0, 0.5])}
-    kernel = module.apply({"params": params})
+    kernel = applied(module, {"params": params})
     np.testing.assert_allclose(kernel, [[6, 0], [8, 0], [0, 0.5], [0, 0]], rtol=1e-6)
     np.testing.assert_allclose(
-        module.apply({"params": params | {"direction": 7 * params["direction"]}}), kernel, rtol=1e-6
+        applied(module, {"params": params | {"direction": 7 * params["direction"]}}), kernel, rtol=1e-6
     )
 
 

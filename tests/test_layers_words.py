@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import applied, compiled, random_parameters
 
 from jaxmatch.config import RE2Config
 from jaxmatch.errors import InputError
@@ -42,7 +42,7 @@ def test_convolution_is_the_largest_of_each_filter_along_the_word():
             for place in range(length)
         ]
         expected[word] = np.maximum(filtered, 0).max(axis=0) if length else 0
-    np.testing.assert_allclose(module.apply({"params": params}, EMBEDDED, MASK), expected, atol=1e-5)
+    np.testing.assert_allclose(applied(module, {"params": params}, EMBEDDED, MASK), expected, atol=1e-5)
 
 
 def test_lstm_gives_its_states_at_both_ends_of_the_word():
@@ -66,13 +66,13 @@ def test_padding_of_a_word_never_changes_it_nor_takes_a_gradient(kind):
     params = random_parameters(module, characters)
 
     def total(params, characters):
-        features = module.apply({"params": params}, characters)
+        features = applied(module, {"params": params}, characters)
         return features.sum(), features
 
     run = compiled(jax.value_and_grad(total, has_aux=True))
     (_, features), gradient = run(params, np.pad(characters, ((0, 0), (0, 0), (0, 3))))
     assert features.shape == (2, 3, 4)
-    np.testing.assert_allclose(features, module.apply({"params": params}, characters), atol=1e-6)
+    np.testing.assert_allclose(features, applied(module, {"params": params}, characters), atol=1e-6)
     np.testing.assert_array_equal(gradient["embedding"][0], 0)
     assert np.any(gradient["embedding"][1:] != 0)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
@@ -81,7 +81,7 @@ def test_padding_of_a_word_never_changes_it_nor_takes_a_gradient(kind):
 def test_words_are_what_is_asked_for_side_by_side():
     module = words(characters="cnn", tags=True, exact_match=True)
     params = random_parameters(module, TOKENS, VECTORS)
-    vectors, characters, tags, matches = module.apply({"params": params}, TOKENS, VECTORS)
+    vectors, characters, tags, matches = applied(module, {"params": params}, TOKENS, VECTORS)
     np.testing.assert_array_equal(vectors, VECTORS[IDS])
     np.testing.assert_array_equal(tags, params["tag_embedding"][TOKENS["tags"]])
     np.testing.assert_array_equal(matches, TOKENS["exact_match"][..., None].astype(np.float32))
@@ -100,4 +100,4 @@ def test_a_feature_that_the_data_does_not_bring_is_named(missing):
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, expected)
     fewer = {name: value for name, value in TOKENS.items() if name != missing}
     with pytest.raises(InputError, match=f"the model takes '{missing}' of each word"):
-        module.apply({"params": params}, fewer, VECTORS)
+        applied(module, {"params": params}, fewer, VECTORS)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from random_parameters import random_parameters
+from random_parameters import applied, random_parameters
 
 from benchmarks import ceiling
 from jaxmatch.inference.cpu import predictor
@@ -241,7 +241,7 @@ def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
 
 def _direct(model, a, b, words):
     tokens, sentences = model.inputs(a, b, words=words)
-    return model.module.apply({"params": model.params}, tokens, sentences, words, method="match")[0]
+    return applied(model.module, {"params": model.params}, tokens, sentences, words, method="match")[0]
 
 
 def test_what_is_looked_up_of_all_models_has_one_limit(monkeypatch):

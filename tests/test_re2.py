@@ -152,10 +152,11 @@ def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
 def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
     module, _ = small
     replicas = [parameters_of(module, seed) for seed in (0, 1)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
     keys, rates = jax.random.split(jax.random.key(5)), jnp.array([0.2, 0.5])
     step = jax.vmap(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
-    program = compiled(step).lower(stacked, keys, rates).compile()
+    traced = compiled(step).trace(stacked, keys, rates)
+    program = traced.lower().compile()
     losses, gradients = program(stacked, keys, rates)
     alone = compiled(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
     for row in range(2):
@@ -164,7 +165,7 @@ def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
         for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(own_gradient), strict=True):
             np.testing.assert_allclose(one[row], other, atol=1e-5)
     assert "convolution(" not in program.as_text()
-    names = {equation.primitive.name for equation in primitives(jax.make_jaxpr(step)(stacked, keys, rates).jaxpr)}
+    names = {equation.primitive.name for equation in primitives(traced.jaxpr.jaxpr)}
     assert "dot_general" in names
     assert not any("conv_general" in name for name in names)
 
@@ -224,6 +225,7 @@ def test_parallel_blocks_sum_what_each_gives_alone():
     # One token a sentence: the pooled vector is the block's output, so that the sum can be seen.
     a, b = A[:, :1], B[:, :1]
 
+    @functools.partial(jax.jit, static_argnums=0)
     def pooled(module, params):
         return module.apply({"params": params}, *side_by_side(*sentences(a, b)), VECTORS, method="sentence_vectors")
 
