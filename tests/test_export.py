@@ -127,7 +127,8 @@ def test_the_rule_on_the_page_makes_the_vectors_of_training():
 @functools.cache
 def small(name):
     """A small model of this name, with random parameters and word vectors."""
-    sizes = {"hidden_size": 8, "head_size": 8, "blocks": 2, "encoder_layers": 1, "characters": "none"}
+    sizes = {"hidden_size": 8, "head_size": 8, "blocks": 2, "encoder_layers": 1}
+    sizes |= {"stacked_layers": 2, "characters": "none"}
     known = {field.name for field in dataclasses.fields(config.MODELS[name])}
     settings = {"name": name} | {key: value for key, value in sizes.items() if key in known}
     vectors = np.random.default_rng(0).normal(size=(30, 12)).astype(np.float32)
