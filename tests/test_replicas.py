@@ -65,6 +65,7 @@ def loops(cohort, name):
 
 def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
     arguments = {"seeds": (7, 1, 2, 3), "optimizer": [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.5}, {}]}
+    arguments["training"] = {"maximum_buckets": 1}
     in_turn = make_cohort(**arguments)
     ended = in_turn.train()
     monkeypatch.undo()
