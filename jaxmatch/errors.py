@@ -48,6 +48,11 @@ class UnknownOption(InputError):
         self.option, self.known = option, tuple(known)
 
 
+def first_line(error: object) -> str:
+    """The first line of an error's text, or the name of its class."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """A remedy that names the closest of the known names."""
     import difflib  # only where something is wrong

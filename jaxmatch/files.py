@@ -266,3 +266,16 @@ def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
             _flush_folder(path.parent)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(place: Path) -> Iterator[Path]:
+    """Yields an empty folder in `place`, which vanishes when the block ends. That of a killed process is removed by
+    `remove_abandoned`.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    with _scratch(place / "scratch", place, Path.mkdir) as (scratch, _):
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)

@@ -26,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "to Slurm, which needs jaxmatch[slurm] (slurm:local: the same jobs on this machine)",
     )
     parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="with --on ray: keep checkpoints and records in an object store, as s3://BUCKET/FOLDER; without it, all nodes "
+        "must share --workdir",
+    )
+    parser.add_argument(
         "--slurm", type=Path, metavar="FILE", help="with --on slurm: what a job is given, as a partition (TOML)"
     )
     parser.add_argument("--status", action="store_true", help="with --on slurm: list the cohorts, their jobs and logs")
@@ -42,6 +48,8 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
     kind, _, address = (arguments.on or "").partition(":")
     if kind != "slurm" and (given := [name for name in _OF_SLURM if getattr(arguments, name)]):
         raise InputError(f"--{given[0]} is for jobs of Slurm", remedy="add --on slurm")
+    if kind != "ray" and arguments.store is not None:
+        raise InputError("--store is for workers on a Ray cluster", remedy="add --on ray")
     if arguments.on is None:
         yield None
         return
@@ -53,7 +61,7 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
         return
     from jaxmatch.sweep.on_ray import RayEngine
 
-    engine = RayEngine(address, load)
+    engine = RayEngine(address, load, arguments.store or "")
     try:
         yield engine
     finally:

@@ -24,10 +24,17 @@ def positive(text: str) -> int:
     return number
 
 
+def _folder(text: str) -> Path:
+    """A folder of this machine, for argparse."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"{text} is no folder of this machine; give it as --store, with --on ray")
+    return Path(text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options after the file."""
     parser.add_argument(
-        "--workdir", type=Path, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)"
+        "--workdir", type=_folder, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)"
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, beginning with the file's first")
     for name, setting in SHORT.items():

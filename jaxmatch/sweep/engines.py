@@ -72,11 +72,12 @@ class Engine:
     def _devices(self) -> tuple[jax.Device, ...]:
         return tuple(self._given or devices_there_are())
 
-    def begin(self, workdir: Path, dry_run: bool = False) -> None:
+    def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         """Gets ready, before anything is planned or written.
 
         Arguments:
           workdir: of the sweep.
+          name: of the sweep.
           dry_run: nothing will be trained there.
 
         Raises:

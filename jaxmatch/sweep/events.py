@@ -34,11 +34,15 @@ def writer(folder: CohortFolder, attempt: str) -> Tell:
     """
 
     def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
-        line = json.dumps([attempt, method, list(arguments)], default=_plain) + "\n"
         with open(folder.path.with_name(cohort) / FILE, "a", encoding="utf-8") as file:
-            file.write(line)
+            file.write(line_of(attempt, method, arguments))
 
     return tell
+
+
+def line_of(attempt: str, method: str, arguments: Sequence[Any]) -> str:
+    """An event as a line of the file."""
+    return json.dumps([attempt, method, list(arguments)], default=_plain) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -190,7 +190,7 @@ def _planned(
     keep_compiled_programs(planned.config.execution.cache_directory)
     check_folder(planned, folder.path)
     check_floors(planned)
-    engine.begin(folder.path, dry_run=dry_run)
+    engine.begin(folder.path, planned.name, dry_run)
     plan = engine.plan(planned)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
     check_layout(plan.sweep.table, (flatten(run.config) for run, _ in plan.runs.values()), scores | {"loss"})

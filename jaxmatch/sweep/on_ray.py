@@ -1,7 +1,8 @@
 """Training cohorts as tasks of a Ray cluster (https://docs.ray.io), which says where they run.
 
-The workdir, on a file system that all nodes share, is the truth: a cohort whose worker or node dies goes on elsewhere
-from its last checkpoint, and so does everything when the driver has died. Ray itself is told to retry nothing.
+The workdir, on a file system that all nodes share, or an object store is the truth: a cohort whose worker or node dies
+goes on elsewhere from its last checkpoint, and so does everything when the driver has died. Ray itself is told to retry
+nothing.
 """
 
 import dataclasses
@@ -17,16 +18,17 @@ from typing import Any
 import jax
 
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, first_line
+from jaxmatch.store import StoreError
 from jaxmatch.sweep import chunks, memory, ray_cluster, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.engines import Engine, Task, Work
-from jaxmatch.sweep.events import Replay, writer
+from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import mark_failed
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.ray_places import ObjectStore, SharedFolder, Trains
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
-from jaxmatch.workdir import CohortFolder
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_UNTIL_IT_IS_SAID = 10.0
@@ -43,8 +45,7 @@ class _Order:
     """What a task is told, besides the data."""
 
     plan: Plan
-    cohort: str
-    workdir: str
+    train: Trains
     stage: Stage
     failed_before: bytes | None
     attempt: str
@@ -66,10 +67,7 @@ def _train(order: _Order, data: EncodedData) -> bool:
     try:
         if order.extend is not None:
             order.extend()
-        workdir = Path(order.workdir)
-        tell = writer(CohortFolder(workdir / "cohorts" / order.cohort, "", ()), order.attempt)
-        plan = worker.whole(order.plan, data)
-        return worker.execute_cohort(plan, order.cohort, workdir, order.stage, order.failed_before, tell, stop)
+        return order.train(worker.whole(order.plan, data), order.stage, order.failed_before, order.attempt, stop)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -99,24 +97,26 @@ class RayEngine(Engine):
     Arguments:
       address: HOST:PORT of the cluster's head; "": see `ray_cluster.connect`.
       extend: called in each worker first: loads what extends the package.
+      store: URL of an object store; "": the workdir is on a file system that all nodes share.
 
     Raises:
-      InputError: Ray is not installed.
+      InputError: Ray is not installed, or the store cannot be one.
     """
 
-    def __init__(self, address: str = "", extend: Callable[[], None] | None = None):
+    def __init__(self, address: str = "", extend: Callable[[], None] | None = None, store: str = ""):
         super().__init__()
         ray_cluster.import_ray()
         self._address, self._extend = address, extend
+        self._place = ObjectStore(store) if store else SharedFolder()
         self._ray: Any = None
         self._deaths: dict[str, tuple[int, int]] = {}
 
-    def begin(self, workdir: Path, dry_run: bool = False) -> None:
+    def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         # On a GPU of its own the driver would take the memory that workers need.
         jax.config.update("jax_platforms", "cpu")
         if self._ray is None:
             self._ray = ray_cluster.connect(self._address)
-        ray_cluster.check_workers(self._ray, None if dry_run else workdir.absolute())
+        self._place.begin(self._ray, workdir, name, dry_run)
         there = ray_cluster.nodes(self._ray)
         self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in there)
         self._cpus = int(min(worker.cores(), max(node["Resources"].get("CPU", 0) for node in there)))
@@ -144,7 +144,7 @@ class RayEngine(Engine):
             platform, kind, there_are, speed = ray.get(asked)
         except ray.exceptions.RayError as error:
             raise InputError(
-                f"a worker of the Ray cluster cannot use JAX ({ray_cluster.line(error)})", remedy="see Ray's logs"
+                f"a worker of the Ray cluster cannot use JAX ({first_line(error)})", remedy="see Ray's logs"
             ) from None
         if self._gpus and platform == "cpu":
             raise InputError(
@@ -168,6 +168,7 @@ class RayEngine(Engine):
 
     def close(self) -> None:
         """Leaves the cluster."""
+        self._place.close()
         if self._ray is not None:
             self._ray.shutdown()
             self._ray = None
@@ -187,8 +188,7 @@ class RayEngine(Engine):
                     replay = Replay(work, task.folder)
                     order = _Order(
                         part,
-                        task.folder.name,
-                        str(work.workdir.path.absolute()),
+                        self._place.hand_out(task.folder, replay.attempt),
                         task.stage or work.stage,
                         work.before.get(task.folder.name),
                         replay.attempt,
@@ -201,10 +201,12 @@ class RayEngine(Engine):
                     done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
                 else:
                     done = time.sleep(SECONDS_BETWEEN_LOOKS) or []
+                self._place.look()
                 for each in running.values():
                     each.replay.look()
                 for answer in done:
                     ended = running.pop(answer)
+                    self._place.take(ended.task.folder)
                     lost = self._outcome(answer, ended)
                     if isinstance(lost, bool):
                         trained |= lost
@@ -240,19 +242,21 @@ class RayEngine(Engine):
             ended.replay.ended(lost)
             return lost
         except errors.RayTaskError as error:
+            if isinstance(error.cause, StoreError):
+                lost = f"its worker lost the store ({error.cause.problem})"
+                ended.replay.ended(lost)
+                return lost
             ended.replay.ended("its training ended")
-            raise (error.cause if isinstance(error.cause, Exception) else InputError(ray_cluster.line(error))) from None
+            raise (error.cause if isinstance(error.cause, Exception) else InputError(first_line(error))) from None
         except errors.RayError as error:
             ended.replay.ended("Ray gave it up")
-            raise InputError(
-                f"Ray cannot train a cohort ({ray_cluster.line(error)})", path=ended.task.folder.path
-            ) from None
+            raise InputError(f"Ray cannot train a cohort ({first_line(error)})", path=ended.task.folder.path) from None
         ended.replay.ended("its worker was told to stop")
         return trained
 
     def _again(self, task: Task, lost: str, work: Work) -> bool:
         """Whether a cohort whose worker died is tried again; one whose workers die again and again is marked."""
-        newest = max((int(path.name) for path in task.folder.checkpoints.glob("*") if path.name.isdigit()), default=-1)
+        newest = task.folder.newest_checkpoint()
         count, before = self._deaths.get(task.folder.name, (0, -1))
         count = 1 if newest > before else count + 1
         self._deaths[task.folder.name] = count, newest

@@ -69,7 +69,7 @@ class SlurmEngine(Engine):
         self._waits = waits
         self._over: set[str] = set()
 
-    def begin(self, workdir: Path, dry_run: bool = False) -> None:
+    def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         # The GPUs are those of the jobs.
         jax.config.update("jax_platforms", "cpu")
         if not self._local:

@@ -161,7 +161,7 @@ def execute(
     import_optuna()
     engine = engine or Engine()
     launch.check_folder(space.sweep, workdir)
-    engine.begin(workdir)
+    engine.begin(workdir, space.sweep.name)
     preparation.prepare(space.sweep.config)  # what it refuses is refused before anything is written
     places: dict[str, Mapping[str, Any]] = {}
     records: list[dict[str, Any]] = []

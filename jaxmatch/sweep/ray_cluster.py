@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, first_line
 from jaxmatch.sweep import worker
 
 SECONDS_TO_ANSWER = 10.0
@@ -65,7 +65,7 @@ def connect(address: str) -> Any:
         )
     except (Exception, SystemExit) as error:
         raise InputError(
-            f"Ray at {place} cannot be used ({line(error)})",
+            f"Ray at {place} cannot be used ({first_line(error)})",
             remedy="start this command on a machine of the cluster, with its version of Ray and Python",
         ) from None
     return ray
@@ -115,15 +115,17 @@ def nodes(ray: Any) -> list[Mapping[str, Any]]:
     return [node for node in alive if node["Resources"].get("CPU", 0) >= 1 or node["Resources"].get("GPU", 0) >= 1]
 
 
-def check_workers(ray: Any, workdir: Path | None) -> None:
+def check_workers(ray: Any, workdir: Path | None, store: str = "") -> None:
     """Starts a worker on every node and compares it with this process.
 
     Arguments:
       ray: connected.
       workdir: of the sweep, which every worker must reach; None: that is not checked.
+      store: URL of an object store that every worker must be able to use; "": there is none.
 
     Raises:
-      InputError: a worker cannot be started, lacks the package, has other versions, or does not reach the folder.
+      InputError: a worker cannot be started, lacks the package, has other versions, or does not reach the folder or the
+        store.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -135,7 +137,7 @@ def check_workers(ray: Any, workdir: Path | None) -> None:
         asked = {}
         for node in there:
             place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            asked[probe.options(scheduling_strategy=place).remote(file, content)] = node["NodeManagerHostname"]
+            asked[probe.options(scheduling_strategy=place).remote(file, content, store)] = node["NodeManagerHostname"]
         answered = 0
         for answer, host in asked.items():
             try:
@@ -144,7 +146,7 @@ def check_workers(ray: Any, workdir: Path | None) -> None:
                 continue  # the node died, which Ray has just noticed
             except ray.exceptions.RayError as error:
                 raise InputError(
-                    f"no worker can be started on {host} ({line(error)})", remedy="see Ray's logs on that node"
+                    f"no worker can be started on {host} ({first_line(error)})", remedy="see Ray's logs on that node"
                 ) from None
             _check_worker(host, found, workdir)
             answered += 1
@@ -152,10 +154,10 @@ def check_workers(ray: Any, workdir: Path | None) -> None:
             raise InputError("no node of the Ray cluster answers", remedy="see ray status")
 
 
-def _probe() -> Callable[[str, str], dict[str, Any]]:
+def _probe() -> Callable[[str, str, str], dict[str, Any]]:
     """What a worker is asked. A function inside one is sent by its code: the worker may lack this package."""
 
-    def probe(file: str, content: str) -> dict[str, Any]:
+    def probe(file: str, content: str, store: str) -> dict[str, Any]:
         try:
             from jaxmatch.sweep import worker
 
@@ -169,6 +171,14 @@ def _probe() -> Callable[[str, str], dict[str, Any]]:
                     token.write(".")
             except OSError as error:
                 found["read"] = f"{type(error).__name__}: {error.strerror}"
+        if store:
+            from jaxmatch.errors import InputError
+            from jaxmatch.store import Store
+
+            try:
+                Store(store).check()
+            except InputError as error:
+                found["store"] = error.problem, error.remedy
         return found
 
     return probe
@@ -186,6 +196,9 @@ def _check_worker(host: str, found: Mapping[str, Any], workdir: Path | None) -> 
     ]
     if different:
         raise InputError(f"the workers on {host} run {', '.join(different)}", remedy="install the same versions there")
+    if "store" in found:
+        problem, remedy = found["store"]
+        raise InputError(f"the workers on {host} cannot use --store: {problem}", remedy=f"there, {remedy}")
     if workdir is not None and found["read"] is not True:
         raise InputError(
             f"the workers on {host} do not reach this folder",
@@ -214,8 +227,3 @@ def _token(workdir: Path | None) -> Iterator[tuple[str, str]]:
         for folder in missing:
             with contextlib.suppress(OSError):  # somebody else uses it by now
                 folder.rmdir()
-
-
-def line(error: BaseException) -> str:
-    """The first line of an error's text."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

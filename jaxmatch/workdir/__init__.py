@@ -7,7 +7,8 @@ WORKDIR/
   runs/RUN/mistakes.json  its worst answers on dev, where it has a model (training/mistakes.py)
   runs/RUN/model/         the trained model with all it needs to answer
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
-                          error.json (why it failed); events.jsonl (how it goes, of a worker elsewhere)
+                          error.json (why it failed); events.jsonl (how it goes, of a worker elsewhere);
+                          stored.json (what an object store holds of it, sweep/stored_sweep.py)
   vectors/                embedding tables that the models of this folder share by hard links
   slurm/                  jobs.json (which job trains which cohort), logs, and what jobs are given (sweep/slurm_jobs.py)
 """

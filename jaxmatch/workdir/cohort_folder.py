@@ -3,13 +3,17 @@
 import dataclasses
 import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
 from jaxmatch.training.remains import half_written, remove_half_written
+
+STORED = "stored.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +76,26 @@ class CohortFolder:
         """Says why it failed, if it did."""
         return self.path / "error.json"
 
+    def newest_checkpoint(self) -> int:
+        """The number of its newest checkpoint, here or in an object store; -1: it has none."""
+        here = (int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit())
+        return max((*here, *self.stored().get("checkpoints", ())), default=-1)
+
+    @property
+    def place(self) -> str:
+        """Where its checkpoints are: its folder, or a URL in an object store."""
+        return self.stored().get("url") or str(self.path)
+
+    def stored(self) -> Mapping[str, Any]:
+        """What an object store held of it when that was last asked: "url", "folder" (an archive), "checkpoints"
+        (numbers). Without a store, or where the file is damaged: nothing.
+        """
+        try:
+            found = read_json(self.path / STORED)
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def failure(self) -> bytes | None:
         """What tells its last failure from any other, or None where it did not fail."""
         try:
@@ -103,10 +127,10 @@ class CohortFolder:
         """
         try:
             with self.lock().acquire(blocking=False):
-                if any(path.name.isdigit() for path in self.checkpoints.glob("*")):  # whole ones
+                if self.newest_checkpoint() >= 0:
                     raise InputError(
                         f"{len(self.runs)} runs were begun here together, some of which are not asked for now",
-                        path=self.path,
+                        path=self.place,
                         remedy="ask for the same seeds and values as before to go on, or remove this folder to start anew",
                     )
                 shutil.rmtree(self.path)

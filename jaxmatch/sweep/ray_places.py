@@ -1,0 +1,201 @@
+"""What the command and the workers of a Ray cluster share: a folder, or an object store."""
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.store import Store, StoreError
+from jaxmatch.sweep import ray_cluster, worker
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.events import FILE, line_of, writer
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.store_lease import Lease
+from jaxmatch.sweep.stored_sweep import StoredSweep
+from jaxmatch.sweep.stored_training import execute_stored
+from jaxmatch.workdir import CohortFolder
+
+# In a worker: plan, stage, failure before, attempt, stop -> whether it trained.
+Trains = Callable[[Plan, Stage, bytes | None, str, threading.Event], bool]
+SECONDS_TO_HEAR = 10.0
+
+
+class SharedFolder:
+    """A workdir on a file system that all nodes share."""
+
+    def begin(self, ray: Any, workdir: Path, name: str, dry_run: bool) -> None:
+        """Checks that every worker reaches it.
+
+        Arguments:
+          ray: connected.
+          workdir: of the sweep.
+          name: of the sweep.
+          dry_run: nothing will be written.
+
+        Raises:
+          InputError: as of `ray_cluster.check_workers`.
+        """
+        ray_cluster.check_workers(ray, None if dry_run else workdir.absolute())
+
+    def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
+        """Gets ready for a worker that is about to be given a cohort; gives what it calls."""
+        return functools.partial(_train_in, folder.path.parents[1].absolute(), folder.name)
+
+    def look(self) -> None:
+        """Called about once a second while workers train."""
+
+    def take(self, folder: CohortFolder) -> None:
+        """A worker is done with a cohort, or has died."""
+
+    def close(self) -> None:
+        """Nothing is trained any more."""
+
+
+def _train_in(
+    workdir: Path,
+    cohort: str,
+    plan: Plan,
+    stage: Stage,
+    failed_before: bytes | None,
+    attempt: str,
+    stop: threading.Event,
+) -> bool:
+    tell = writer(CohortFolder(workdir / "cohorts" / cohort, "", ()), attempt)
+    return worker.execute_cohort(plan, cohort, workdir, stage, failed_before, tell, stop)
+
+
+class ObjectStore(SharedFolder):
+    """An object store. The workdir is the command's own.
+
+    Arguments:
+      url: of the store.
+
+    Raises:
+      InputError: it cannot be one.
+    """
+
+    def __init__(self, url: str):
+        self._store = Store(url)
+        self._lease: Lease | None = None
+        self._root = Path()
+        self._sweeps: dict[Path, StoredSweep] = {}
+        self._handed_out: dict[str, CohortFolder] = {}
+        self._ray: Any = None
+        self._events: Any = None
+
+    def begin(self, ray: Any, workdir: Path, name: str, dry_run: bool) -> None:
+        """Checks that this process and every worker can use it, and brings what is done to the workdir.
+
+        Raises:
+          InputError: they cannot, another command uses it, or it holds another sweep.
+        """
+        if workdir in self._sweeps:
+            return
+        with self._told():
+            self._store.check()
+            ray_cluster.check_workers(ray, None, self._store.url)
+            if dry_run:
+                return
+            if not self._sweeps:
+                self._root = workdir
+            prefix = "" if workdir == self._root else f"{workdir.relative_to(self._root).as_posix()}/"
+            sweep = StoredSweep(self._store, prefix, workdir)
+            sweep.check(name)
+            self._lease = self._lease or Lease(self._store)
+            sweep.bring()
+            self._sweeps[workdir] = sweep
+        if self._events is None:
+            self._ray, self._events = ray, _events(ray)
+
+    def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
+        with self._told():
+            sweep = self._of(folder)
+            sweep.hand_out(folder, attempt)
+            self._handed_out[attempt] = folder
+            return functools.partial(_train_from, self._store.url, sweep.place(folder), self._events)
+
+    def look(self) -> None:
+        self._lease.check()
+        with contextlib.suppress(self._ray.exceptions.RayError):  # with the node of the command; nothing can be shown
+            for attempt, line in self._ray.get(self._events.take.remote(), timeout=SECONDS_TO_HEAR):
+                with open(self._handed_out[attempt].path / FILE, "a", encoding="utf-8") as file:
+                    file.write(line)
+
+    def take(self, folder: CohortFolder) -> None:
+        self.look()
+        with self._told():
+            self._of(folder).take(folder)
+
+    def close(self) -> None:
+        """Uploads the last notes, and gives the lease back."""
+        with contextlib.suppress(StoreError):
+            for sweep in self._sweeps.values():
+                sweep.push_notes()
+        if self._lease is not None:
+            self._lease.release()
+
+    def _of(self, folder: CohortFolder) -> StoredSweep:
+        return self._sweeps[folder.path.parents[1]]
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            raise InputError(
+                f"the store cannot be used ({error.problem})",
+                path=self._store.url,
+                remedy="the same command goes on where it stopped",
+            ) from None
+
+
+class Events:
+    """An actor that takes what workers tell until the command fetches it."""
+
+    def __init__(self):
+        self._told: list[tuple[str, str]] = []
+
+    def add(self, attempt: str, line: str) -> None:
+        """A worker tells a line."""
+        self._told.append((attempt, line))
+
+    def take(self) -> list[tuple[str, str]]:
+        """What was told since the last time."""
+        told, self._told = self._told, []
+        return told
+
+    def heard(self) -> None:
+        """Answers when all that a worker has told before has arrived."""
+
+
+def _events(ray: Any) -> Any:
+    """The actor, on the node of the command."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    return ray.remote(num_cpus=0, scheduling_strategy=here)(Events).remote()
+
+
+def _train_from(
+    url: str,
+    place: str,
+    events: Any,
+    plan: Plan,
+    stage: Stage,
+    failed_before: bytes | None,
+    attempt: str,
+    stop: threading.Event,
+) -> bool:
+    ray = ray_cluster.import_ray()
+
+    def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
+        events.add.remote(attempt, line_of(attempt, method, arguments))
+
+    try:
+        return execute_stored(url, place, plan, stage, failed_before, attempt, tell, stop)
+    finally:
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.get(events.heard.remote(), timeout=SECONDS_TO_HEAR)

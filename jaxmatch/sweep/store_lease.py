@@ -1,0 +1,143 @@
+"""Who drives a sweep in an object store: one command at a time.
+
+    STORE/lease    its machine and process, and a number that it changes while it lives
+
+A lease is made in one step where the store can (`Store.create`). One whose number does not change any more is that of a
+dead command, and is taken over; whoever finds another's in its place has lost it.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.store import Store, StoreError
+
+NAME = "lease"
+SECONDS_BETWEEN_BEATS = 10.0
+# Without a beat for so long, its command is dead: longer than a store is tried (`store.WAITS`).
+SECONDS_TO_EXPIRE = 90.0
+# After taking a lease over, before it counts: another may have taken it over at the same time.
+SECONDS_TO_SETTLE = 2.0
+
+
+class Lease:
+    """The lease of a store, held until it is released.
+
+    Arguments:
+      store: the store.
+
+    Raises:
+      InputError: another command holds it.
+      StoreError: the store cannot be used.
+    """
+
+    def __init__(self, store: Store):
+        self._store, self._id, self._beat = store, secrets.token_hex(8), 0
+        self._ended, self._lost = threading.Event(), False
+        self._take()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Makes sure that it is still held.
+
+        Raises:
+          InputError: another command has taken it over.
+        """
+        if self._lost:
+            raise InputError(
+                "another command has taken this store over",
+                path=self._store.url,
+                remedy="let it go on, or stop it and give this one again",
+            )
+
+    def release(self) -> None:
+        """Gives it back."""
+        self._ended.set()
+        self._thread.join()
+        with contextlib.suppress(StoreError):
+            if self._is_ours(self._store.read(NAME)):
+                self._store.remove(NAME)
+
+    def _content(self) -> bytes:
+        return json.dumps({"id": self._id, "beat": self._beat, **_this_process()}).encode()
+
+    def _is_ours(self, content: bytes | None) -> bool:
+        return _parsed(content).get("id") == self._id
+
+    def _take(self) -> None:
+        if self._store.create(NAME, self._content()) or self._is_ours(there := self._store.read(NAME)):
+            return
+        holder = _parsed(there)
+        if not _dead(holder):
+            sys.stderr.write(f"waiting for a sign of life of another command at {self._store.url}\n")
+            end = time.monotonic() + SECONDS_TO_EXPIRE
+            while time.monotonic() < end:
+                time.sleep(SECONDS_BETWEEN_BEATS / 4)
+                now = self._store.read(NAME)
+                if now is None and self._store.create(NAME, self._content()):
+                    return
+                if now != there:
+                    raise InputError(
+                        f"process {holder.get('process')} on {holder.get('machine')} trains with this store",
+                        path=self._store.url,
+                        remedy="wait for it, or give another --store",
+                    )
+        self._store.write(NAME, self._content())
+        time.sleep(SECONDS_TO_SETTLE)
+        if not self._is_ours(self._store.read(NAME)):
+            raise InputError(
+                "another command has just taken this store over", path=self._store.url, remedy="wait for it"
+            )
+
+    def _keep(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_BEATS):
+            with contextlib.suppress(StoreError):
+                there = self._store.read(NAME)
+                if there is not None and not self._is_ours(there):
+                    self._lost = True
+                    return
+                self._beat += 1
+                self._store.write(NAME, self._content())
+
+
+def _this_process() -> dict[str, Any]:
+    process = os.getpid()
+    return {"machine": socket.gethostname(), "system": _system(), "process": process, "started": _started(process)}
+
+
+def _system() -> str:
+    """What tells this start of this machine, and this container, from all others; "" where that is not known."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + os.readlink("/proc/self/ns/pid")
+    return ""
+
+
+def _started(process: int) -> str:
+    """When a process of this machine started, or "" where there is none or that is not known."""
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[19]
+    return ""
+
+
+def _dead(holder: dict[str, Any]) -> bool:
+    """Whether a holder was a process of this machine that is gone."""
+    if not _system() or holder.get("system") != _system() or not holder.get("started"):
+        return False
+    return _started(holder["process"]) != holder["started"]
+
+
+def _parsed(content: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,216 @@
+"""A cohort in an object store: its checkpoints, and in the end its records.
+
+    STORE/cohorts/COHORT/state.json              what there is: the archives, each with its digest
+    STORE/cohorts/COHORT/checkpoint-NUMBER-*.tar a checkpoint
+    STORE/cohorts/COHORT/folder-*.tar            the other files of the cohort and the folders of its runs, as in a workdir
+
+Archives come first, under names of their own; then state.json is replaced, and only what it names counts. So an upload
+that is interrupted is never seen.
+"""
+
+import dataclasses
+import hashlib
+import json
+import secrets
+import shutil
+import tarfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import scratch_folder
+from jaxmatch.store import Store
+from jaxmatch.training.checkpoints import KEPT
+from jaxmatch.workdir import Workdir
+from jaxmatch.workdir.cohort_folder import STORED, CohortFolder
+
+STATE = "state.json"
+
+
+class Superseded(Exception):
+    """Somebody else was given the cohort."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Archive:
+    """An archive in the store.
+
+    Attributes:
+      name: of the object, without its folder.
+      sha256: of its bytes.
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What a store holds of a cohort.
+
+    Attributes:
+      id: differs between two trainings from the start.
+      attempt: who may write.
+      signature: of its runs.
+      runs: their names.
+      checkpoints: number -> archive, the newest last.
+      folder: the other files, or None.
+      done: whether all its runs are on record.
+    """
+
+    id: str
+    attempt: str
+    signature: str
+    runs: tuple[str, ...]
+    checkpoints: dict[int, Archive] = dataclasses.field(default_factory=dict)
+    folder: Archive | None = None
+    done: bool = False
+
+    def json(self) -> bytes:
+        return json.dumps(dataclasses.asdict(self), indent=1).encode()
+
+    def with_checkpoint(self, number: int, archive: Archive) -> "State":
+        """With one more, and only as many as are kept."""
+        kept = sorted((self.checkpoints | {number: archive}).items())[-KEPT:]
+        return dataclasses.replace(self, checkpoints=dict(kept))
+
+
+def _parsed(content: bytes) -> State:
+    found: dict[str, Any] = json.loads(content)
+    archives = {int(number): Archive(**archive) for number, archive in found.pop("checkpoints").items()}
+    folder = found.pop("folder")
+    state = State(**found, checkpoints=archives, folder=folder and Archive(**folder))
+    return dataclasses.replace(state, runs=tuple(state.runs))
+
+
+class StoredCohort:
+    """A cohort in a store.
+
+    Arguments:
+      store: the store.
+      place: its folder there.
+    """
+
+    def __init__(self, store: Store, place: str):
+        self._store, self.place = store, place
+
+    @property
+    def url(self) -> str:
+        return self._store.at(self.place)
+
+    def state(self, content: bytes | None = None) -> State | None:
+        """What there is, or None.
+
+        Arguments:
+          content: of state.json, if it was read already.
+
+        Raises:
+          InputError: state.json is damaged.
+        """
+        if content is None:
+            content = self._store.read(f"{self.place}/{STATE}")
+        try:
+            return None if content is None else _parsed(content)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"the object is damaged ({error})",
+                path=f"{self.url}/{STATE}",
+                remedy="remove what lies beside it, too, and start again",
+            ) from None
+
+    def replace(self, state: State) -> None:
+        """Says what there is from now on, and removes all archives that are not part of it."""
+        self._store.write(f"{self.place}/{STATE}", state.json())
+        named = {STATE, *(each.name for each in (*state.checkpoints.values(), state.folder) if each)}
+        left = [name for name in self._store.names(self.place) if name not in named]
+        self._store.remove(*(f"{self.place}/{name}" for name in left))
+
+    def update(self, attempt: str, change: Callable[[State], State]) -> None:
+        """Changes what there is.
+
+        Raises:
+          Superseded: another attempt was begun since.
+        """
+        state = self.state()
+        if state is None or state.attempt != attempt:
+            raise Superseded(self.url)
+        self.replace(change(state))
+
+    def put_checkpoint(self, folder: CohortFolder, number: int) -> Archive:
+        """Uploads a checkpoint of a folder.
+
+        Raises:
+          FileNotFoundError: it has been removed meanwhile.
+        """
+        return self._put(
+            f"checkpoint-{number}",
+            folder.path,
+            folder.checkpoints,
+            [str(number)],
+            lambda: number in numbers(folder)[-KEPT:],
+        )
+
+    def put_folder(self, workdir: Workdir, folder: CohortFolder) -> Archive:
+        """Uploads the other files of a folder, and what is in the workdir of its runs if it is done."""
+        there = [path for path in folder.path.glob("*.json") if path.name != STORED]
+        if folder.done:
+            # Models that share vectors by hard links share them in the archive.
+            there += [*workdir.path.glob("vectors/*.npy"), *map(workdir.run_folder, folder.runs), folder.path / "DONE"]
+        return self._put("folder", folder.path, workdir.path, [str(path.relative_to(workdir.path)) for path in there])
+
+    def _put(
+        self,
+        name: str,
+        scratch_place: Path,
+        root: Path,
+        paths: Iterable[str],
+        whole: Callable[[], bool] = lambda: True,
+    ) -> Archive:
+        with scratch_folder(scratch_place) as scratch:
+            file = scratch / "archive.tar"
+            with tarfile.open(file, "w") as archive:
+                for path in paths:
+                    archive.add(root / path, arcname=path)
+            if not whole():
+                raise FileNotFoundError(name)
+            made = Archive(f"{name}-{secrets.token_hex(4)}.tar", _sha256(file))
+            self._store.upload(f"{self.place}/{made.name}", file)
+            return made
+
+    def get(self, archive: Archive, place: Path) -> bool:
+        """Downloads an archive and unpacks it in an empty folder; False where it is missing or damaged."""
+        file = place / "archive.tar"
+        if not self._store.download(f"{self.place}/{archive.name}", file) or _sha256(file) != archive.sha256:
+            return False
+        with tarfile.open(file) as content:
+            # Pythons before 3.11.4 have no filter.
+            content.extractall(place, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        file.unlink()
+        return True
+
+    def get_checkpoint(self, state: State, folder: CohortFolder) -> None:
+        """Brings the newest checkpoint that is whole to a folder, unless it has a newer one of its own."""
+        for number, archive in sorted(state.checkpoints.items(), reverse=True):
+            if number <= newest(folder):
+                return
+            with scratch_folder(folder.path) as scratch:
+                if self.get(archive, scratch):
+                    folder.checkpoints.mkdir(exist_ok=True)
+                    shutil.move(scratch / str(number), folder.checkpoints / str(number))
+                    return
+
+
+def numbers(folder: CohortFolder) -> list[int]:
+    """The numbers of the checkpoints in a folder, the newest last."""
+    return sorted(int(path.name) for path in folder.checkpoints.glob("*") if path.name.isdigit())
+
+
+def newest(folder: CohortFolder) -> int:
+    """The number of the newest checkpoint in a folder, or -1."""
+    return max(numbers(folder), default=-1)
+
+
+def _sha256(file: Path) -> str:
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

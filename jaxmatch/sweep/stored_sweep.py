@@ -1,0 +1,188 @@
+"""The command's side of a sweep in an object store: its workdir holds what is done, and the store holds all.
+
+    STORE/lease        who drives (store_lease.py)
+    STORE/cohorts/     stored_cohort.py
+    STORE/*.json, ...  the notes of the workdir: sweep.json and the like, and journals
+    STORE/final/       of `jaxmatch tune`: the sweep of the chosen setting
+
+What the workdir lacks is brought before anything is planned, and when a cohort is over. What the store lacks, because
+it was trained without it, is uploaded.
+"""
+
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from jaxmatch.errors import InputError
+from jaxmatch.files import directory_atomically, scratch_folder, write_atomically, write_json
+from jaxmatch.reporting.sweep_folder import notes_file
+from jaxmatch.store import Store
+from jaxmatch.sweep.stored_cohort import STATE, State, StoredCohort, newest
+from jaxmatch.workdir import Workdir
+from jaxmatch.workdir.cohort_folder import STORED, CohortFolder
+
+# Files of a workdir that are notes. What is added to journals decides what is trained next.
+_NOTES = (".json", ".jsonl", ".journal")
+_JOURNALS = (".jsonl", ".journal")
+
+
+class StoredSweep:
+    """A workdir and its copy in a store.
+
+    Arguments:
+      store: the store.
+      prefix: of the names of its objects, "" or "final/".
+      workdir: the folder.
+    """
+
+    def __init__(self, store: Store, prefix: str, workdir: Path):
+        self._store, self._prefix, self._workdir = store, prefix, Workdir(workdir)
+        self._pushed: dict[str, tuple[int, int]] = {}
+
+    def check(self, name: str) -> None:
+        """Refuses a store that holds another sweep.
+
+        Raises:
+          InputError: it does.
+        """
+        key = self._prefix + notes_file(Path()).name
+        try:
+            there = json.loads(self._store.read(key) or b"{}").get("name")
+        except (ValueError, AttributeError) as error:
+            raise InputError(f"the object is damaged ({error})", path=self._store.at(key), remedy="remove it") from None
+        if there not in (None, name):
+            raise InputError(
+                f'this store holds the sweep "{there}", not "{name}"',
+                path=self._store.url,
+                remedy="give a --store of its own",
+            )
+
+    def bring(self) -> None:
+        """Brings to the workdir what it lacks, and to the store what that lacks."""
+        names = [name for name in self._store.names(self._prefix.rstrip("/")) if name.endswith(_NOTES)]
+        for name, content in self._store.read_all(self._prefix + name for name in names).items():
+            self._take_note(self._workdir.path / name.removeprefix(self._prefix), content)
+        cohorts = {name: self._cohort(name) for name in self._store.names(f"{self._prefix}cohorts")}
+        contents = self._store.read_all(f"{cohort.place}/{STATE}" for cohort in cohorts.values())
+        states = {
+            name: cohort.state(content)
+            for name, cohort in cohorts.items()
+            if (content := contents.get(f"{cohort.place}/{STATE}")) is not None
+        }
+        for name, state in states.items():
+            self._take(cohorts[name], state)
+        for folder in self._workdir.cohorts():
+            if folder.done and all(map(self._has_record, folder.runs)):
+                self._give(self._cohort(folder.name), states.get(folder.name), folder)
+            elif folder.name not in states and (folder.path / STORED).exists():  # it was removed from the store
+                shutil.rmtree(folder.path)
+
+    def hand_out(self, folder: CohortFolder, attempt: str) -> None:
+        """A worker is about to be given a cohort: the store says so, and holds what the worker needs.
+
+        Arguments:
+          folder: of the cohort, in the workdir.
+          attempt: names it.
+        """
+        self.push_notes()
+        stored = self._cohort(folder.name)
+        state = stored.state()
+        if state is None or state.done:  # new; or its records are not all that is wanted, and it starts again
+            state = State(secrets.token_hex(8), attempt, folder.signature, folder.runs)
+            if any(folder.path.glob("rung-*.json")):
+                state = dataclasses.replace(state, folder=stored.put_folder(self._workdir, folder))
+            if (number := newest(folder)) >= 0:  # it was begun without the store
+                state = state.with_checkpoint(number, stored.put_checkpoint(folder, number))
+        stored.replace(dataclasses.replace(state, attempt=attempt))
+
+    def take(self, folder: CohortFolder) -> None:
+        """A worker is done with a cohort: brings how it stands."""
+        stored = self._cohort(folder.name)
+        if state := stored.state():
+            self._take(stored, state)
+
+    def push_notes(self) -> None:
+        """Uploads the notes of the workdir that have changed."""
+        for file in sorted(self._workdir.path.glob("*")):
+            if file.suffix in _NOTES and not file.name.startswith(".") and file.is_file():
+                now = file.stat()
+                if self._pushed.get(file.name) != (now.st_mtime_ns, now.st_size):
+                    self._store.write(self._prefix + file.name, file.read_bytes())
+                    self._pushed[file.name] = now.st_mtime_ns, now.st_size
+
+    def place(self, folder: CohortFolder) -> str:
+        """Of a cohort in the store."""
+        return self._cohort(folder.name).place
+
+    def _cohort(self, name: str) -> StoredCohort:
+        return StoredCohort(self._store, f"{self._prefix}cohorts/{name}")
+
+    def _take_note(self, file: Path, content: bytes) -> None:
+        there = file.read_bytes() if file.exists() else b""
+        if file.suffix in _JOURNALS and there.startswith(content):
+            return  # what was added after the last upload
+        if there != content:
+            write_atomically(file, content)
+
+    def _take(self, stored: StoredCohort, state: State) -> None:
+        name = stored.place.rpartition("/")[2]
+        folder = CohortFolder(self._workdir.path / "cohorts" / name, state.signature, state.runs)
+        archive = state.folder and state.folder.name
+        lacks_runs = state.done and not (folder.done and all(map(self._has_record, state.runs)))
+        if archive and (lacks_runs or folder.stored().get("folder") != archive):
+            self._unpack(stored, state, folder)
+        elif not (folder.path / "cohort.json").exists():
+            write_json(folder.path / "cohort.json", {"signature": state.signature, "runs": state.runs})
+        write_json(
+            folder.path / STORED, {"url": stored.url, "folder": archive, "checkpoints": sorted(state.checkpoints)}
+        )
+
+    def _has_record(self, run: str) -> bool:
+        return (self._workdir.run_folder(run) / "record.json").exists()
+
+    def _unpack(self, stored: StoredCohort, state: State, folder: CohortFolder) -> None:
+        with scratch_folder(self._workdir.path) as scratch:
+            if not stored.get(state.folder, scratch):
+                raise InputError(
+                    "the archive is damaged",
+                    path=f"{stored.url}/{state.folder.name}",
+                    remedy="remove what lies beside it, too, and start again",
+                )
+            found = Workdir(scratch)
+            for vectors in found.path.glob("vectors/*.npy"):
+                self._share(vectors, found)
+            for run in state.runs if state.done else ():
+                with directory_atomically(self._workdir.run_folder(run)) as place:
+                    for path in found.run_folder(run).iterdir():
+                        os.rename(path, place / path.name)
+            folder.path.mkdir(parents=True, exist_ok=True)
+            folder.error.unlink(missing_ok=True)
+            files = sorted((found.path / "cohorts" / folder.name).iterdir(), key=lambda file: file.name == "DONE")
+            for file in files:
+                os.replace(file, folder.path / file.name)
+            if state.done:
+                shutil.rmtree(folder.checkpoints, ignore_errors=True)
+
+    def _share(self, vectors: Path, found: Workdir) -> None:
+        """Makes models that were unpacked share the vectors that those of the workdir share."""
+        ours = self._workdir.path / "vectors" / vectors.name
+        if not ours.exists() or ours.read_bytes() != vectors.read_bytes():
+            ours.parent.mkdir(parents=True, exist_ok=True)
+            scratch = vectors.with_suffix(".linked")
+            os.link(vectors, scratch)
+            os.replace(scratch, ours)
+            return
+        for file in found.path.glob("runs/*/model/*.npy"):
+            if file.samefile(vectors):
+                file.unlink()
+                os.link(ours, file)
+
+    def _give(self, stored: StoredCohort, state: State | None, folder: CohortFolder) -> None:
+        """Uploads a cohort that was trained without the store."""
+        if state is None or not state.done:
+            state = state or State(secrets.token_hex(8), "", folder.signature, folder.runs)
+            archive = stored.put_folder(self._workdir, folder)
+            stored.replace(dataclasses.replace(state, attempt="", checkpoints={}, folder=archive, done=True))

@@ -1,0 +1,135 @@
+"""Training a cohort of an object store in a worker: in a folder of its own, from the last checkpoint in the store.
+
+Checkpoints are uploaded by a thread beside training, which is not slowed down. Records follow in the end. What could
+not be uploaded stays in the worker's folder, and the next attempt on the same machine uploads it.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from jaxmatch.files import remove_abandoned, write_json
+from jaxmatch.store import Store, StoreError
+from jaxmatch.sweep import worker
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.events import Tell
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded, newest
+from jaxmatch.workdir import CohortFolder, Workdir
+
+SECONDS_BETWEEN_LOOKS = 0.5
+
+
+def execute_stored(
+    url: str,
+    place: str,
+    plan: Plan,
+    stage: Stage,
+    failed_before: bytes | None,
+    attempt: str,
+    tell: Tell,
+    stop: threading.Event,
+) -> bool:
+    """As `worker.execute_cohort`, for a cohort in a store.
+
+    Arguments:
+      url: of the store.
+      place: of the cohort there; its last part is the cohort's name.
+      attempt: must be that of the cohort's state.
+
+    Raises:
+      StoreError: the store cannot be used.
+    """
+    stored = StoredCohort(Store(url), place)
+    state = stored.state()
+    if state is None or state.attempt != attempt:
+        return False
+    cohort = place.rpartition("/")[2]
+    workdir = Workdir(scratch(stored.url, state))
+    workdir.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = CohortFolder(workdir.path / "cohorts" / cohort, state.signature, state.runs)
+    lock = workdir.path.with_suffix(".lock")
+    try:
+        with FileLock(lock).acquire(timeout=worker.SECONDS_FOR_THE_LOCK):
+            _bring(stored, state, workdir, folder)
+            with _uploaded(stored, folder, attempt, stop):
+                trained = worker.execute_cohort(plan, cohort, workdir.path, stage, failed_before, tell, stop)
+            _finish(stored, workdir, folder, attempt)
+            shutil.rmtree(workdir.path, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+            return trained
+    except (Superseded, Timeout):  # another worker goes on, or is still at it
+        return False
+
+
+def scratch(url: str, state: State) -> Path:
+    """The folder of a worker for a cohort: the same for each attempt on a machine."""
+    name = hashlib.sha256(f"{url} {state.id}".encode()).hexdigest()[:16]
+    user = os.getuid() if hasattr(os, "getuid") else ""
+    return Path(tempfile.gettempdir()) / f"jaxmatch-store-{user}" / name
+
+
+def _bring(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortFolder) -> None:
+    """Brings what the store holds of a cohort to an empty folder, or what is newer there to that of an attempt that
+    died.
+    """
+    for place in (workdir.path, folder.path):
+        remove_abandoned(place)
+    if folder.done:  # only its upload is missing
+        return
+    if state.folder is not None and not (folder.path / "cohort.json").exists():
+        if not stored.get(state.folder, workdir.path):
+            raise StoreError(stored.url, f"{state.folder.name} is damaged")
+    write_json(folder.path / "cohort.json", {"signature": state.signature, "runs": state.runs})
+    stored.get_checkpoint(state, folder)
+
+
+@contextlib.contextmanager
+def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: threading.Event):
+    """Uploads the checkpoints that are written in the block. Where somebody else was given the cohort, training is
+    told to stop.
+    """
+    ended = threading.Event()
+
+    def upload() -> None:
+        try:
+            while not ended.wait(SECONDS_BETWEEN_LOOKS):
+                with contextlib.suppress(StoreError):  # a newer one is tried soon
+                    put_newest(stored, folder, attempt)
+        except Superseded:
+            stop.set()
+
+    thread = threading.Thread(target=upload, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def put_newest(stored: StoredCohort, folder: CohortFolder, attempt: str) -> None:
+    """Uploads the newest checkpoint of a folder, unless the store has it."""
+    state = stored.state()
+    number = newest(folder)
+    if state is None or number <= max(state.checkpoints, default=-1):
+        return
+    with contextlib.suppress(FileNotFoundError):  # there is a newer one by now, or the cohort is done
+        archive = stored.put_checkpoint(folder, number)
+        stored.update(attempt, lambda state: state.with_checkpoint(number, archive))
+
+
+def _finish(stored: StoredCohort, workdir: Workdir, folder: CohortFolder, attempt: str) -> None:
+    """Uploads how a cohort stands: its records, its failure, or how its runs did at a rung."""
+    if not folder.done:
+        put_newest(stored, folder, attempt)
+    archive = stored.put_folder(workdir, folder)
+    checkpoints = {"checkpoints": {}} if folder.done else {}
+    stored.update(attempt, lambda state: dataclasses.replace(state, folder=archive, done=folder.done, **checkpoints))
