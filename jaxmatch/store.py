@@ -23,7 +23,7 @@ from jaxmatch.errors import InputError, first_line, nearest
 WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SECONDS_TO_ANSWER = 60.0
 AT_ONCE = 16
-URL = re.compile(r"([a-z][a-z0-9+]*)://?([^/].*)?", re.DOTALL)
+URL = re.compile(r"([a-z][a-z0-9+]*)://.*[^/].*")
 # Errors of this machine's disk, not of the store.
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
@@ -58,8 +58,8 @@ class Store:
     """
 
     def __init__(self, url: str):
-        self.url = url.rstrip("/")
-        self._files, self._root = _opened(self.url)
+        self._files, root = _opened(url)
+        self.url, self._root = url.rstrip("/"), root.rstrip("/")
         self._local = "file" in self._files.protocol
         if self._local:
             self._files.auto_mkdir = True
@@ -198,7 +198,7 @@ class Store:
 
 def _opened(url: str) -> tuple[Any, str]:
     found = URL.fullmatch(url)
-    if not found or "://" not in url or not found[2]:
+    if not found:
         raise InputError(f"{url!r} is no URL of an object store", remedy="give --store as s3://BUCKET/FOLDER")
     scheme, remedy = found[1], "pip install 'jaxmatch[store]'"
     if importlib.util.find_spec("fsspec") is None:

@@ -117,7 +117,7 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
         if len(set(map(setting_of_run, plan.runs.keys() & folder.runs))) > 1 and not folder.done:
             raise InputError(
                 "several settings were begun here together, and could only go on together",
-                path=folder.path,
+                path=folder.place,
                 remedy="give another --workdir, or remove this folder to start anew",
             )
 

@@ -1,0 +1,34 @@
+"""A local S3 (moto) for tests, and the variables by which AWS's packages find it."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+import fsspec
+import pytest
+
+BUCKET = "bucket"
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[str]:
+    """Runs it in a thread, with one bucket; its address."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed").ThreadedMotoServer
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    running = server("127.0.0.1", 0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    variables = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        fsspec.filesystem("s3", skip_instance_cache=True).mkdir(BUCKET)
+        yield variables["AWS_ENDPOINT_URL"]
+    running.stop()

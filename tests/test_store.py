@@ -1,0 +1,161 @@
+"""Objects in a store: the same behaviour of S3, memory and local files, and what is refused in one line."""
+
+import sys
+
+import fsspec
+import pytest
+import s3_server
+
+from jaxmatch import store as stores
+from jaxmatch.errors import InputError
+from jaxmatch.store import Store, StoreError
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with s3_server.serving() as address:
+        yield address
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(stores, "WAITS", (0.0, 0.0))
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def store(request, tmp_path):
+    if request.param == "s3":
+        request.getfixturevalue("s3")
+    places = {"memory": f"memory://{tmp_path.name}", "file": f"file://{tmp_path}/made", "s3": "s3://bucket/folder/"}
+    return Store(places[request.param])
+
+
+def test_objects(store, tmp_path):
+    store.check()
+    assert store.names("") == [] and store.read("a/b") is None and not store.download("a/b", tmp_path / "none")
+    store.write("a/b", b"1")
+    store.write("a/b", b"2")
+    assert store.create("a/c", b"3") and not store.create("a/c", b"4")
+    (tmp_path / "file").write_bytes(b"5")
+    store.upload("a/d/e", tmp_path / "file")
+    assert store.names("a") == ["b", "c", "d"] and store.names("none") == []
+    assert store.read_all(["a/b", "a/c", "a/d/e", "a/f"]) == {"a/b": b"2", "a/c": b"3", "a/d/e": b"5"}
+    assert store.download("a/d/e", tmp_path / "back") and (tmp_path / "back").read_bytes() == b"5"
+    # Another process, which has looked before, sees it at once.
+    other = Store(store.url)
+    assert other.names("a") == ["b", "c", "d"]
+    store.remove("a/b", "a/none")
+    assert other.names("a") == ["c", "d"] and other.read("a/b") is None
+    assert store.at("a/c") == f"{store.url}/a/c" and not store.url.endswith("/")
+
+
+def test_a_store_that_cannot_create_in_one_step_looks_first(monkeypatch, tmp_path):
+    def refuses(*arguments, mode="overwrite", **options):
+        if mode == "create":
+            raise NotImplementedError
+        return whole(*arguments, **options)
+
+    whole = fsspec.filesystem("memory").pipe_file
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda self, *a, **o: refuses(*a, **o))
+    store = Store(f"memory://{tmp_path.name}")
+    assert store.create("a", b"1") and not store.create("a", b"2") and store.read("a") == b"1"
+
+
+def test_a_local_file_that_is_half_written_is_not_seen(tmp_path, monkeypatch):
+    store = Store(f"file://{tmp_path}")
+    store.write("a", b"before")
+    whole = type(fsspec.filesystem("file")).pipe_file
+
+    def stops(self, path, content, **options):
+        whole(self, path, content[:3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(fsspec.filesystem("file")), "pipe_file", stops)
+    with pytest.raises(KeyboardInterrupt):
+        store.write("a", b"after")
+    assert store.read("a") == b"before"
+
+
+def test_what_fails_is_tried_again_within_bounds(monkeypatch, tmp_path, at_once):
+    store, calls = Store(f"memory://{tmp_path.name}"), []
+    store.write("a", b"1")
+    whole = type(fsspec.filesystem("memory")).cat_file
+
+    def fails(self, *arguments, **options):
+        calls.append(arguments)
+        if len(calls) < failures:
+            raise ConnectionError("the network is gone\nand more")
+        return whole(self, *arguments, **options)
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "cat_file", fails)
+    failures = 3
+    assert store.read("a") == b"1"
+    calls, failures = [], 9
+    with pytest.raises(StoreError, match=f"^memory://{tmp_path.name}: the network is gone$"):
+        store.read("a")
+    assert len(calls) == 3
+
+
+def test_a_bucket_that_goes_away_is_no_missing_object(s3, at_once):
+    with pytest.raises(StoreError, match="bucket does not exist"):
+        Store("s3://none/folder").write("a", b"")
+
+
+def refused(url):
+    with pytest.raises(InputError) as error:
+        Store(url).check()
+    return str(error.value)
+
+
+def test_what_is_no_store_is_refused():
+    assert refused("runs/some") == "'runs/some' is no URL of an object store; give --store as s3://BUCKET/FOLDER"
+    assert refused("s3://") == "'s3://' is no URL of an object store; give --store as s3://BUCKET/FOLDER"
+    assert refused("s4://bucket") == 'fsspec knows no store s4://; did you mean "s3"?'
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "said"),
+    [
+        ("s3://bucket", "fsspec", "--store needs fsspec, which is not installed; pip install 'jaxmatch[store]'"),
+        ("s3://bucket", "s3fs", "a package for s3:// is not installed; pip install 'jaxmatch[store]'"),
+        ("gs://bucket", "gcsfs", "a package for gs:// is not installed; Please install gcsfs to access Google Storage"),
+    ],
+)
+def test_packages_are_named(monkeypatch, url, module, said):
+    if module != "fsspec":
+        monkeypatch.setattr(sys.modules["fsspec.registry"], "_registry", {}, raising=True)
+        monkeypatch.setattr(sys.modules["fsspec.registry"], "registry", {}, raising=True)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert refused(url) == said
+
+
+def test_what_cannot_be_reached_is_refused(s3, monkeypatch):
+    said = refused("s3://none/folder")
+    assert said == "s3://none/folder: there is no such bucket (The specified bucket does not exist); make it first"
+    with monkeypatch.context() as patch:
+        patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)  # it asks from now on whether it knows the key
+        said = refused("s3://bucket/folder")
+    assert said.startswith("s3://bucket/folder: the store refuses access (")
+    assert said.endswith("; check the credentials for it")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    fsspec.filesystem("s3").clear_instance_cache()
+    assert refused("s3://bucket/folder").startswith(
+        "s3://bucket/folder: the store cannot be reached (Could not connect"
+    )
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    fsspec.filesystem("s3").clear_instance_cache()
+    said = refused("s3://bucket/folder")
+    assert "refuses access (Unable to locate credentials); check the credentials for it" in said
+    fsspec.filesystem("s3").clear_instance_cache()
+
+
+def test_a_store_that_does_not_answer_is_refused(monkeypatch, tmp_path):
+    import threading
+
+    never = threading.Event()
+    monkeypatch.setattr(stores, "SECONDS_TO_ANSWER", 0.05)
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda *a, **o: never.wait(10))
+    said = refused(f"memory://{tmp_path.name}")
+    never.set()
+    assert "the store cannot be reached (no answer within 0 seconds)" in said

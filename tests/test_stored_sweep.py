@@ -1,0 +1,324 @@
+"""A sweep through a store: workers and commands that have nothing else make the records of one process."""
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+
+import fsspec
+import pytest
+import small_sweep
+from small_sweep import Stop
+
+from jaxmatch.errors import InputError
+from jaxmatch.store import Store, StoreError
+from jaxmatch.sweep import halving, launch, stored_training, worker
+from jaxmatch.sweep.engines import Engine
+from jaxmatch.sweep.events import Replay, writer
+from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded
+from jaxmatch.sweep.stored_sweep import StoredSweep
+from jaxmatch.training.cohort import Cohort
+from jaxmatch.workdir import CohortFolder, Workdir
+
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr("jaxmatch.store.WAITS", (0.0,))
+    monkeypatch.setattr(stored_training, "SECONDS_BETWEEN_LOOKS", 0.01)
+    return Store(f"memory://{tmp_path.name}")
+
+
+@pytest.fixture(autouse=True)
+def node(tmp_path, monkeypatch):
+    """Moves on to another machine, whose temporary folder is empty, and which it gives."""
+
+    def move(name):
+        place = tmp_path / name
+        place.mkdir(exist_ok=True)
+        monkeypatch.setattr(tempfile, "tempdir", str(place))
+        return place
+
+    move("node")
+    return move
+
+
+class ByStore(Engine):
+    """What the engine for Ray does with a store, one task after the other in this process.
+
+    Arguments:
+      store: the store.
+      dies: called with what a worker tells; what it raises ends the worker.
+    """
+
+    def __init__(self, store, dies=lambda stored, method: None):
+        super().__init__()
+        self._store, self._dies = store, dies
+
+    def begin(self, workdir, name, dry_run=False):
+        self._sweep = StoredSweep(self._store, "", workdir)
+        self._sweep.check(name)
+        self._sweep.bring()
+
+    def run(self, tasks, work):
+        trained = False
+        for task in tasks:
+            part, data = worker.part_of(work.plan, task.folder)
+            replay = Replay(work, task.folder)
+            self._sweep.hand_out(task.folder, replay.attempt)
+            place = self._sweep.place(task.folder)
+            local = writer(task.folder, replay.attempt)
+
+            def tell(cohort, method, arguments):
+                local(cohort, method, arguments)
+                self._dies(StoredCohort(self._store, place), method)
+
+            trained |= stored_training.execute_stored(
+                self._store.url,
+                place,
+                worker.whole(part, data),
+                work.stage,
+                work.before.get(task.folder.name),
+                replay.attempt,
+                tell,
+                threading.Event(),
+            )
+            self._sweep.take(task.folder)
+            replay.ended()
+        return trained
+
+
+def after_a_checkpoint(stored, method):
+    if method == "evaluated":
+        end = time.monotonic() + 20
+        while not stored.state().checkpoints:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        raise Stop
+
+
+def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(small_files, tmp_path, store, node, finished_sweep):
+    with pytest.raises(Stop):
+        small_sweep.launched(small_files, tmp_path / "first", engine=ByStore(store, after_a_checkpoint))
+    assert not list(tmp_path.glob("first/cohorts/*/checkpoints"))
+    shutil.rmtree(tmp_path / "first")
+    elsewhere = node("elsewhere")
+    table, watcher = small_sweep.launched(small_files, tmp_path / "second", engine=ByStore(store))
+    assert "goes on from a checkpoint" in watcher.text and table == finished_sweep[1]
+    assert small_sweep.lasting(tmp_path / "second") == small_sweep.lasting(finished_sweep[0])
+    assert [path.name for path in elsewhere.rglob("*")] == ["jaxmatch-store-" + str(os.getuid())]
+    (cohort,) = store.names("cohorts")
+    assert len(store.names(f"cohorts/{cohort}")) == 2  # the state, and one archive
+    # Another machine again.
+    table, watcher = small_sweep.launched(small_files, tmp_path / "third", engine=ByStore(store))
+    assert watcher.trained == [] and table == finished_sweep[1]
+    assert small_sweep.lasting(tmp_path / "third") == small_sweep.lasting(finished_sweep[0])
+    (vectors,) = tmp_path.glob("third/vectors/*.npy")
+    assert all(file.samefile(vectors) for file in tmp_path.glob("third/runs/*/model/vectors.npy"))
+    # A run that has gone missing is brought back.
+    run = next(tmp_path.glob("third/runs/*-seed0"))
+    shutil.rmtree(run)
+    assert small_sweep.launched(small_files, tmp_path / "third", engine=ByStore(store))[1].trained == []
+    assert vectors.stat().st_nlink == 1 + len(list(tmp_path.glob("third/runs/*/model/vectors.npy")))
+    assert not list(tmp_path.glob("third/.*.partial"))
+
+
+def test_what_was_begun_without_the_store_goes_on_with_it(small_files, tmp_path, store, finished_sweep):
+    with pytest.raises(Stop):
+        launch.sweep(
+            small_files / "small.py",
+            workdir=tmp_path / "work",
+            display=small_sweep.StopAt("evaluated", 2),
+            overrides=small_sweep.overrides(small_files),
+        )
+    _, watcher = small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    assert "goes on from a checkpoint" in watcher.text
+    assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
+
+
+def test_what_was_trained_without_the_store_is_uploaded(small_files, tmp_path, store, finished_sweep):
+    shutil.copytree(finished_sweep[0], tmp_path / "work")
+    for place in ("work", "empty"):
+        assert small_sweep.launched(small_files, tmp_path / place, engine=ByStore(store))[1].trained == []
+    assert small_sweep.lasting(tmp_path / "empty") == small_sweep.lasting(finished_sweep[0])
+
+
+def test_a_result_that_could_not_be_uploaded_is_kept(small_files, tmp_path, store, node, monkeypatch, finished_sweep):
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredCohort, "put_folder", lambda *arguments: store.write("no/such\0name", None))
+        patch.setattr(type(fsspec.filesystem("memory")), "pipe_file", refuse_odd_names)
+        with pytest.raises(StoreError):
+            small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    node("node")  # the same again
+    monkeypatch.setattr(Cohort, "train", None)
+    small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
+
+
+WHOLE = type(fsspec.filesystem("memory")).pipe_file
+
+
+def refuse_odd_names(self, path, *arguments, **options):
+    if "\0" in path:
+        raise ConnectionError("no network")
+    return WHOLE(self, path, *arguments, **options)
+
+
+def test_a_failure_arrives_and_is_tried_again(small_files, tmp_path, store, monkeypatch):
+    def fails(*arguments, **options):
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cohort, "train", fails)
+        with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
+            small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    shutil.rmtree(tmp_path / "work")
+    small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    assert len(small_sweep.records(tmp_path / "work")) == 2 and not list(tmp_path.glob("work/cohorts/*/error.json"))
+
+
+@pytest.mark.slow
+def test_halving_through_a_store_is_halving(small_files, tmp_path, store):
+    grid = {"optimizer.learning_rate": "0.01,0.003,0.03"}
+    changes = {"overrides": small_sweep.overrides(small_files), "grid_overrides": grid}
+    planned = launch.resolve(small_files / "small.py", **changes)
+    rule = lambda plan: halving.settle(plan, rungs=(1,), eta=3)  # noqa: E731
+    found = []
+    for name, engine in (("here", None), ("store", ByStore(store)), ("again", ByStore(store))):
+        watcher = small_sweep.Watcher()
+        launch.run(planned, tmp_path / name, watcher, rule, engine=engine)
+        found.append(small_sweep.lasting(tmp_path / name))
+    assert found[0] == found[1] == found[2] and watcher.trained == []
+    # A sweep of the same runs wants the dropped ones to their end, from the start.
+    halved = json.loads((tmp_path / "store" / "halving.json").read_text())
+    assert json.loads((tmp_path / "again" / "halving.json").read_text())["rule"] == halved["rule"]
+    whole = [
+        launch.run(planned, tmp_path / name, small_sweep.Watcher(), engine=engine)
+        for name, engine in (("here", None), ("again", ByStore(store)))
+    ]
+    assert small_sweep.lasting(tmp_path / "here") == small_sweep.lasting(tmp_path / "again")
+    assert {record["status"] for record in whole[1]} == {"finished"}
+
+
+# -- pieces ----------------------------------------------------------------------------------------------------------
+
+
+RUNS = ("some-seed0", "some-seed1")
+
+
+@pytest.fixture
+def begun(tmp_path, store):
+    """A cohort in a store, and its folder with two checkpoints that are no real ones."""
+    folder = CohortFolder(tmp_path / "work" / "cohorts" / "abc", "signature", RUNS)
+    for number in (4, 8):
+        place = folder.checkpoints / str(number) / "arrays"
+        place.mkdir(parents=True)
+        (place / "content").write_text(str(number))
+    (folder.path / "cohort.json").write_text(json.dumps({"signature": "signature", "runs": RUNS}))
+    stored = StoredCohort(store, "cohorts/abc")
+    stored.replace(State("id", "first", "signature", RUNS))
+    return stored, folder
+
+
+def brought(stored, tmp_path):
+    folder = CohortFolder(tmp_path / "other" / "cohorts" / "abc", "signature", RUNS)
+    folder.path.mkdir(parents=True)
+    stored.get_checkpoint(stored.state(), folder)
+    found = {path.parent.parent.name: path.read_text() for path in folder.path.rglob("content")}
+    shutil.rmtree(tmp_path / "other")
+    return found
+
+
+def upload(stored, folder, number, attempt="first"):
+    archive = stored.put_checkpoint(folder, number)
+    stored.update(attempt, lambda state: state.with_checkpoint(number, archive))
+
+
+def test_an_upload_that_is_interrupted_is_not_seen(begun, tmp_path, store):
+    stored, folder = begun
+    assert brought(stored, tmp_path) == {}
+    upload(stored, folder, 4)
+    stored.put_checkpoint(folder, 8)  # and then it is killed
+    assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"4": "4"}
+    upload(stored, folder, 8)
+    assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"8": "8"}
+
+
+def test_a_damaged_checkpoint_is_passed_over(begun, tmp_path, store):
+    stored, folder = begun
+    upload(stored, folder, 4)
+    upload(stored, folder, 8)
+    name = f"cohorts/abc/{stored.state().checkpoints[8].name}"
+    content = bytearray(store.read(name))
+    content[len(content) // 2] ^= 1
+    store.write(name, bytes(content))
+    assert brought(stored, tmp_path) == {"4": "4"}
+    store.remove(name)
+    assert brought(stored, tmp_path) == {"4": "4"}
+    store.write("cohorts/abc/state.json", b"{")
+    with pytest.raises(InputError, match="cohorts/abc/state.json: the object is damaged"):
+        stored.state()
+
+
+def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
+    stored, folder = begun
+    for number in (12, 16):
+        shutil.copytree(folder.checkpoints / "8", folder.checkpoints / str(number))
+    with pytest.raises(FileNotFoundError):
+        stored.put_checkpoint(folder, 4)  # whoever trains removes it
+    stored_training.put_newest(stored, folder, "first")
+    assert list(stored.state().checkpoints) == [16]
+
+
+def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
+    stored, folder = begun
+    sweep = StoredSweep(store, "", tmp_path / "work")
+    sweep.hand_out(folder, "second")
+    with pytest.raises(Superseded):
+        upload(stored, folder, 8)
+    assert stored.state().checkpoints == {}
+    upload(stored, folder, 8, "second")
+    assert list(stored.state().checkpoints) == [8]
+
+
+def test_notes_and_journals(tmp_path, store):
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "sweep.json").write_text('{"name": "some"}')
+    (there / "arrivals.jsonl").write_text("1\n")
+    StoredSweep(store, "", there).push_notes()
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "arrivals.jsonl").write_text("1\n2\n")  # the command died before its upload
+    sweep = StoredSweep(store, "", here)
+    sweep.check("some")
+    sweep.bring()
+    assert (here / "sweep.json").read_text() == '{"name": "some"}' and (here / "arrivals.jsonl").read_text() == "1\n2\n"
+    sweep.push_notes()
+    StoredSweep(store, "", there).bring()
+    assert (there / "arrivals.jsonl").read_text() == "1\n2\n"
+    with pytest.raises(InputError, match='this store holds the sweep "some", not "other"; give a --store of its own'):
+        sweep.check("other")
+    store.write("sweep.json", b"[")
+    with pytest.raises(InputError, match="sweep.json: the object is damaged"):
+        sweep.check("some")
+
+
+def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store):
+    stored, folder = begun
+    upload(stored, folder, 8)
+    shutil.rmtree(folder.path)
+    workdir = Workdir(tmp_path / "work")
+    sweep = StoredSweep(store, "", workdir.path)
+    sweep.bring()
+    (found,) = workdir.cohorts()
+    assert found.newest_checkpoint() == 8 and found.runs == folder.runs
+    with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: 2 runs were begun here together"):
+        workdir.claim([("signature", RUNS[:1])])
+    store.remove("cohorts/abc/state.json")  # the user gives it up
+    sweep.bring()
+    assert [claimed.runs for claimed in workdir.claim([("signature", RUNS[:1])])] == [RUNS[:1]]
