@@ -3,14 +3,17 @@
     python ray_nodes.py NODES GPUS [CORE ...]
 
 Writes the address as a line. A line with the number of a node ends that node at once, as a power cut does; "+" starts
-another; the end of standard input ends all.
+another; the end of standard input ends all. Each node has a temporary folder of its own, below $NODE_FOLDERS if that is
+set.
 """
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -88,13 +91,27 @@ def main(count: int, gpus: int, *cores: int) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
+    folders = itertools.count()
+
+    def alone() -> None:
+        if below := os.environ.get("NODE_FOLDERS"):
+            folder = Path(below) / str(next(folders))
+            folder.mkdir()
+            # Ray's own sockets would have too long a name there.
+            os.environ.update(TMPDIR=str(folder), RAY_TMPDIR=tempfile.gettempdir())
+
     sizes = {"num_cpus": 1, "num_gpus": gpus, "object_store_memory": STORE}
     address_line, sys.stdout = sys.stdout, sys.stderr
+    alone()
     cluster = Cluster(initialize_head=True, head_node_args={**sizes, "include_dashboard": False})
-    nodes = [cluster.head_node, *(cluster.add_node(**sizes) for _ in range(count - 1))]
+    nodes = [cluster.head_node]
+    for _ in range(count - 1):
+        alone()
+        nodes.append(cluster.add_node(**sizes))
     print(cluster.address, file=address_line, flush=True)
     for line in sys.stdin:
         if line.strip() == "+":
+            alone()
             nodes.append(cluster.add_node(**sizes))
             print("added", file=address_line, flush=True)
         else:

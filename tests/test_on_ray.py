@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import s3_server
 import small_sweep
 from ray_driver import LONG, Driver, alone, on, refused
 from ray_nodes import Nodes
@@ -17,8 +18,15 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[r
 
 
 @pytest.fixture(scope="module")
-def nodes(programs_kept):
-    cluster = Nodes(3)
+def bucket():
+    """A local S3 that the nodes can use, too."""
+    with s3_server.serving():
+        yield f"s3://{s3_server.BUCKET}"
+
+
+@pytest.fixture(scope="module")
+def nodes(programs_kept, bucket, tmp_path_factory):
+    cluster = Nodes(3, NODE_FOLDERS=str(tmp_path_factory.mktemp("nodes")))
     assert cluster.address
     yield cluster
     cluster.close()
@@ -48,6 +56,18 @@ def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, n
 
 
 @pytest.mark.slow
+def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, nodes, bucket):
+    """The second command is on another machine; there is nothing to train for it."""
+    workdirs = tmp_path / "first", tmp_path / "second"
+    found = [
+        Driver(small_files, workdir, *on(nodes, "--store", f"{bucket}/small")).finished(workdir) for workdir in workdirs
+    ]
+    _, here = small_sweep.launched(small_files, tmp_path / "here")
+    assert found[0] == found[1] and found[0][1] == small_sweep.lasting(tmp_path / "here") and here.trained
+    assert not list(tmp_path.glob("*/cohorts/*/events.jsonl"))
+
+
+@pytest.mark.slow
 def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_files, tmp_path, nodes):
     """Those of another version, and those that do not reach the folder."""
     patched = (
@@ -63,6 +83,8 @@ def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_
     refused(
         folder, "not-reached: the workers on ", "do not reach this folder; give a --workdir on a file system that all"
     )
+    missing = Driver(small_files, tmp_path / "a", *on(nodes, "--store", "s3://none/some"))
+    refused(missing, "s3://none/some: there is no such bucket (The specified bucket does not exist); make it first")
     assert not (tmp_path / "a").exists() and not Path("not-reached").exists()
 
 
@@ -83,6 +105,12 @@ def no_ray(monkeypatch, tmp_path):
             "ray://head:1 is no address of a Ray cluster; give --on ray:HOST:PORT of its head",
         ),
         (("--on", "ray:somewhere"), "somewhere is no address of a Ray cluster; give --on ray:HOST:PORT of its head"),
+        (
+            ("--on", "ray", "--store", "runs/some"),
+            "'runs/some' is no URL of an object store; give --store as s3://BUCKET",
+        ),
+        (("--on", "slurm", "--store", "s3://bucket"), "--store is for workers on a Ray cluster; add --on ray"),
+        (("--store", "s3://bucket"), "--store is for workers on a Ray cluster; add --on ray"),
         (("--on", "rai"), "cohorts cannot be trained on 'rai'; did you mean \"ray\"?"),
         (("--on", "ray", "--distributed"), "--on and --distributed are two ways to use several machines; give one"),
     ],

@@ -146,7 +146,8 @@ def check_workers(ray: Any, workdir: Path | None, store: str = "") -> None:
                 continue  # the node died, which Ray has just noticed
             except ray.exceptions.RayError as error:
                 raise InputError(
-                    f"no worker can be started on {host} ({first_line(error)})", remedy="see Ray's logs on that node"
+                    f"no worker can be started on {host} ({first_line(getattr(error, 'cause', None) or error)})",
+                    remedy="see Ray's logs on that node",
                 ) from None
             _check_worker(host, found, workdir)
             answered += 1

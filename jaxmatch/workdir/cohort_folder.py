@@ -82,9 +82,9 @@ class CohortFolder:
         return max((*here, *self.stored().get("checkpoints", ())), default=-1)
 
     @property
-    def place(self) -> str:
+    def place(self) -> str | Path:
         """Where its checkpoints are: its folder, or a URL in an object store."""
-        return self.stored().get("url") or str(self.path)
+        return self.stored().get("url") or self.path
 
     def stored(self) -> Mapping[str, Any]:
         """What an object store held of it when that was last asked: "url", "folder" (an archive), "checkpoints"

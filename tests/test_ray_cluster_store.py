@@ -1,0 +1,125 @@
+"""What `make clusters` tries on Ray nodes that share no folder, only a local S3."""
+
+import os
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+import s3_server
+import small_sweep
+from ray_driver import LONG, Driver, alone, on, refused
+from ray_nodes import Nodes
+
+from jaxmatch.store import Store
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
+pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept")]
+
+
+@pytest.fixture(scope="module")
+def one_process(small_files, programs_kept):
+    return alone(small_files, small_files / "one process")
+
+
+@pytest.fixture
+def bucket():
+    with s3_server.serving():
+        yield f"s3://{s3_server.BUCKET}"
+
+
+@pytest.fixture
+def nodes(bucket, tmp_path):
+    (tmp_path / "nodes").mkdir()
+    cluster = Nodes(3, NODE_FOLDERS=str(tmp_path / "nodes"))
+    yield cluster
+    cluster.close()
+
+
+def stored(store, count=1):
+    """Waits until there are checkpoints of so many cohorts in the store."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        cohorts = store.names("cohorts")
+        if (
+            sum(any(name.startswith("checkpoint") for name in store.names(f"cohorts/{each}")) for each in cohorts)
+            >= count
+        ):
+            return
+        time.sleep(0.1)
+    pytest.fail("no checkpoint was uploaded")
+
+
+def test_workers_nodes_and_commands_die(small_files, tmp_path, nodes, bucket, one_process):
+    words, store = on(nodes, *LONG, "--store", f"{bucket}/small"), Store(f"{bucket}/small")
+    first = Driver(small_files, tmp_path / "first", *words)
+    first.until("epoch 2,")
+    stored(store, 3)
+    nodes.remove(2)
+    first.until("its node died; it goes on from its last checkpoint")
+    # The folder that it had is no help to the others.
+    shutil.rmtree(tmp_path / "nodes" / "2")
+    os.kill(nodes.workers()[0], signal.SIGKILL)
+    first.until("its worker died; it goes on from its last checkpoint")
+    first.until("goes on from a checkpoint")
+    first.kill()
+    shutil.rmtree(tmp_path / "first")
+    for folder in (tmp_path / "nodes").glob("*/jaxmatch-store-*"):
+        shutil.rmtree(folder)
+
+    second = Driver(small_files, tmp_path / "second", *words)
+    assert second.finished(tmp_path / "second") == one_process
+    assert "goes on from a checkpoint" in "".join(second.lines)
+    assert not list((tmp_path / "nodes").glob("*/jaxmatch-store-*/*")) and "lease" not in store.names("")
+
+
+def test_a_second_command_is_refused(small_files, tmp_path, nodes, bucket):
+    words = on(nodes, *LONG, "--store", f"{bucket}/small")
+    first = Driver(small_files, tmp_path / "first", *words)
+    first.until("epoch 1,")
+    second = Driver(small_files, tmp_path / "second", *words)
+    second.until("waiting for a sign of life of another command")
+    second.lines.clear()
+    refused(second, f"{bucket}/small: process {first.process.pid} on ", "trains with this store; wait for it")
+    assert not (tmp_path / "second").exists()
+    first.kill()
+
+
+def test_a_store_that_is_away_for_a_while(small_files, tmp_path, nodes, bucket, one_process):
+    """Requests fail for some seconds; what they were for is tried again."""
+    import moto.settings
+
+    driver = Driver(small_files, tmp_path / "work", *on(nodes, *LONG, "--store", f"{bucket}/small"))
+    driver.until("epoch 2,")
+    from moto.s3.responses import S3Response
+
+    whole, away = S3Response.ambiguous_response, threading.Event()
+    away.set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            S3Response,
+            "ambiguous_response",
+            lambda *arguments, **options: (503, {}, "") if away.is_set() else whole(*arguments, **options),
+        )
+        time.sleep(6)
+        away.clear()
+    assert driver.finished(tmp_path / "work") == one_process
+    assert moto.settings
+
+
+def test_tuning_goes_on_from_the_store(small_files, tmp_path, nodes, bucket):
+    """With settings that do not wait for each other; the second command has nothing but the store."""
+    words = on(nodes, "--asha", "--eta=2", "--rungs=1,3", "--seeds=2", "--final-seeds=1", "--epochs=4")
+    words += ("--grid.optimizer.learning_rate=0.03,1e30,0.00003,0.003", "--store", f"{bucket}/tuning")
+    first = Driver(small_files, tmp_path / "first", *words, command="tune")
+    first.until("goes on after epoch 1")
+    first.kill()
+    before = Store(f"{bucket}/tuning").read("arrivals.jsonl")
+    shutil.rmtree(tmp_path / "first")
+    second = Driver(small_files, tmp_path / "second", *words, command="tune")
+    status, _ = second.ended()
+    assert status == 0, "".join(second.lines)
+    assert (tmp_path / "second" / "arrivals.jsonl").read_bytes().startswith(before)
+    assert len(small_sweep.records(tmp_path / "second")) == 8
+    assert len(small_sweep.records(tmp_path / "second" / "final")) == 1

@@ -1,0 +1,89 @@
+"""One command drives a sweep in a store; that of a dead one is taken over."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from jaxmatch.errors import InputError
+from jaxmatch.store import Store
+from jaxmatch.sweep import store_lease
+from jaxmatch.sweep.store_lease import NAME, Lease
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    for name, seconds in (("BETWEEN_BEATS", 0.02), ("TO_EXPIRE", 0.3), ("TO_SETTLE", 0.05)):
+        monkeypatch.setattr(store_lease, f"SECONDS_{name}", seconds)
+    return Store(f"memory://{tmp_path.name}")
+
+
+def of_another(store, process=1, **changes):
+    store.write(NAME, json.dumps({"id": "other", "machine": "there", "process": process} | changes).encode())
+
+
+def test_a_second_command_is_refused_while_the_first_lives(store):
+    first = Lease(store)
+    with pytest.raises(InputError, match=rf"{store.url}: process {os.getpid()} on .* trains with this store; wait for"):
+        Lease(store)
+    first.check()
+    first.release()
+    assert store.read(NAME) is None
+    Lease(store).release()
+
+
+def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(store_lease, "SECONDS_TO_EXPIRE", 3600.0)
+    code = (
+        "import sys; from jaxmatch.store import Store; from jaxmatch.sweep import store_lease\n"
+        "store_lease.Lease(Store(sys.argv[1])); import os; os._exit(0)"
+    )
+    folder = f"file://{tmp_path}"
+    subprocess.run([sys.executable, "-c", code, folder], check=True)
+    left = json.loads(Store(folder).read(NAME))
+    assert left["process"] != os.getpid()
+    Lease(Store(folder)).release()
+    assert Store(folder).read(NAME) is None
+
+
+def test_the_lease_of_a_silent_command_elsewhere_is_taken_after_a_while(store, capsys):
+    of_another(store)
+    begun = time.monotonic()
+    lease = Lease(store)
+    assert time.monotonic() - begun > 0.3
+    lease.release()
+    assert "waiting for a sign of life of another command" in capsys.readouterr().err
+
+
+def test_of_two_that_take_over_one_goes_on(store, monkeypatch):
+    of_another(store)
+    sleep = time.sleep
+
+    def another_is_quicker(seconds):
+        if seconds == store_lease.SECONDS_TO_SETTLE:
+            of_another(store, id="third")
+        sleep(seconds)
+
+    monkeypatch.setattr(store_lease.time, "sleep", another_is_quicker)
+    with pytest.raises(InputError, match="another command has just taken this store over; wait for it"):
+        Lease(store)
+
+
+def test_who_has_lost_it_is_told_and_leaves_it(store):
+    lease = Lease(store)
+    of_another(store)
+    end = time.monotonic() + 10
+    with pytest.raises(InputError, match="another command has taken this store over"):
+        while time.monotonic() < end:
+            lease.check()
+            time.sleep(0.01)
+    lease.release()
+    assert json.loads(store.read(NAME))["id"] == "other"
+
+
+def test_a_lease_that_is_damaged_is_that_of_a_dead_command(store):
+    store.write(NAME, b"{")
+    Lease(store).release()
