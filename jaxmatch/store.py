@@ -68,8 +68,21 @@ class Store:
         """The URL of an object, for messages."""
         return f"{self.url}/{name}"
 
-    def check(self) -> None:
+    @contextlib.contextmanager
+    def token(self) -> Iterator[tuple[str, bytes]]:
+        """Writes an object, for `check` elsewhere; its name and content. It is removed in the end."""
+        name, content = f"reached-{secrets.token_hex(8)}", secrets.token_hex(16).encode()
+        self.write(name, content)
+        try:
+            yield name, content
+        finally:
+            self.remove(name)
+
+    def check(self, token: tuple[str, bytes] | None = None) -> None:
         """Writes, reads and removes an object of its own.
+
+        Arguments:
+          token: what another process has written, to be read, too.
 
         Raises:
           InputError: that is not possible, or takes longer than a minute.
@@ -82,7 +95,9 @@ class Store:
                 self._files.pipe_file(self._path(name), content)
                 same = self._files.cat_file(self._path(name)) == content
                 self._files.rm_file(self._path(name))
-                ended.append(None if same else OSError("it returns other bytes than it was given"))
+                if token is not None:
+                    same = same and self.read(token[0]) == token[1]
+                ended.append(None if same else OSError("it does not return what was written"))
             except Exception as error:  # what it raises depends on the scheme
                 ended.append(error)
 

@@ -85,6 +85,9 @@ def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_
     )
     missing = Driver(small_files, tmp_path / "a", *on(nodes, "--store", "s3://none/some"))
     refused(missing, "s3://none/some: there is no such bucket (The specified bucket does not exist); make it first")
+    # And memory is not shared.
+    store = Driver(small_files, tmp_path / "a", *on(nodes, "--store", "memory://some"))
+    refused(store, "the workers on ", " cannot use --store: the store cannot be reached (it does not return what was")
     assert not (tmp_path / "a").exists() and not Path("not-reached").exists()
 
 

@@ -31,7 +31,10 @@ def store(request, tmp_path):
 
 
 def test_objects(store, tmp_path):
-    store.check()
+    with store.token() as token:
+        store.check(token)
+    with pytest.raises(InputError, match="the store cannot be reached .it does not return what was written"):
+        store.check(token)
     assert store.names("") == [] and store.read("a/b") is None and not store.download("a/b", tmp_path / "none")
     store.write("a/b", b"1")
     store.write("a/b", b"2")

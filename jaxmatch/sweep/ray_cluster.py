@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError, first_line
+from jaxmatch.store import Store
 from jaxmatch.sweep import worker
 
 SECONDS_TO_ANSWER = 10.0
@@ -115,13 +116,13 @@ def nodes(ray: Any) -> list[Mapping[str, Any]]:
     return [node for node in alive if node["Resources"].get("CPU", 0) >= 1 or node["Resources"].get("GPU", 0) >= 1]
 
 
-def check_workers(ray: Any, workdir: Path | None, store: str = "") -> None:
+def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) -> None:
     """Starts a worker on every node and compares it with this process.
 
     Arguments:
       ray: connected.
       workdir: of the sweep, which every worker must reach; None: that is not checked.
-      store: URL of an object store that every worker must be able to use; "": there is none.
+      store: an object store that every worker must be able to use.
 
     Raises:
       InputError: a worker cannot be started, lacks the package, has other versions, or does not reach the folder or the
@@ -133,11 +134,13 @@ def check_workers(ray: Any, workdir: Path | None, store: str = "") -> None:
     if not there:
         raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
     probe = ray.remote(num_cpus=0, max_retries=0)(_probe())
-    with _token(workdir) as (file, content):
+    with _token(workdir) as (file, content), store.token() if store else contextlib.nullcontext() as token:
         asked = {}
         for node in there:
             place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            asked[probe.options(scheduling_strategy=place).remote(file, content, store)] = node["NodeManagerHostname"]
+            asked[probe.options(scheduling_strategy=place).remote(file, content, store and store.url, token)] = node[
+                "NodeManagerHostname"
+            ]
         answered = 0
         for answer, host in asked.items():
             try:
@@ -155,10 +158,10 @@ def check_workers(ray: Any, workdir: Path | None, store: str = "") -> None:
             raise InputError("no node of the Ray cluster answers", remedy="see ray status")
 
 
-def _probe() -> Callable[[str, str, str], dict[str, Any]]:
+def _probe() -> Callable[..., dict[str, Any]]:
     """What a worker is asked. A function inside one is sent by its code: the worker may lack this package."""
 
-    def probe(file: str, content: str, store: str) -> dict[str, Any]:
+    def probe(file: str, content: str, store: str | None, token: Any) -> dict[str, Any]:
         try:
             from jaxmatch.sweep import worker
 
@@ -177,7 +180,7 @@ def _probe() -> Callable[[str, str, str], dict[str, Any]]:
             from jaxmatch.store import Store
 
             try:
-                Store(store).check()
+                Store(store).check(token)
             except InputError as error:
                 found["store"] = error.problem, error.remedy
         return found

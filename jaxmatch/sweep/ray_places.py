@@ -96,7 +96,7 @@ class ObjectStore(SharedFolder):
             return
         with self._told():
             self._store.check()
-            ray_cluster.check_workers(ray, None, self._store.url)
+            ray_cluster.check_workers(ray, None, self._store)
             if dry_run:
                 return
             if not self._sweeps:
