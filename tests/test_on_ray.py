@@ -57,13 +57,9 @@ def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, n
 
 @pytest.mark.slow
 def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, nodes, bucket):
-    """The second command is on another machine; there is nothing to train for it."""
-    workdirs = tmp_path / "first", tmp_path / "second"
-    found = [
-        Driver(small_files, workdir, *on(nodes, "--store", f"{bucket}/small")).finished(workdir) for workdir in workdirs
-    ]
-    _, here = small_sweep.launched(small_files, tmp_path / "here")
-    assert found[0] == found[1] and found[0][1] == small_sweep.lasting(tmp_path / "here") and here.trained
+    work, here = tmp_path / "work", tmp_path / "here"
+    table, found = Driver(small_files, work, *on(nodes, "--store", f"{bucket}/small")).finished(work)
+    assert table == small_sweep.launched(small_files, here)[0] + "\n" and found == small_sweep.lasting(here)
     assert not list(tmp_path.glob("*/cohorts/*/events.jsonl"))
 
 
@@ -83,9 +79,7 @@ def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_
     refused(
         folder, "not-reached: the workers on ", "do not reach this folder; give a --workdir on a file system that all"
     )
-    missing = Driver(small_files, tmp_path / "a", *on(nodes, "--store", "s3://none/some"))
-    refused(missing, "s3://none/some: there is no such bucket (The specified bucket does not exist); make it first")
-    # And memory is not shared.
+    # The memory of another process is another store.
     store = Driver(small_files, tmp_path / "a", *on(nodes, "--store", "memory://some"))
     refused(store, "the workers on ", " cannot use --store: the store cannot be reached (it does not return what was")
     assert not (tmp_path / "a").exists() and not Path("not-reached").exists()
