@@ -2,10 +2,12 @@
 
 import contextlib
 import logging
+import urllib.request
 from collections.abc import Iterator
 
 import fsspec
 import pytest
+from s3fs import S3FileSystem
 
 BUCKET = "bucket"
 
@@ -18,6 +20,8 @@ def serving() -> Iterator[str]:
     running = server("127.0.0.1", 0, verbose=False)
     running.start()
     host, port = running.get_host_and_port()
+    # What another server of this process held is still there.
+    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
     variables = {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ACCESS_KEY_ID": "somebody",
@@ -29,6 +33,8 @@ def serving() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
+        S3FileSystem.clear_instance_cache()  # those of another server
         fsspec.filesystem("s3", skip_instance_cache=True).mkdir(BUCKET)
         yield variables["AWS_ENDPOINT_URL"]
+        S3FileSystem.clear_instance_cache()
     running.stop()
