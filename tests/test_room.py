@@ -50,7 +50,7 @@ def short(monkeypatch):
             called[self.name] += 1
             if self.name != name or static[-1] <= most or called[name] <= after:
                 return real(self, static, *arrays)
-            for leaf in jax.tree.leaves([arrays[position] for position in self._options["donate_argnums"]]):
+            for leaf in jax.tree.leaves([arrays[position] for position in self.donated]):
                 leaf.delete()  # what was donated is gone
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
 

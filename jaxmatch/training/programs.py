@@ -80,11 +80,10 @@ class Program:
         donated: tuple[int, ...] = (),
         runs_once: bool = False,
     ):
-        self._function, self.name, self.mesh = function, name, mesh
+        self._function, self.name, self.mesh, self.donated = function, name, mesh, donated
         self._specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in by_replica)
         hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
-        options = {"xla_backend_optimization_level": 0} if hurry else None
-        self._options: dict[str, Any] = {"donate_argnums": donated, "compiler_options": options}
+        self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.used: dict[Hashable, float] = {}
         self.compilations, self.compile_seconds = 0, 0.0
@@ -127,7 +126,7 @@ class Program:
                 call, mesh=self.mesh, in_specs=self._specs, out_specs=PartitionSpec(REPLICA), check_vma=False
             )
         call.__name__ = self.name
-        return jax.jit(call, **self._options)
+        return jax.jit(call, donate_argnums=self.donated, compiler_options=self._compiler_options)
 
 
 def _forget_some() -> None:
