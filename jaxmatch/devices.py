@@ -11,10 +11,10 @@ def devices_there_are(platform: str | None = None) -> list[jax.Device]:
     """All devices of a platform, as "cpu"; None: of JAX's default backend.
 
     Raises:
-      InputError: there are none.
+      InputError: there are none, or they are those of several processes that were not started with --distributed.
     """
     try:
-        return jax.devices(platform)
+        found = jax.devices(platform)
     except (
         RuntimeError,
         AssertionError,
@@ -27,3 +27,11 @@ def devices_there_are(platform: str | None = None) -> list[jax.Device]:
             else "leave JAX_PLATFORMS unset"
         )
         raise InputError(f"JAX finds {wanted} ({reason})", remedy=remedy) from None
+    # A TPU slice joins the processes of its hosts by itself, and its variables need not say so (cli/launchers.py).
+    processes = len({device.process_index for device in found})
+    if processes > 1 and not jax.distributed.is_initialized():
+        raise InputError(
+            f"this is one of {processes} processes that share {len(found)} devices",
+            remedy="train with --distributed on each host, or set TPU_PROCESS_BOUNDS=1,1,1 to use this host alone",
+        )
+    return found

@@ -1,10 +1,13 @@
 """What the variables of launchers say about a process: one of several, or alone."""
 
 import argparse
+import types
 
+import jax
 import pytest
 
 from jaxmatch.cli import distributed, launchers
+from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
 
 FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
@@ -71,3 +74,16 @@ def test_a_pod_of_an_indexed_job_is_told_that_it_trains_alone(capsys):
     )
     check({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert not capsys.readouterr().err
+
+
+def test_devices_of_several_processes_without_distributed(monkeypatch):
+    """As on a slice whose hosts only a metadata server knows."""
+    there = [types.SimpleNamespace(process_index=process) for process in (0, 0, 1, 1)]
+    monkeypatch.setattr(jax, "devices", lambda platform: there)
+    with pytest.raises(InputError, match="one of 2 processes that share 4 devices; train with --distributed"):
+        devices_there_are()
+    monkeypatch.setattr(jax, "devices", lambda platform: there[:2])
+    assert devices_there_are() == there[:2]
+    monkeypatch.setattr(jax, "devices", lambda platform: there)
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    assert devices_there_are() == there
