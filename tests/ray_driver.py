@@ -9,7 +9,7 @@ import small_sweep
 from ray_nodes import Nodes
 
 # Three cohorts of two runs.
-RATES, SEEDS, AT_ONCE, EPOCHS = "0.01,0.003", 3, 2, 24
+RATES, SEEDS, AT_ONCE, EPOCHS = "0.01,0.003", 3, 2, 96
 WORDS = (
     f"--seeds={SEEDS}",
     f"--grid.optimizer.learning_rate={RATES}",

@@ -97,7 +97,7 @@ def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
     driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", heard))
     driver.until("epoch 2,")
     driver.process.send_signal(signal.SIGINT)
-    assert driver.ended() == (130, "")
+    assert driver.ended() == (130, ""), "".join(driver.lines)
     assert driver.lines[-1] == "jaxmatch: interrupted; the same command goes on where it stopped\n"
     saved = [path for path in tmp_path.glob("ray/cohorts/*/checkpoints/*") if path.name.isdigit()]
     assert saved and not small_sweep.records(tmp_path / "ray")
