@@ -179,6 +179,16 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     assert work.display.trained == [folder.runs] and "not a method" not in work.display.text
 
 
+def test_a_worker_that_dies_after_its_cohort_was_finished_has_lost_nothing(claimed):
+    plan, folder, _, work = claimed
+    replay = Replay(work, folder)
+    Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
+    replay.look()
+    (folder.path / "DONE").touch()
+    replay.ended("its worker died")
+    assert "its worker died" not in work.display.text and not (folder.path / FILE).exists()
+
+
 def test_steps_are_told_once_a_second_and_the_last_always(claimed):
     told, now = [], [0.0]
     shown = Telling(lambda *event: told.append(event[2]), lambda: now[0]).cohort(claimed[1], ())

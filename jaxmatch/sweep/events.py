@@ -137,7 +137,8 @@ class Replay:
         """
         self.look()
         if self._shown is not None:
-            self._shown.lost(lost)
+            if not self._folder.done:  # a worker may die after its cohort was finished
+                self._shown.lost(lost)
             self._shown.left()
             self._shown = None
         if self._folder.done:
