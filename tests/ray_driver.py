@@ -5,6 +5,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 import small_sweep
 from ray_nodes import Nodes
 
@@ -40,7 +41,8 @@ class Driver:
         self.process = small_sweep.start(words, *program, **{"JAX_PLATFORMS": "cpu", **variables})
         self.lines: list[str] = []
         self._new: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         for line in self.process.stderr:
@@ -50,12 +52,17 @@ class Driver:
 
     def until(self, text: str, seconds: float = 90.0) -> str:
         """Waits for a line with a text."""
-        end = time.monotonic() + seconds
-        while True:
-            line = self._new.get(timeout=max(0.1, end - time.monotonic()))
-            assert line is not None, f"{text!r} never came: {''.join(self.lines)}"
-            if text in line:
-                return line
+        end, line = time.monotonic() + seconds, ""
+        while text not in line:
+            try:
+                line = self._new.get(timeout=max(0.1, end - time.monotonic()))
+            except queue.Empty:
+                line = None
+            if line is None:  # the next test must not find it running
+                self.process.kill()
+                self._close()
+                pytest.fail(f"{text!r} never came: {''.join(self.lines)}")
+        return line
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -66,11 +73,14 @@ class Driver:
         """The exit status and the output."""
         output = self.process.stdout.read()
         status = self.process.wait(timeout=seconds)
-        while self._new.get(timeout=10) is not None:
-            pass
+        self._close()
+        return status, output
+
+    def _close(self) -> None:
+        self.process.wait()
+        self._reader.join(timeout=10)
         self.process.stdout.close()
         self.process.stderr.close()
-        return status, output
 
     def finished(self, workdir: Path) -> tuple[str, dict]:
         """The table, and what lasts, of a command that ends well."""

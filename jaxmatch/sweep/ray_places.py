@@ -175,8 +175,9 @@ def _events(ray: Any) -> Any:
     """The actor, on the node of the command."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    return ray.remote(num_cpus=0, scheduling_strategy=here)(Events).remote()
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    # Ray puts an actor that needs nothing on any node, whatever it is told. Every node has memory; not every one CPUs.
+    return ray.remote(num_cpus=0, memory=1, max_restarts=-1, scheduling_strategy=here)(Events).remote()
 
 
 def _train_from(
