@@ -67,6 +67,21 @@ def programs_kept(small_files):
         yield
 
 
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    """A Slurm of two nodes, for the commands of a module's tests."""
+    import slurm_nodes
+
+    if missing := slurm_nodes.why_not():
+        pytest.skip(missing)
+    nodes = slurm_nodes.Nodes(tmp_path_factory.mktemp("slurm") / "cluster")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in nodes.variables.items():
+            patch.setenv(name, value)
+        yield nodes
+    nodes.close()
+
+
 @pytest.fixture(scope="session")
 def finished_sweep(small_files):
     """The folder of the small sweep after training, its table, and the watcher that saw it; not to be changed."""

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-import slurm_nodes
 import small_sweep
 from slurm_sweep import LONG, log_of, until, words
 
@@ -12,11 +11,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.sweep import slurm_jobs
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
-pytestmark = [
-    pytest.mark.clusters,
-    pytest.mark.usefixtures("programs_kept"),
-    pytest.mark.skipif(bool(slurm_nodes.why_not()), reason=slurm_nodes.why_not()),
-]
+pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept", "slurm")]
 
 # Three cohorts of two runs.
 RATES, SEEDS, AT_ONCE = "0.01,0.003", 3, 2
@@ -26,20 +21,6 @@ GRID = (
     f"--config.execution.maximum_replicas={AT_ONCE}",
 )
 MANY = "400"
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    cluster = slurm_nodes.Nodes(tmp_path_factory.mktemp("slurm") / "cluster")
-    yield cluster
-    cluster.close()
-
-
-@pytest.fixture(autouse=True)
-def cluster(nodes, monkeypatch):
-    for name, value in nodes.variables.items():
-        monkeypatch.setenv(name, value)
-    return nodes
 
 
 def alone(files, workdir, **overrides):
@@ -95,11 +76,11 @@ def test_an_array_of_jobs_makes_the_records_of_one_process(small_files, tmp_path
     assert finished(tmp_path, command, capfd) == one_process
 
 
-def test_a_job_is_cancelled(small_files, tmp_path, cluster, one_process, capfd):
+def test_a_job_is_cancelled(small_files, tmp_path, slurm, one_process, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
-    cluster.run("scancel", job)
+    slurm.run("scancel", job)
     until(lambda: "stopped" in states(tmp_path))
     (stopped,) = [each for each in slurm_jobs.states(tmp_path) if each.state == "stopped"]
     assert stopped.job == job and any(stopped.folder.checkpoints.iterdir())
@@ -108,38 +89,38 @@ def test_a_job_is_cancelled(small_files, tmp_path, cluster, one_process, capfd):
     assert log_of(tmp_path).count("goes on from a checkpoint") == 1
 
 
-def test_a_job_is_cancelled_before_it_begins(small_files, tmp_path, cluster, one_process, capfd):
+def test_a_job_is_cancelled_before_it_begins(small_files, tmp_path, slurm, one_process, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
     assert main(command) == 0
-    cluster.run("scancel", job_of(tmp_path, "queued"))
+    slurm.run("scancel", job_of(tmp_path, "queued"))
     until(lambda: "stopped" in states(tmp_path))
     assert main(command) == 0 and "1 job submitted" in capfd.readouterr().err
     assert finished(tmp_path, command, capfd) == one_process
 
 
-def test_a_node_goes_down(small_files, tmp_path, cluster, one_process, capfd):
+def test_a_node_goes_down(small_files, tmp_path, slurm, one_process, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
-    node = cluster.run("squeue", "--noheader", "--jobs", job, "--format", "%N").strip()
-    cluster.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-    until(lambda: cluster.states()[node].startswith("down"))
+    node = slurm.run("squeue", "--noheader", "--jobs", job, "--format", "%N").strip()
+    slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    until(lambda: slurm.states()[node].startswith("down"))
     try:
         # Slurm itself queues its job again, and the other node trains all that is left.
         until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
         assert finished(tmp_path, command, capfd) == one_process
     finally:
-        cluster.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)  # it may have come back
-        until(lambda: set(cluster.states().values()) == {"idle"})
+        slurm.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)  # it may have come back
+        until(lambda: set(slurm.states().values()) == {"idle"})
 
 
-def test_a_job_makes_room_for_another(small_files, tmp_path, cluster, one_process, capfd):
+def test_a_job_makes_room_for_another(small_files, tmp_path, slurm, one_process, capfd):
     """Slurm tells it to end, and queues it again itself."""
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
     other = ("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 2")
-    cluster.run(*other)
+    slurm.run(*other)
     until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
     assert finished(tmp_path, command, capfd) == one_process
     assert "goes on from a checkpoint" in log_of(tmp_path) and "DUE TO PREEMPTION" in log_of(tmp_path)
@@ -171,7 +152,7 @@ def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
     assert "timed-out" in log and "Requeued job" in log and "goes on from a checkpoint" in log
 
 
-def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, cluster, capfd, monkeypatch):
+def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, slurm, capfd, monkeypatch):
     options = tmp_path / "jobs.toml"
     command = words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(options))
     for text, said in (

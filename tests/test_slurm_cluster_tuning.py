@@ -4,7 +4,6 @@ import json
 import signal
 
 import pytest
-import slurm_nodes
 import small_sweep
 from ray_driver import Driver
 from slurm_sweep import until
@@ -13,11 +12,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.sweep import slurm_jobs
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
-pytestmark = [
-    pytest.mark.clusters,
-    pytest.mark.usefixtures("programs_kept"),
-    pytest.mark.skipif(bool(slurm_nodes.why_not()), reason=slurm_nodes.why_not()),
-]
+pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept", "slurm")]
 
 HALVING = (
     *("--halving", "--eta=2", "--rungs=40,80", "--seeds=2", "--final-seeds=1", "--epochs=120"),
@@ -28,20 +23,6 @@ OPTUNA = (
     *("--optuna=4", "--trials-at-once=2", "--seeds=2", "--final-seeds=1", "--epochs=2"),
     *("--space.optimizer.learning_rate=log:1e-3:1e-1", "--space.model.encoder_layers=1:2"),
 )
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    cluster = slurm_nodes.Nodes(tmp_path_factory.mktemp("slurm") / "cluster")
-    yield cluster
-    cluster.close()
-
-
-@pytest.fixture(autouse=True)
-def cluster(nodes, monkeypatch):
-    for name, value in nodes.variables.items():
-        monkeypatch.setenv(name, value)
-    return nodes
 
 
 def lasting(workdir):
@@ -96,12 +77,12 @@ def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, capfd)
     assert (table, lasting(tmp_path / "jobs")) == wanted
 
 
-def test_a_cancelled_job_is_said_and_the_others_go_on(small_files, tmp_path, cluster, capfd):
+def test_a_cancelled_job_is_said_and_the_others_go_on(small_files, tmp_path, slurm, capfd):
     wanted = alone(small_files, tmp_path / "one", HALVING, capfd)
     command = driver(small_files, tmp_path / "jobs", HALVING)
     command.until("epoch 3,")
     job = next(iter(slurm_jobs.alive(tmp_path / "jobs", slurm_jobs.read_jobs(tmp_path / "jobs"))))
-    cluster.run("scancel", job)
+    slurm.run("scancel", job)
     command.until(f"failed (its job {job} was cancelled)")
     status, _ = command.ended()
     assert status == 2 and f"its job {job} was cancelled" in command.lines[-1]

@@ -80,10 +80,13 @@ class ByStore(Engine):
             trained |= stored_training.execute_stored(
                 self._store.url,
                 place,
-                worker.whole(part, data),
-                work.stage,
-                work.before.get(task.folder.name),
-                replay.attempt,
+                worker.Order(
+                    worker.whole(part, data),
+                    task.folder.name,
+                    work.stage,
+                    work.before.get(task.folder.name),
+                    replay.attempt,
+                ),
                 tell,
                 threading.Event(),
             )

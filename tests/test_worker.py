@@ -29,17 +29,13 @@ class ByWorkers(Engine):
     def run(self, tasks, work):
         trained = False
         for task in tasks:
-            part, data = pickle.loads(pickle.dumps(worker.part_of(work.plan, task.folder)))
-            replay = Replay(work, task.folder)
-            trained |= worker.execute_cohort(
-                worker.whole(part, data),
-                task.folder.name,
-                work.workdir.path,
-                pickle.loads(pickle.dumps(work.stage)),
-                work.before.get(task.folder.name),
-                writer(task.folder, replay.attempt),
-                threading.Event(),
-            )
+            part, data = worker.part_of(work.plan, task.folder)
+            replay, before = Replay(work, task.folder), work.before.get(task.folder.name)
+            order = worker.Order(part, task.folder.name, work.stage, before, replay.attempt)
+            order, data = pickle.loads(pickle.dumps((order, data)))
+            order = dataclasses.replace(order, plan=worker.whole(order.plan, data))
+            tell = writer(task.folder, replay.attempt)
+            trained |= worker.execute_cohort(order, work.workdir.path, tell, threading.Event())
             replay.ended()
         return trained
 
@@ -101,7 +97,8 @@ def claimed(small_files, tmp_path):
 def trained(claimed, tell=lambda *told: None, stop=None, failed_before=None):
     plan, folder, workdir, _ = claimed
     stop = stop or threading.Event()
-    return worker.execute_cohort(plan, folder.name, workdir.path, Stage(), failed_before, tell, stop)
+    order = worker.Order(plan, folder.name, Stage(), failed_before)
+    return worker.execute_cohort(order, workdir.path, tell, stop)
 
 
 def test_a_worker_that_is_told_to_stop_saves_a_checkpoint_first(claimed, finished_sweep):
@@ -150,7 +147,7 @@ def test_one_that_has_failed_since_or_is_gone_is_left(claimed):
     _, folder, workdir, _ = claimed
     mark_failed(folder, RuntimeError("elsewhere"))
     assert trained(claimed) is False
-    assert worker.execute_cohort(claimed[0], "gone", workdir.path, Stage(), None, None, None) is False
+    assert worker.execute_cohort(worker.Order(claimed[0], "gone", Stage(), None), workdir.path, None, None) is False
     assert trained(claimed, failed_before=folder.failure()) is True
 
 

@@ -21,7 +21,6 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError, first_line
 from jaxmatch.store import StoreError
 from jaxmatch.sweep import chunks, memory, ray_cluster, worker
-from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.engines import Engine, Task, Work
 from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import mark_failed
@@ -40,19 +39,7 @@ SECONDS_OF_A_START = 30.0
 MOST_DEATHS = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class _Order:
-    """What a task is told, besides the data."""
-
-    plan: Plan
-    train: Trains
-    stage: Stage
-    failed_before: bytes | None
-    attempt: str
-    extend: Callable[[], None] | None
-
-
-def _train(order: _Order, data: EncodedData) -> bool:
+def _train(order: worker.Order, data: EncodedData, train: Trains, extend: Callable[[], None] | None) -> bool:
     """The task: trains a cohort in a worker. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint."""
     stop, before = threading.Event(), {}
     terminated = threading.Event()
@@ -65,9 +52,9 @@ def _train(order: _Order, data: EncodedData) -> bool:
     for number in (signal.SIGINT, signal.SIGTERM):
         before[number] = signal.signal(number, interrupt)
     try:
-        if order.extend is not None:
-            order.extend()
-        return order.train(worker.whole(order.plan, data), order.stage, order.failed_before, order.attempt, stop)
+        if extend is not None:
+            extend()
+        return train(dataclasses.replace(order, plan=worker.whole(order.plan, data)), stop)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -186,17 +173,18 @@ class RayEngine(Engine):
                     task = waiting.pop(0)
                     part, encoded = worker.part_of(work.plan, task.folder)
                     replay = Replay(work, task.folder)
-                    order = _Order(
+                    order = worker.Order(
                         part,
-                        self._place.hand_out(task.folder, replay.attempt),
+                        task.folder.name,
                         task.stage or work.stage,
                         work.before.get(task.folder.name),
                         replay.attempt,
-                        self._extend,
                     )
                     if encoded.fingerprint not in data:
                         data[encoded.fingerprint] = ray.put(encoded)
-                    running[remote.remote(order, data[encoded.fingerprint])] = _Running(task, replay)
+                    train = self._place.hand_out(task.folder, replay.attempt)
+                    answer = remote.remote(order, data[encoded.fingerprint], train, self._extend)
+                    running[answer] = _Running(task, replay)
                 if running:
                     done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
                 else:

@@ -10,16 +10,14 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.store import Store, StoreError
 from jaxmatch.sweep import ray_cluster, worker
-from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.events import FILE, line_of, writer
-from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.store_lease import Lease
 from jaxmatch.sweep.stored_sweep import StoredSweep
 from jaxmatch.sweep.stored_training import execute_stored
 from jaxmatch.workdir import CohortFolder
 
-# In a worker: plan, stage, failure before, attempt, stop -> whether it trained.
-Trains = Callable[[Plan, Stage, bytes | None, str, threading.Event], bool]
+# Called in a worker: order, stop -> whether it trained.
+Trains = Callable[[worker.Order, threading.Event], bool]
 SECONDS_TO_HEAR = 10.0
 
 
@@ -42,7 +40,7 @@ class SharedFolder:
 
     def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
         """Gets ready for a worker that is about to be given a cohort; gives what it calls."""
-        return functools.partial(_train_in, folder.path.parents[1].absolute(), folder.name)
+        return functools.partial(_train_in, folder.path.parents[1].absolute())
 
     def look(self) -> None:
         """Called about once a second while workers train."""
@@ -54,17 +52,9 @@ class SharedFolder:
         """Nothing is trained any more."""
 
 
-def _train_in(
-    workdir: Path,
-    cohort: str,
-    plan: Plan,
-    stage: Stage,
-    failed_before: bytes | None,
-    attempt: str,
-    stop: threading.Event,
-) -> bool:
-    tell = writer(CohortFolder(workdir / "cohorts" / cohort, "", ()), attempt)
-    return worker.execute_cohort(plan, cohort, workdir, stage, failed_before, tell, stop)
+def _train_in(workdir: Path, order: worker.Order, stop: threading.Event) -> bool:
+    tell = writer(CohortFolder(workdir / "cohorts" / order.cohort, "", ()), order.attempt)
+    return worker.execute_cohort(order, workdir, tell, stop)
 
 
 class ObjectStore(SharedFolder):
@@ -180,23 +170,14 @@ def _events(ray: Any) -> Any:
     return ray.remote(num_cpus=0, memory=1, max_restarts=-1, scheduling_strategy=here)(Events).remote()
 
 
-def _train_from(
-    url: str,
-    place: str,
-    events: Any,
-    plan: Plan,
-    stage: Stage,
-    failed_before: bytes | None,
-    attempt: str,
-    stop: threading.Event,
-) -> bool:
+def _train_from(url: str, place: str, events: Any, order: worker.Order, stop: threading.Event) -> bool:
     ray = ray_cluster.import_ray()
 
     def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
-        events.add.remote(attempt, line_of(attempt, method, arguments))
+        events.add.remote(order.attempt, line_of(order.attempt, method, arguments))
 
     try:
-        return execute_stored(url, place, plan, stage, failed_before, attempt, tell, stop)
+        return execute_stored(url, place, order, tell, stop)
     finally:
         with contextlib.suppress(ray.exceptions.RayError):
             ray.get(events.heard.remote(), timeout=SECONDS_TO_HEAR)

@@ -152,9 +152,8 @@ class Training:
             tell = _shown(display, plan, self.stage, self._folder)
             if self.tells:
                 tell = _both(tell, writer(self._folder, _own_name()))
-            worker.execute_cohort(
-                plan, self.cohort, self.workdir, self.stage, self.failed_before, tell, self._stop, self.devices
-            )
+            order = worker.Order(plan, self.cohort, self.stage, self.failed_before)
+            worker.execute_cohort(order, self.workdir, tell, self._stop, self.devices)
         finally:
             display.end()
 

@@ -18,50 +18,38 @@ from filelock import FileLock, Timeout
 from jaxmatch.files import remove_abandoned, write_json
 from jaxmatch.store import Store, StoreError
 from jaxmatch.sweep import worker
-from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.events import Tell
-from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded, newest
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_BETWEEN_LOOKS = 0.5
 
 
-def execute_stored(
-    url: str,
-    place: str,
-    plan: Plan,
-    stage: Stage,
-    failed_before: bytes | None,
-    attempt: str,
-    tell: Tell,
-    stop: threading.Event,
-) -> bool:
+def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: threading.Event) -> bool:
     """As `worker.execute_cohort`, for a cohort in a store.
 
     Arguments:
       url: of the store.
-      place: of the cohort there; its last part is the cohort's name.
-      attempt: must be that of the cohort's state.
+      place: of the cohort there.
+      order: nothing is done where its attempt is not that of the cohort's state.
 
     Raises:
       StoreError: the store cannot be used.
     """
     stored = StoredCohort(Store(url), place)
     state = stored.state()
-    if state is None or state.attempt != attempt:
+    if state is None or state.attempt != order.attempt:
         return False
-    cohort = place.rpartition("/")[2]
     workdir = Workdir(scratch(stored.url, state))
     workdir.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder = CohortFolder(workdir.path / "cohorts" / cohort, state.signature, state.runs)
+    folder = CohortFolder(workdir.path / "cohorts" / order.cohort, state.signature, state.runs)
     lock = workdir.path.with_suffix(".lock")
     try:
         with FileLock(lock).acquire(timeout=worker.SECONDS_FOR_THE_LOCK):
             _bring(stored, state, workdir, folder)
-            with _uploaded(stored, folder, attempt, stop):
-                trained = worker.execute_cohort(plan, cohort, workdir.path, stage, failed_before, tell, stop)
-            _finish(stored, workdir, folder, attempt)
+            with _uploaded(stored, folder, order.attempt, stop):
+                trained = worker.execute_cohort(order, workdir.path, tell, stop)
+            _finish(stored, workdir, folder, order.attempt)
             shutil.rmtree(workdir.path, ignore_errors=True)
             lock.unlink(missing_ok=True)
             return trained

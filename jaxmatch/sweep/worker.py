@@ -51,6 +51,25 @@ class WorkerDevice:
         return {"bytes_limit": self.bytes}
 
 
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What a worker is told of its cohort.
+
+    Attributes:
+      plan: holds the runs of the cohort.
+      cohort: the name of its folder.
+      stage: how far to train it.
+      failed_before: its failure when the stage began (`CohortFolder.failure`).
+      attempt: tells this try from others with the same cohort.
+    """
+
+    plan: Plan
+    cohort: str
+    stage: Stage
+    failed_before: bytes | None
+    attempt: str = ""
+
+
 def versions() -> dict[str, str]:
     """What must be the same on the driver and its workers."""
     return {
@@ -88,26 +107,14 @@ def whole(part: Plan, data: EncodedData) -> Plan:
     return dataclasses.replace(part, cohorts=tuple(dataclasses.replace(each, data=data) for each in part.cohorts))
 
 
-def execute_cohort(
-    plan: Plan,
-    cohort: str,
-    workdir: Path,
-    stage: Stage,
-    failed_before: bytes | None,
-    tell: Tell,
-    stop: threading.Event,
-    devices: int = 1,
-) -> bool:
+def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Event, devices: int = 1) -> bool:
     """Trains a cohort as far as a stage goes, and marks it if that fails.
 
     It waits for somebody who holds the cohort: that may be a worker that has died.
 
     Arguments:
-      plan: holds the runs of the cohort.
-      cohort: the name of its folder.
+      order: which cohort, and how far.
       workdir: of the sweep.
-      stage: how far.
-      failed_before: its failure when the stage began (`CohortFolder.failure`).
       tell: passes on how it goes (`events.writer`).
       stop: says when to end before that, with a checkpoint.
       devices: on how many devices of this process.
@@ -119,21 +126,21 @@ def execute_cohort(
       InputError: a file of the folder is damaged, or there is no such device.
       OSError: the system hinders it, as by a full disk.
     """
-    folder = _folder(Workdir(workdir), cohort)
+    folder = _folder(Workdir(workdir), order.cohort)
     if folder is None:  # a launcher has taken it away
         return False
-    config = plan.runs[folder.runs[0]][0].config
+    config = order.plan.runs[folder.runs[0]][0].config
     keep_compiled_programs(config.execution.cache_directory)
     try:
         return train_claimed(
-            plan,
+            order.plan,
             folder,
             Workdir(workdir),
             Telling(tell),
-            stage,
+            order.stage,
             tuple(devices_there_are()[:devices]),
             stop,
-            failed_before,
+            order.failed_before,
             wait=SECONDS_FOR_THE_LOCK,
         )
     except Stopped:
