@@ -141,13 +141,17 @@ class Store:
         In one step where the store can: S3 with conditional writes, Google Cloud Storage, local files. Elsewhere it looks
         first.
         """
+        if self.read(name) is not None:  # some stores, such as MinIO, refuse later without saying why
+            return False
         try:
             self._wanted(lambda: self._files.pipe_file(self._path(name), content, mode="create"), NotImplementedError)
         except FileExistsError:
             return False
+        except StoreError:
+            if self.read(name) is None:
+                raise
+            return False
         except NotImplementedError:
-            if self.read(name) is not None:
-                return False
             self.write(name, content)
         return True
 

@@ -5,6 +5,7 @@
 An attempt is one task that was given to a worker. Of a worker that died, or was given up, nothing is shown any more.
 """
 
+import contextlib
 import functools
 import json
 import secrets
@@ -154,4 +155,9 @@ class Replay:
             return []
         whole = told[: told.rfind(b"\n") + 1]
         self._read += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
+        found = []
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):  # cut short by a death or a full disk
+                attempt, method, arguments = json.loads(line)
+                found.append((attempt, method, arguments))
+        return found

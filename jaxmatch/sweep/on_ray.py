@@ -8,6 +8,7 @@ nothing.
 import dataclasses
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -39,8 +40,15 @@ SECONDS_OF_A_START = 30.0
 MOST_DEATHS = 3
 
 
-def _train(order: worker.Order, data: EncodedData, train: Trains, extend: Callable[[], None] | None) -> bool:
-    """The task: trains a cohort in a worker. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint."""
+def _train(
+    order: worker.Order, data: EncodedData, train: Trains, extend: Callable[[], None] | None, platform: str
+) -> bool:
+    """The task: trains a cohort in a worker. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint.
+
+    Raises:
+      InputError: the worker has no such device, or its system hinders it, as by a full disk.
+      StoreError: it cannot use the store.
+    """
     stop, before = threading.Event(), {}
     terminated = threading.Event()
 
@@ -54,7 +62,17 @@ def _train(order: worker.Order, data: EncodedData, train: Trains, extend: Callab
     try:
         if extend is not None:
             extend()
+        if jax.default_backend() != platform:  # a CPU would be many times slower than a GPU, and nobody would know why
+            raise InputError(
+                f"JAX finds no {platform} on the node {socket.gethostname()}",
+                remedy="install the same packages there as on the others, or remove it from the cluster",
+            )
         return train(dataclasses.replace(order, plan=worker.whole(order.plan, data)), stop)
+    except OSError as error:
+        raise InputError(
+            f"the worker on {socket.gethostname()} cannot continue ({first_line(error)})",
+            remedy="repair that there, or remove the node from the cluster, and give the same command again",
+        ) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -96,6 +114,7 @@ class RayEngine(Engine):
         self._address, self._extend = address, extend
         self._place = ObjectStore(store) if store else SharedFolder()
         self._ray: Any = None
+        self._device: worker.WorkerDevice | None = None
         self._deaths: dict[str, tuple[int, int]] = {}
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
@@ -107,7 +126,13 @@ class RayEngine(Engine):
         there = ray_cluster.nodes(self._ray)
         self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in there)
         self._cpus = int(min(worker.cores(), max(node["Resources"].get("CPU", 0) for node in there)))
-        self._device, self._speed = self._measured()
+        if self._device is None:
+            self._device, self._speed = self._measured()
+
+    @property
+    def _platform(self) -> str:
+        """What workers must compute on."""
+        return self._device.platform
 
     def _options(self) -> dict[str, Any]:
         """What a task takes of a node."""
@@ -183,7 +208,7 @@ class RayEngine(Engine):
                     if encoded.fingerprint not in data:
                         data[encoded.fingerprint] = ray.put(encoded)
                     train = self._place.hand_out(task.folder, replay.attempt)
-                    answer = remote.remote(order, data[encoded.fingerprint], train, self._extend)
+                    answer = remote.remote(order, data[encoded.fingerprint], train, self._extend, self._platform)
                     running[answer] = _Running(task, replay)
                 if running:
                     done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
@@ -244,11 +269,13 @@ class RayEngine(Engine):
 
     def _again(self, task: Task, lost: str, work: Work) -> bool:
         """Whether a cohort whose worker died is tried again; one whose workers die again and again is marked."""
+        if (task.stage or work.stage).reached(task.folder):  # its worker died after that
+            return False
         newest = task.folder.newest_checkpoint()
         count, before = self._deaths.get(task.folder.name, (0, -1))
         count = 1 if newest > before else count + 1
         self._deaths[task.folder.name] = count, newest
-        if count < MOST_DEATHS or task.folder.done:
+        if count < MOST_DEATHS:
             return True
         del self._deaths[task.folder.name]
         error = RuntimeError(f"{lost}, {count} times without a new checkpoint")

@@ -121,11 +121,13 @@ class ObjectStore(SharedFolder):
 
     def close(self) -> None:
         """Uploads the last notes, and gives the lease back."""
-        with contextlib.suppress(StoreError):
+        if self._lease is None:
+            return
+        with contextlib.suppress(StoreError, InputError):
+            self._lease.check()  # if another command has the store by now, the notes there are its own
             for sweep in self._sweeps.values():
                 sweep.push_notes()
-        if self._lease is not None:
-            self._lease.release()
+        self._lease.release()
 
     def _of(self, folder: CohortFolder) -> StoredSweep:
         return self._sweeps[folder.path.parents[1]]

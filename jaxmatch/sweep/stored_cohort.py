@@ -126,8 +126,8 @@ class StoredCohort:
         left = [name for name in self._store.names(self.place) if name not in named]
         self._store.remove(*(f"{self.place}/{name}" for name in left))
 
-    def update(self, attempt: str, change: Callable[[State], State]) -> None:
-        """Changes what there is.
+    def state_of(self, attempt: str) -> State:
+        """What there is, for an attempt.
 
         Raises:
           Superseded: another attempt was begun since.
@@ -135,7 +135,15 @@ class StoredCohort:
         state = self.state()
         if state is None or state.attempt != attempt:
             raise Superseded(self.url)
-        self.replace(change(state))
+        return state
+
+    def update(self, attempt: str, change: Callable[[State], State]) -> None:
+        """Changes what there is.
+
+        Raises:
+          Superseded: another attempt was begun since.
+        """
+        self.replace(change(self.state_of(attempt)))
 
     def put_checkpoint(self, folder: CohortFolder, number: int) -> Archive:
         """Uploads a checkpoint of a folder.

@@ -77,8 +77,9 @@ class StoredSweep:
         for folder in self._workdir.cohorts():
             if folder.done and all(map(self._has_record, folder.runs)):
                 self._give(self._cohort(folder.name), states.get(folder.name), folder)
-            elif folder.name not in states and (folder.path / STORED).exists():  # it was removed from the store
-                shutil.rmtree(folder.path)
+            elif folder.name not in states and folder.stored().get("url") == self._cohort(folder.name).url:
+                if newest(folder) < 0:  # it was removed from the store, and nothing was trained here since
+                    shutil.rmtree(folder.path)
 
     def hand_out(self, folder: CohortFolder, attempt: str) -> None:
         """A worker is about to be given a cohort: the store says so, and holds what the worker needs.
@@ -89,13 +90,16 @@ class StoredSweep:
         """
         self.push_notes()
         stored = self._cohort(folder.name)
-        state = stored.state()
-        if state is None or state.done:  # new; or its records are not all that is wanted, and it starts again
+        state, known = stored.state(), folder.stored()
+        # Finished since it was brought, as by a worker of a command that died: it is brought when it is taken.
+        unseen = state is not None and state.done and known and known.get("folder") != state.folder.name
+        if state is None or (state.done and not unseen):  # new; or not all that is wanted is on record: it starts again
             state = State(secrets.token_hex(8), attempt, folder.signature, folder.runs)
             if any(folder.path.glob("rung-*.json")):
                 state = dataclasses.replace(state, folder=stored.put_folder(self._workdir, folder))
-            if (number := newest(folder)) >= 0:  # it was begun without the store
-                state = state.with_checkpoint(number, stored.put_checkpoint(folder, number))
+        number = newest(folder)
+        if not state.done and number > max(state.checkpoints, default=-1):  # it was trained here without the store
+            state = state.with_checkpoint(number, stored.put_checkpoint(folder, number))
         stored.replace(dataclasses.replace(state, attempt=attempt))
 
     def take(self, folder: CohortFolder) -> None:

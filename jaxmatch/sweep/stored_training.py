@@ -11,10 +11,12 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from jaxmatch.errors import InputError
 from jaxmatch.files import remove_abandoned, write_json
 from jaxmatch.store import Store, StoreError
 from jaxmatch.sweep import worker
@@ -23,6 +25,10 @@ from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded, newest
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_BETWEEN_LOOKS = 0.5
+# How often the store is asked whether somebody else was given the cohort, where no checkpoint is uploaded.
+SECONDS_BETWEEN_QUESTIONS = 60.0
+# A folder that no worker has come back to for so long is removed.
+SECONDS_OF_A_SCRATCH = 7 * 86_400.0
 
 
 def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: threading.Event) -> bool:
@@ -41,11 +47,13 @@ def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: 
     if state is None or state.attempt != order.attempt:
         return False
     workdir = Workdir(scratch(stored.url, state))
-    workdir.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    workdir.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_old(workdir.path.parent)
     folder = CohortFolder(workdir.path / "cohorts" / order.cohort, state.signature, state.runs)
     lock = workdir.path.with_suffix(".lock")
     try:
         with FileLock(lock).acquire(timeout=worker.SECONDS_FOR_THE_LOCK):
+            workdir.path.mkdir(exist_ok=True)
             _bring(stored, state, workdir, folder)
             with _uploaded(stored, folder, order.attempt, stop):
                 trained = worker.execute_cohort(order, workdir.path, tell, stop)
@@ -62,6 +70,16 @@ def scratch(url: str, state: State) -> Path:
     name = hashlib.sha256(f"{url} {state.id}".encode()).hexdigest()[:16]
     user = os.getuid() if hasattr(os, "getuid") else ""
     return Path(tempfile.gettempdir()) / f"jaxmatch-store-{user}" / name
+
+
+def _remove_old(scratches: Path) -> None:
+    """Removes what workers that died have left here long ago."""
+    for lock in scratches.glob("*.lock"):
+        with contextlib.suppress(OSError, Timeout):
+            if time.time() - lock.stat().st_mtime > SECONDS_OF_A_SCRATCH:
+                with FileLock(lock).acquire(blocking=False):
+                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                    lock.unlink()
 
 
 def _bring(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortFolder) -> None:
@@ -87,10 +105,15 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
     ended = threading.Event()
 
     def upload() -> None:
+        uploaded, asked_at = -1, time.monotonic()
         try:
             while not ended.wait(SECONDS_BETWEEN_LOOKS):
-                with contextlib.suppress(StoreError):  # a newer one is tried soon
-                    put_newest(stored, folder, attempt)
+                with contextlib.suppress(StoreError, InputError, OSError):  # it is tried again soon
+                    if newest(folder) > uploaded:
+                        uploaded = put_newest(stored, folder, attempt)
+                    elif time.monotonic() - asked_at > SECONDS_BETWEEN_QUESTIONS:
+                        asked_at = time.monotonic()
+                        stored.state_of(attempt)
         except Superseded:
             stop.set()
 
@@ -103,15 +126,18 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
         thread.join()
 
 
-def put_newest(stored: StoredCohort, folder: CohortFolder, attempt: str) -> None:
-    """Uploads the newest checkpoint of a folder, unless the store has it."""
-    state = stored.state()
+def put_newest(stored: StoredCohort, folder: CohortFolder, attempt: str) -> int:
+    """Uploads the newest checkpoint of a folder, unless the store has it, and gives its number.
+
+    Raises:
+      FileNotFoundError: there is a newer one by now, or the cohort is done.
+      Superseded: another attempt was begun since.
+    """
     number = newest(folder)
-    if state is None or number <= max(state.checkpoints, default=-1):
-        return
-    with contextlib.suppress(FileNotFoundError):  # there is a newer one by now, or the cohort is done
+    if number > max(stored.state_of(attempt).checkpoints, default=-1):
         archive = stored.put_checkpoint(folder, number)
         stored.update(attempt, lambda state: state.with_checkpoint(number, archive))
+    return number
 
 
 def _finish(stored: StoredCohort, workdir: Workdir, folder: CohortFolder, attempt: str) -> None:
