@@ -15,7 +15,7 @@ import reader_formats
 import small_sweep
 
 from jaxmatch.errors import InputError
-from torture import judge
+from torture import command_lines, judge
 from torture.attacks import Attack
 from torture.bench import Bench
 from torture.harm import copied
@@ -181,33 +181,6 @@ def _record(bench: Bench):
     return write
 
 
-def _setting(bench: Bench, name: str, value: str):
-    """A setting given by name that makes no sense, or does."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        end = ended([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
-        if end.status == 0:  # the plan stands on the error stream
-            return judge.remains(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
-        last = name.rpartition(".")[2]
-        return judge.refused(
-            end, [name, last, last.replace("_", " "), *([value[:50]] if value else ["''"])]
-        ) or judge.remains(folder)
-
-    return make
-
-
-def _words(bench: Bench, words: list[str]):
-    """Words that are no command; argparse shows the usage as well."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        end = ended([word.replace("FOLDER", str(folder)) for word in words], folder)
-        if "usage:" in end.errors and end.status == judge.REFUSED:
-            return ""
-        return judge.refused(end)
-
-    return make
-
-
 def _figure(bench: Bench):
     def write(folder: Path) -> Path:
         return Path(shutil.copy(bench.figure, folder))
@@ -218,64 +191,6 @@ def _figure(bench: Bench):
 def _timing(folder: Path) -> Path:
     (folder / "workdir").mkdir()
     return Path(shutil.copy(RESULTS / "re2_timing" / "timing.json", folder / "workdir"))
-
-
-SETTINGS = (
-    "model.name",
-    "model.blocks",
-    "model.hidden_size",
-    "model.encoder_layers",
-    "model.kernel_size",
-    "model.alignment",
-    "model.fusion",
-    "model.none",
-    "data.name",
-    "data.directory",
-    "data.vectors",
-    "data.task",
-    "data.tokenizer",
-    "data.minimum_count",
-    "data.maximum_length",
-    "training.batch_size",
-    "training.epochs",
-    "training.maximum_buckets",
-    "training.patience_samples",
-    "optimizer.learning_rate",
-    "optimizer.dropout_rate",
-    "execution.maximum_replicas",
-    "execution.checkpoint_seconds",
-    "execution.cache_directory",
-    "nothing",
-)
-VALUES = ("", "-1", "0", "1e400", "nan", "x", "None", "[]", "10" * 30, "(1,", "{}", "0.5")
-
-COMMANDS = (
-    "sweep",
-    "train",
-    "tune",
-    "table",
-    "report",
-    "evaluate",
-    "ensemble",
-    "timing",
-    "predict",
-    "inspect",
-    "occlusion",
-    "figure",
-    "data",
-)
-WORDS = (
-    [],
-    ["FOLDER/none"],
-    ["FOLDER"],
-    ["/dev/null"],
-    ["/dev/zero"],
-    ["--nothing"],
-    ["FOLDER/" + "n" * 300],
-    [""],
-    ["\x1b[31m"],
-    ["FOLDER", "--workdir"],
-)
 
 
 def attacks(bench: Bench) -> list[Attack]:
@@ -349,13 +264,7 @@ def attacks(bench: Bench) -> list[Attack]:
             sound = (name, kind) in (("pairs tsv", "a pipe"), ("pairs jsonl", "a pipe"), ("pairs jsonl", "empty"))
             if not absent and not sound:
                 add(f"{name}/{kind}", _file(write, words, None, _names, kind))
-    for setting in SETTINGS:
-        for value in VALUES:
-            add(f"setting {setting}={value[:10]}", _setting(bench, setting, value))
-    for command in COMMANDS:
-        for number, words in enumerate(WORDS):
-            add(f"words of {command}, {number}", _words(bench, [command, *words]))
-    return made
+    return made + command_lines.attacks(bench)
 
 
 def _on_workdir(command: str) -> Callable[[Path], list[str]]:
