@@ -1,13 +1,8 @@
-"""Floors are what their formulas say, fitted on train alone, and lines of the table that its folder makes again."""
+"""Floors are what their formulas say, fitted on train alone."""
 
-import csv
 import dataclasses
-import io
-import json
 import math
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,22 +10,11 @@ from scipy.special import softmax
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from small_cohort import make_data
-from small_records import cells, record
 
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.baselines.measuring import measured
-from jaxmatch.cli.main import main
 from jaxmatch.data import encoding
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.errors import InputError
-from jaxmatch.reporting.floors_file import floor_rows, read_floors
-from jaxmatch.reporting.tables import Published, TableLayout, make_table
-from jaxmatch.reporting.tables.contents import FloorRow
-from jaxmatch.settings import default_config
-from jaxmatch.sweep import launch
-from jaxmatch.sweep.grid import Sweep
-
-COMPARISON = Path(__file__).parent.parent / "sweeps" / "comparison.py"
 
 
 def with_splits(data: EncodedData, **changes) -> EncodedData:
@@ -210,139 +194,3 @@ def test_on_real_data(data_folder, tmp_path, data_set, names, score, bounds):
     rows = measured(encoding.prepare(settings, tmp_path / "cache"), names)
     found = [row["test"][score] for row in rows]
     assert all(low < value < high for value, (low, high) in zip(found, bounds, strict=True)), found
-
-
-# -- in a table --------------------------------------------------------------------------------------------------------
-
-LAYOUT = TableLayout("t", ("variant",), scores=("dev.accuracy", "test.accuracy", "times.train_seconds"))
-FLOOR = FloorRow("word overlap", 1234, {"dev.accuracy": 0.95, "times.train_seconds": 0.26})
-
-
-def variants():
-    accuracies = {"RE2": 0.81, "ESAN": 0.84}
-    return [
-        record(seed=seed, variant=name, dev={"accuracy": accuracy + seed / 1000})
-        for name, accuracy in accuracies.items()
-        for seed in (1, 2)
-    ]
-
-
-def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
-    table = make_table(variants(), LAYOUT, (FLOOR,))
-    heading, *rows = cells(table)
-    assert heading[:3] == ["variant", "parameters", "seeds"]
-    assert rows[-1] == ["word overlap", "1,234", "", "95.0", "", "0.3"]
-    assert [row[3].startswith("**") for row in rows] == [True, False, False]
-    assert "over 2 seeds (1, 2)." in table.markdown() and "Floors (word overlap): fitted once" in table.markdown()
-    assert cells(make_table(variants(), LAYOUT)) == [heading, *rows[:-1]]
-    published = Published("A paper", {"test.accuracy": "88.0"}, "S")
-    beside = cells(make_table(variants(), dataclasses.replace(LAYOUT, published=(published,)), (FLOOR,)))
-    assert [row[0] for row in beside] == ["model", "this work", "this work", "floor", "A paper"]
-
-
-def test_a_floor_in_the_table_for_machines():
-    table = make_table(variants(), LAYOUT, (FLOOR,))
-    *_, line = csv.DictReader(io.StringIO(table.csv()))
-    assert (line["variant"], line["parameters"], line["finished"]) == ("word overlap", "1234", "")
-    assert (line["dev.accuracy.mean"], line["dev.accuracy.std"], line["test.accuracy.mean"]) == ("0.95", "", "")
-    assert json.loads(table.json())["floors"][0]["scores"]["times.train_seconds"] == 0.26
-    assert "floors" not in json.loads(make_table(variants(), LAYOUT).json())
-    assert r"word overlap & 1,234" in table.latex()
-
-
-def kept(folder, **changes):
-    row = {"name": "overlap", "title": "word overlap", "parameters": 3, "dev": {"auc": None, "f1": 0.5}, "test": None}
-    row |= {"times": {"train_seconds_a_run": 1}} | changes
-    rows = [row, {**row, "name": "bm25", "title": "BM25"}]
-    (folder / "floors.json").write_text(json.dumps({"format": 1, "fingerprint": "f", "rows": rows}))
-
-
-def test_floors_are_read_in_the_order_asked_for(tmp_path):
-    assert floor_rows(tmp_path, ("overlap",)) == ()
-    kept(tmp_path)
-    row = FloorRow("word overlap", 3, {"dev.f1": 0.5, "times.train_seconds_a_run": 1.0})
-    assert floor_rows(tmp_path, ("cosine", "overlap")) == (row,) and floor_rows(tmp_path, ()) == ()
-    assert [row.title for row in floor_rows(tmp_path, ("bm25", "overlap"))] == ["BM25", "word overlap"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"title": 3}, "floor 1 has no title"),
-        ({"parameters": True}, "floor 1 has no parameters"),
-        ({"dev": [1]}, "floor 1 has no dev"),
-        ({"dev": {"f1": "x"}}, 'floor 1 has the dev.f1 "x"'),
-        ({"times": {"f1": math.inf}}, "floor 1 has the times.f1 Infinity"),
-    ],
-)
-def test_damaged_floors_are_one_line(tmp_path, changes, problem):
-    kept(tmp_path, **changes)
-    with pytest.raises(InputError) as error:
-        read_floors(tmp_path)
-    assert problem in str(error.value) and "remove it, and run the sweep again" in str(error.value)
-    for text, problem in (("{", "cannot be read"), ("[]", "no floors of format 1"), ('{"format": 1}', "fingerprint")):
-        (tmp_path / "floors.json").write_text(text)
-        with pytest.raises(InputError, match=problem):
-            read_floors(tmp_path)
-
-
-# -- in a sweep --------------------------------------------------------------------------------------------------------
-
-
-def test_the_comparison_asks_for_floors():
-    def asked(**options):
-        return launch.resolve(COMPARISON, options=options).floors
-
-    assert asked() == asked(models="all", floors="none") == ()
-    assert asked(models="all") == asked(models="re2", floors="all") == tuple(FLOORS)
-    assert asked(floors="cosine,overlap") == ("cosine", "overlap")
-    with pytest.raises(InputError, match='there is no floor "overlp"; did you mean "overlap"'):
-        asked(floors="overlp")
-
-
-@pytest.mark.parametrize(
-    ("floors", "rows", "problem"),
-    [
-        ("overlap", ("variant",), "make them a tuple"),
-        (("x",), ("variant",), "majority"),
-        (("bm25",), (), "row variant"),
-    ],
-)
-def test_floors_that_cannot_be_shown_are_refused(floors, rows, problem):
-    with pytest.raises(TypeError, match=problem):
-        Sweep("s", default_config(), {}, (0,), TableLayout("t", rows), floors=floors)
-
-
-def test_a_missing_scikit_learn_is_told_before_anything_is_trained(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    words = ["sweep", str(COMPARISON), "--smoke", "--models", "re2", "--workdir", str(tmp_path / "w")]
-    for floors in ("all", "tfidf"):
-        assert main([*words, "--floors", floors]) == 2
-        said = capsys.readouterr().err
-        assert said == (
-            "jaxmatch: TF-IDF with logistic regression needs scikit-learn, which is not installed; "
-            "pip install 'jaxmatch[floors]', or leave tfidf out of --floors\n"
-        )
-    assert not (tmp_path / "w").exists()
-    data = small()
-    assert len(measured(data, ["majority", "overlap", "cosine"])) == 3  # which need none
-
-
-@pytest.mark.slow
-def test_the_folder_makes_the_table_again_and_fits_no_floor_twice(tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    words = ["sweep", str(COMPARISON), "--dataset", "wikiqa", "--models", "re2", "--smoke", "--seeds", "1"]
-    words += ["--workdir", str(tmp_path / "w"), f"--config.execution.cache_directory={tmp_path}"]
-    assert main([*words, "--floors", "bm25,overlap"]) == 0
-    first = capsys.readouterr().out
-    assert [line.split("|")[1].strip() for line in first.splitlines()[2:7]][2:] == ["RE2", "BM25", "word overlap"]
-    assert main(["table", str(tmp_path / "w")]) == 0
-    assert capsys.readouterr().out == first
-    monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda *_: pytest.fail("fitted again"))
-    assert main([*words, "--floors", "bm25,overlap"]) == 0
-    assert capsys.readouterr().out == first
-    # Without them the folder's file stays, and no table shows it.
-    assert main([*words, "--floors", "none"]) == 0
-    assert "BM25" not in capsys.readouterr().out
-    assert main(["table", str(tmp_path / "w")]) == 0
-    assert "BM25" not in capsys.readouterr().out
