@@ -14,6 +14,14 @@ def write(folder, name, content):
     return path
 
 
+def fill(folder, **files):
+    """Writes `train_tsv="..."` as train.tsv, and so on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / ".".join(name.rsplit("_", 1))).write_text(content)
+    return folder
+
+
 def columns(split):
     return list(zip(split.text_a, split.text_b, split.labels))
 

@@ -4,21 +4,12 @@ import json
 import shutil
 
 import pytest
+from reader_formats import TREC, UBUNTU, fill
 from refusals import refused
 
 from jaxmatch.data import catalog
 from jaxmatch.data.dataset import TASKS
 from jaxmatch.errors import InputError
-
-HEADER = "text_a\ttext_b\tlabel\n"
-
-
-def fill(folder, **files):
-    """Writes `train_tsv="..."` as train.tsv, and so on."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / ".".join(name.rsplit("_", 1))).write_text(content)
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -52,6 +43,18 @@ def test_real_files(data_folder, name, task, labels, counts):
         if labels:
             # Ten pairs of one headline are the dev split of the Twitter sample.
             assert set(pairs.labels) == set(labels) or (name, len(pairs)) == ("twitter_url", 10)
+
+
+def test_official_line_ends_do_not_matter(data_folder, tmp_path):
+    """A real file saved on Windows, with a byte-order mark, is the same data."""
+    for name in ("WikiQA-dev.txt", "WikiQA-dev.ref"):
+        content = (data_folder / "WikiQACorpus" / name).read_bytes().replace(b"\n", b"\r\n")
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
+    for suffix in (".txt", ".ref"):
+        shutil.copy(tmp_path / f"WikiQA-dev{suffix}", tmp_path / f"WikiQA-train{suffix}")
+    here, there = catalog.load("wikiqa", tmp_path).splits["dev"], catalog.load("wikiqa", data_folder).splits["dev"]
+    for column in ("text_a", "text_b", "labels", "groups", "documents"):
+        assert getattr(here, column) == getattr(there, column)
 
 
 def test_every_source_is_whole():
@@ -204,8 +207,6 @@ def test_raw_trecqa_scores_more_questions_than_the_clean_one():
 
 
 def test_clean_trecqa_trains_on_all_questions(tmp_path):
-    from reader_formats import TREC
-
     fill(tmp_path, train_xml=TREC, dev_xml=TREC)
     raw, clean = (catalog.load(name, tmp_path) for name in ("trecqa", "trecqa_clean"))
     assert [len(raw.splits[split]) for split in ("train", "dev")] == [3, 3]
@@ -219,8 +220,6 @@ def test_clean_trecqa_trains_on_all_questions(tmp_path):
 
 
 def test_ubuntu_trains_on_pairs_and_is_scored_on_ten_candidates(tmp_path):
-    from reader_formats import UBUNTU
-
     fill(tmp_path / "ubuntu_data", train_txt="1\tc\tyes\n0\tc\tno\n", valid_txt=UBUNTU, test_txt=UBUNTU * 2)
     data = catalog.load("ubuntu", tmp_path)
     assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 2, "dev": 10, "test": 20}
@@ -267,82 +266,6 @@ def test_tasks_are_checked(tmp_path):
     assert "is a ranking, not a classification" in str(refused(catalog.load, "embedded_ranking", task="classification"))
     scitail(tmp_path, "a")
     assert catalog.load("scitail", tmp_path, task="classification").task == "classification"
-
-
-# --- own data -----------------------------------------------------------------------------------------------------
-
-
-def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
-    fill(
-        tmp_path,
-        train_tsv=HEADER + "a\tb\tyes\nc\td\tno\ne\tf\tyes\n",
-        test_jsonl=json.dumps({"text_a": "g", "text_b": "h", "label": "yes"}),
-    )
-    data = catalog.load("own", tmp_path)
-    assert (data.name, data.task, data.labels) == ("own", "classification", ("no", "yes"))
-    assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
-    assert data.files == (tmp_path / "train.tsv", tmp_path / "test.jsonl")
-
-
-def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
-    error = refused(catalog.load, "own", tmp_path)
-    assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
-    assert "label 'maybe' is not one of 'no', 'yes'; the labels are those of the training file" in str(error)
-
-
-def test_own_single_class_is_refused(tmp_path):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
-    assert "every pair has the label 'yes'" in str(refused(catalog.load, "own", tmp_path))
-    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
-    assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
-
-
-def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
-    fill(
-        tmp_path,
-        train_tsv="group\ttext_a\ttext_b\tlabel\nq\ta\tb\t1\nq\ta\tc\t0\n",
-        dev_tsv="text_a\ttext_b\tlabel\na\tb\t1\n",
-    )
-    error = refused(catalog.load, "own", tmp_path)
-    assert error.path == tmp_path / "dev.tsv" and "the header has no column 'group'" in str(error)
-    data = catalog.load("own", tmp_path, task="classification")
-    assert data.splits["train"].groups is None and data.labels == ("0", "1")
-    (tmp_path / "dev.tsv").unlink()
-    data = catalog.load("own", tmp_path)
-    assert (data.task, data.labels, data.splits["train"].groups) == ("ranking", ("0", "1"), ["q", "q"])
-
-
-def test_own_ranking_needs_relevance_labels(tmp_path):
-    fill(tmp_path, train_jsonl='{"text_a": "a", "text_b": "b", "label": "yes", "group": 1}')
-    error = refused(catalog.load, "own", tmp_path)
-    assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
-
-
-def test_own_regression(tmp_path):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
-    error = refused(catalog.load, "own", tmp_path, task="regression")
-    assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
-    (tmp_path / "dev.tsv").unlink()
-    data = catalog.load("own", tmp_path, task="regression")
-    assert data.labels == () and data.splits["train"].labels == [0.5, -2.0]
-
-
-def test_own_file_in_both_formats_is_ambiguous(tmp_path):
-    fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
-    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
-
-
-def test_official_line_ends_do_not_matter(data_folder, tmp_path):
-    """A real file saved on Windows, with a byte-order mark, is the same data."""
-    for name in ("WikiQA-dev.txt", "WikiQA-dev.ref"):
-        content = (data_folder / "WikiQACorpus" / name).read_bytes().replace(b"\n", b"\r\n")
-        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
-    for suffix in (".txt", ".ref"):
-        shutil.copy(tmp_path / f"WikiQA-dev{suffix}", tmp_path / f"WikiQA-train{suffix}")
-    here, there = catalog.load("wikiqa", tmp_path).splits["dev"], catalog.load("wikiqa", data_folder).splits["dev"]
-    for column in ("text_a", "text_b", "labels", "groups", "documents"):
-        assert getattr(here, column) == getattr(there, column)
 
 
 # --- generated data -----------------------------------------------------------------------------------------------

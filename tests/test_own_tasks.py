@@ -1,0 +1,71 @@
+"""The task, the classes and the files of one's own data."""
+
+import json
+
+from reader_formats import fill
+from refusals import refused
+
+from jaxmatch.data import catalog
+
+HEADER = "text_a\ttext_b\tlabel\n"
+
+
+def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
+    fill(
+        tmp_path,
+        train_tsv=HEADER + "a\tb\tyes\nc\td\tno\ne\tf\tyes\n",
+        test_jsonl=json.dumps({"text_a": "g", "text_b": "h", "label": "yes"}),
+    )
+    data = catalog.load("own", tmp_path)
+    assert (data.name, data.task, data.labels) == ("own", "classification", ("no", "yes"))
+    assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
+    assert data.files == (tmp_path / "train.tsv", tmp_path / "test.jsonl")
+
+
+def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
+    error = refused(catalog.load, "own", tmp_path)
+    assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
+    assert "label 'maybe' is not one of 'no', 'yes'; the labels are those of the training file" in str(error)
+
+
+def test_own_single_class_is_refused(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
+    assert "every pair has the label 'yes'" in str(refused(catalog.load, "own", tmp_path))
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
+    assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
+
+
+def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
+    fill(
+        tmp_path,
+        train_tsv="group\ttext_a\ttext_b\tlabel\nq\ta\tb\t1\nq\ta\tc\t0\n",
+        dev_tsv="text_a\ttext_b\tlabel\na\tb\t1\n",
+    )
+    error = refused(catalog.load, "own", tmp_path)
+    assert error.path == tmp_path / "dev.tsv" and "the header has no column 'group'" in str(error)
+    data = catalog.load("own", tmp_path, task="classification")
+    assert data.splits["train"].groups is None and data.labels == ("0", "1")
+    (tmp_path / "dev.tsv").unlink()
+    data = catalog.load("own", tmp_path)
+    assert (data.task, data.labels, data.splits["train"].groups) == ("ranking", ("0", "1"), ["q", "q"])
+
+
+def test_own_ranking_needs_relevance_labels(tmp_path):
+    fill(tmp_path, train_jsonl='{"text_a": "a", "text_b": "b", "label": "yes", "group": 1}')
+    error = refused(catalog.load, "own", tmp_path)
+    assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
+
+
+def test_own_regression(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
+    error = refused(catalog.load, "own", tmp_path, task="regression")
+    assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
+    (tmp_path / "dev.tsv").unlink()
+    data = catalog.load("own", tmp_path, task="regression")
+    assert data.labels == () and data.splits["train"].labels == [0.5, -2.0]
+
+
+def test_own_file_in_both_formats_is_ambiguous(tmp_path):
+    fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
+    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
