@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def run(tmp_path_factory) -> Path:
     import saved_model
 
     return saved_model.save(tmp_path_factory.mktemp("workdir") / "runs" / "some-seed1")
+
+
+@pytest.fixture
+def own_run(run, tmp_path) -> Path:
+    """A copy of that folder, which a test may damage."""
+    return shutil.copytree(run, tmp_path / "copy")
 
 
 @pytest.fixture(scope="session")

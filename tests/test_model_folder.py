@@ -1,12 +1,10 @@
-"""A model folder whose files lie, under checksums that fit, is refused in one line that names the file, quickly, in
-little memory.
+"""A model folder whose files are damaged, or lie under checksums that fit, is refused in one line that names the file,
+quickly, in little memory.
 """
 
 import contextlib
-import json
 import os
-import shutil
-import time
+import pickle
 import tracemalloc
 import zipfile
 
@@ -14,7 +12,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import saved_model
-from refusals import refused
+from refusals import soon_refused
 
 import jaxmatch
 from jaxmatch.errors import InputError
@@ -26,17 +24,9 @@ BIAS = "prediction/output/bias"
 
 
 @pytest.fixture
-def model(run, tmp_path):
+def model(own_run):
     """A model folder that a test may damage."""
-    return shutil.copytree(run / "model", tmp_path / "model")
-
-
-def soon_refused(model, match):
-    """Checks that a folder is refused in one short line, without much work."""
-    began = time.process_time()
-    said = str(refused(jaxmatch.load, model, match=match))
-    assert str(model) in said and len(said) < 700
-    assert time.process_time() - began < 10
+    return own_run / "model"
 
 
 @contextlib.contextmanager
@@ -204,20 +194,6 @@ def test_a_file_without_end_is_refused(model, name):
         soon_refused(model, f"{name}: ")
 
 
-def test_a_long_word_in_a_description_is_cut(model):
-    for changed in ({"name": "x" * 10**6}, {"fusion": "x" * 10**6}, {"x" * 10**6: 1}):
-        saved_model.edit(model, model={**saved_model.SETTINGS, **changed})
-        soon_refused(model, "model.json: ")
-    for changed in (
-        {"labels": ["x", ["y" * 10**6]]},
-        {"preprocessing": {"y" * 10**6: 1}},
-        {"task": "y" * 10**6},
-        {"labels": ["y" * 10**6] * 2},
-    ):
-        saved_model.edit(model, **{"model": saved_model.SETTINGS, **changed})
-        soon_refused(model, "model.json: ")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -240,118 +216,45 @@ def test_a_vocabulary_that_ends_within_a_line_is_refused(model):
     soon_refused(model, "vocabulary.txt:12: ends within a line")
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"hidden_size": 10**30},
-        {"hidden_size": 1 << 21},
-        {"blocks": 1000},
-        {"encoder_layers": 1000},
-        {"blocks": 1000, "encoder_layers": 1000},
-        {"kernel_size": 10**9 + 1},
-        {"kernel_size": [1] * 4},
-        {"kernel_size": [[3]]},
-        {"fusion": ["full"]},
-        {"fusion": {}},
-        {"name": ["re2"]},
-        {"name": "csran", "stacked_layers": 1000},
-        {"name": "esan", "alignment_layers": 600, "encoder_layers": 600},
-        {"blocks": True},
-        {"blocks": 1.0},
-        {"hidden_size": None},
-        {"characters": "bilstm", "character_features": 5},
-        {"characters": "cnn", "known_characters": 100},
-        {"tags": 1},
-        {"parent": None},
-    ],
-    ids=str,
-)
-def test_settings_that_do_not_fit_are_refused_at_once(model, changed):
-    settings = {"name": changed["name"]} if "name" in changed else saved_model.SETTINGS
-    saved_model.edit(model, model={**settings, **changed})
-    soon_refused(model, "model.json")
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True])
-def test_a_number_among_the_settings_is_a_finite_one(model, value):
-    saved_model.edit(model, model={"name": "esan", "forget_bias": value})
-    soon_refused(model, "model.json: model.forget_bias is .*; give a finite number")
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"tokenizer": "stemmer"},
-        {"tokenizer": ["word"]},
-        {"lowercase": "no"},
-        {"lowercase": 1},
-        {"maximum_length": True},
-        {"maximum_length": 1.5},
-        {"maximum_length": -1},
-        {"truncation_side": "top"},
-    ],
-    ids=str,
-)
-def test_preprocessing_that_cannot_be_is_refused(model, changed):
-    saved_model.edit(model, preprocessing={**saved_model.PREPROCESSING, **changed})
-    soon_refused(model, "model.json: ")
-
-
-@pytest.mark.parametrize("wrong", [1, "", "y\n", "a\rb", {}, None, "\ud800"], ids=ascii)
-def test_labels_are_lines_of_text(model, wrong):
-    saved_model.edit(model, labels=["x", wrong, "y"])
-    soon_refused(model, "model.json: .* is no label")
-
-
-def test_a_ranking_has_two_labels(model):
-    saved_model.edit(model, task="ranking")
-    soon_refused(model, "model.json: labels .* do not fit the task ranking")
-
-
-@pytest.mark.parametrize("value", [None, [], 3, -1, 1.5, True, "x", {"a": 1}, [[[]]]], ids=str)
-@pytest.mark.parametrize("key", ["format", "jaxmatch", "task", "labels", "model", "preprocessing", "config", "sha256"])
-def test_any_value_anywhere_is_refused_or_without_a_meaning(model, key, value):
-    saved_model.edit(model, **{key: value})
-    try:
-        jaxmatch.load(model)
-    except InputError as error:
-        assert "model.json" in str(error) and "\n" not in str(error)
-    else:
-        assert (key, value) in [("jaxmatch", "x"), ("config", {"a": 1})]
-
-
-@pytest.mark.parametrize("data", [3, [], {"name": 3}, {"directory": 3}, {"minimum_count": "x"}], ids=str)
-def test_what_is_used_of_a_config_is_of_its_type(model, data):
-    saved_model.edit(model, config={"data": data})
-    soon_refused(model, "model.json: 'config' does not say")
-
-
-def test_a_description_is_held_to_its_own_checksum(model):
-    path = model / "model.json"
-    for before, after in (
-        ("entailment", "entailmend"),
-        ('"lowercase": true', '"lowercase": false'),
-        ('_length": 0', '_length": 8'),
-    ):
-        content = path.read_text()
-        assert content.count(before) == 1
-        path.write_text(content.replace(before, after))
-        soon_refused(model, "model.json: is damaged: its checksum is not the one in it")
-        path.write_text(content)
-    jaxmatch.load(model)
-
-
-@pytest.mark.parametrize("deep", ["[" * 90000 + "]" * 90000, "[" * 900 + "]" * 900, '{"a":' * 700 + "1" + "}" * 700])
-@pytest.mark.parametrize("key", ["labels", "model", "sha256", "preprocessing"])
-def test_deep_nesting_is_refused(model, key, deep):
-    path = model / "model.json"
-    description = json.loads(path.read_text())
-    value = f'{{"name": {deep}}}' if isinstance(description[key], dict) else f"[{deep}]"
-    description[key] = "HERE"
-    path.write_text(json.dumps(description).replace('"HERE"', value))
-    soon_refused(model, "model.json: ")
-
-
 def test_what_cannot_be_looked_into_is_one_line(tmp_path):
     with pytest.raises(InputError, match="cannot be read \\(File name too long\\)"):
         jaxmatch.load(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("name", ["parameters.safetensors", "vocabulary.txt", "vectors.npy"])
+def test_one_changed_byte_is_noticed(own_run, name):
+    path = own_run / "model" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{name}: is damaged"):
+        jaxmatch.load(own_run)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{name}: cannot be read"):
+        jaxmatch.load(own_run)
+
+
+class _Payload:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("name", ["parameters.npz", "vectors.npy"])
+def test_loading_executes_nothing(own_run, tmp_path, name):
+    """Even with right checksums, an array that hides a pickle is refused before it is unpickled."""
+    model, trap = own_run / "model", tmp_path / "executed"
+    saved_model.to_first_format(model)
+    path = model / name
+    array = np.empty(1, object)
+    array[0] = _Payload(trap)
+    with open(path, "wb") as file:
+        np.savez(file, array) if name.endswith("npz") else np.save(file, array, allow_pickle=True)
+    saved_model.edit(model)
+    with pytest.raises(InputError, match=name):
+        jaxmatch.load(own_run)
+    assert not trap.exists()
+    pickle.loads(pickle.dumps(_Payload(trap))).close()  # the trap would have worked
+    assert trap.exists()

@@ -1,0 +1,171 @@
+"""A description (model.json) that does not fit its model, or is none, is refused in one line, quickly."""
+
+import json
+
+import pytest
+import saved_model
+from refusals import soon_refused
+
+import jaxmatch
+from jaxmatch.errors import InputError
+
+
+@pytest.fixture
+def model(own_run):
+    """A model folder whose description a test may change."""
+    return own_run / "model"
+
+
+def test_a_long_word_in_a_description_is_cut(model):
+    for changed in ({"name": "x" * 10**6}, {"fusion": "x" * 10**6}, {"x" * 10**6: 1}):
+        saved_model.edit(model, model={**saved_model.SETTINGS, **changed})
+        soon_refused(model, "model.json: ")
+    for changed in (
+        {"labels": ["x", ["y" * 10**6]]},
+        {"preprocessing": {"y" * 10**6: 1}},
+        {"task": "y" * 10**6},
+        {"labels": ["y" * 10**6] * 2},
+    ):
+        saved_model.edit(model, **{"model": saved_model.SETTINGS, **changed})
+        soon_refused(model, "model.json: ")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hidden_size": 10**30},
+        {"hidden_size": 1 << 21},
+        {"blocks": 1000},
+        {"encoder_layers": 1000},
+        {"blocks": 1000, "encoder_layers": 1000},
+        {"kernel_size": 10**9 + 1},
+        {"kernel_size": [1] * 4},
+        {"kernel_size": [[3]]},
+        {"fusion": ["full"]},
+        {"fusion": {}},
+        {"name": ["re2"]},
+        {"name": "csran", "stacked_layers": 1000},
+        {"name": "esan", "alignment_layers": 600, "encoder_layers": 600},
+        {"blocks": True},
+        {"blocks": 1.0},
+        {"hidden_size": None},
+        {"characters": "bilstm", "character_features": 5},
+        {"characters": "cnn", "known_characters": 100},
+        {"tags": 1},
+        {"parent": None},
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit_are_refused_at_once(model, changed):
+    settings = {"name": changed["name"]} if "name" in changed else saved_model.SETTINGS
+    saved_model.edit(model, model={**settings, **changed})
+    soon_refused(model, "model.json")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True])
+def test_a_number_among_the_settings_is_a_finite_one(model, value):
+    saved_model.edit(model, model={"name": "esan", "forget_bias": value})
+    soon_refused(model, "model.json: model.forget_bias is .*; give a finite number")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tokenizer": "stemmer"},
+        {"tokenizer": ["word"]},
+        {"lowercase": "no"},
+        {"lowercase": 1},
+        {"maximum_length": True},
+        {"maximum_length": 1.5},
+        {"maximum_length": -1},
+        {"truncation_side": "top"},
+    ],
+    ids=str,
+)
+def test_preprocessing_that_cannot_be_is_refused(model, changed):
+    saved_model.edit(model, preprocessing={**saved_model.PREPROCESSING, **changed})
+    soon_refused(model, "model.json: ")
+
+
+@pytest.mark.parametrize("wrong", [1, "", "y\n", "a\rb", {}, None, "\ud800"], ids=ascii)
+def test_labels_are_lines_of_text(model, wrong):
+    saved_model.edit(model, labels=["x", wrong, "y"])
+    soon_refused(model, "model.json: .* is no label")
+
+
+def test_a_ranking_has_two_labels(model):
+    saved_model.edit(model, task="ranking")
+    soon_refused(model, "model.json: labels .* do not fit the task ranking")
+
+
+@pytest.mark.parametrize("value", [None, [], 3, -1, 1.5, True, "x", {"a": 1}, [[[]]]], ids=str)
+@pytest.mark.parametrize("key", ["format", "jaxmatch", "task", "labels", "model", "preprocessing", "config", "sha256"])
+def test_any_value_anywhere_is_refused_or_without_a_meaning(model, key, value):
+    saved_model.edit(model, **{key: value})
+    try:
+        jaxmatch.load(model)
+    except InputError as error:
+        assert "model.json" in str(error) and "\n" not in str(error)
+    else:
+        assert (key, value) in [("jaxmatch", "x"), ("config", {"a": 1})]
+
+
+@pytest.mark.parametrize("data", [3, [], {"name": 3}, {"directory": 3}, {"minimum_count": "x"}], ids=str)
+def test_what_is_used_of_a_config_is_of_its_type(model, data):
+    saved_model.edit(model, config={"data": data})
+    soon_refused(model, "model.json: 'config' does not say")
+
+
+def test_a_description_is_held_to_its_own_checksum(model):
+    path = model / "model.json"
+    for before, after in (
+        ("entailment", "entailmend"),
+        ('"lowercase": true', '"lowercase": false'),
+        ('_length": 0', '_length": 8'),
+    ):
+        content = path.read_text()
+        assert content.count(before) == 1
+        path.write_text(content.replace(before, after))
+        soon_refused(model, "model.json: is damaged: its checksum is not the one in it")
+        path.write_text(content)
+    jaxmatch.load(model)
+
+
+@pytest.mark.parametrize("deep", ["[" * 90000 + "]" * 90000, "[" * 900 + "]" * 900, '{"a":' * 700 + "1" + "}" * 700])
+@pytest.mark.parametrize("key", ["labels", "model", "sha256", "preprocessing"])
+def test_deep_nesting_is_refused(model, key, deep):
+    path = model / "model.json"
+    description = json.loads(path.read_text())
+    value = f'{{"name": {deep}}}' if isinstance(description[key], dict) else f"[{deep}]"
+    description[key] = "HERE"
+    path.write_text(json.dumps(description).replace('"HERE"', value))
+    soon_refused(model, "model.json: ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"format": 3}, "has format 3, and this version reads up to 2"),
+        ({"format": "x"}, "is not the description of a jaxmatch model"),
+        ({"labels": "abc"}, "'labels' is not a list"),
+        ({"labels": ["x", "x", "y"]}, "do not fit the task"),
+        ({"labels": ["x", "y"]}, r"has shape \(3,\), and the model needs \(2,\)"),
+        ({"task": "translation"}, "unknown task 'translation'"),
+        ({"model": {**saved_model.SETTINGS, "blocks": 2}}, "blocks_1/.* has shape none"),
+        ({"model": {**saved_model.SETTINGS, "alignment": "identity"}}, "alignment/.*, and the model needs none"),
+        ({"model": {**saved_model.SETTINGS, "name": "other"}}, "no model 'other'"),
+        ({"preprocessing": {"stemmer": True}}, "preprocessing has 'stemmer': True, which this version does not know"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused_in_one_line(own_run, changed, message):
+    saved_model.edit(own_run / "model", **changed)
+    with pytest.raises(InputError, match=message) as caught:
+        jaxmatch.load(own_run)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 1}', "[" * 100_000])
+def test_a_broken_description_is_refused(own_run, content):
+    (own_run / "model" / "model.json").write_text(content)
+    with pytest.raises(InputError, match="model.json: "):
+        jaxmatch.load(own_run)

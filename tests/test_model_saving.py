@@ -1,0 +1,70 @@
+"""What is saved is the same each time, whole or not there, and read back as it was."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+import saved_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxmatch import files
+from jaxmatch.errors import InputError
+from jaxmatch.inference import model_folder, vocabulary_file
+
+
+def test_saving_twice_gives_the_same_bytes(run, tmp_path):
+    again = saved_model.save(tmp_path / "again")
+    for path in (run / "model").iterdir():
+        assert path.read_bytes() == (again / "model" / path.name).read_bytes(), path.name
+
+
+def test_a_save_that_fails_leaves_the_model_before_it(own_run, monkeypatch):
+    before = model_folder.read(own_run).parameters["prediction"]
+
+    def fail(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(files, "write_json", fail)
+    with pytest.raises(OSError, match="no space left"):
+        saved_model.save(own_run, params=saved_model.parameters(3, seed=9))
+    jax.tree.map(np.testing.assert_array_equal, model_folder.read(own_run).parameters["prediction"], before)
+    assert os.listdir(own_run) == ["model"]
+
+
+def test_vectors_are_linked_and_copied_where_linking_fails(tmp_path, monkeypatch):
+    shared = tmp_path / "shared.npy"
+    np.save(shared, saved_model.vectors())
+    linked = saved_model.save(tmp_path / "linked", vectors=None, vectors_file=shared)
+    assert (linked / "model" / "vectors.npy").samefile(shared)
+
+    def refuse(*_):
+        raise OSError("cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    copied = saved_model.save(tmp_path / "copied", vectors=None, vectors_file=shared)
+    assert not (copied / "model" / "vectors.npy").samefile(shared)
+    for run in (linked, copied):
+        np.testing.assert_array_equal(model_folder.read(run).vectors, saved_model.vectors())
+
+
+def test_save_refuses_what_load_would(tmp_path):
+    with pytest.raises(ValueError, match="do not fit 12 words"):
+        saved_model.save(tmp_path / "run", vectors=saved_model.vectors()[:-1])
+    with pytest.raises(InputError, match="do not fit the task regression"):
+        saved_model.save(tmp_path / "run", task="regression")
+    assert not (tmp_path / "run" / "model").exists()
+
+
+def test_a_kernel_size_of_several_survives_json(tmp_path):
+    several = {**saved_model.SETTINGS, "kernel_size": (1, 3)}
+    params = saved_model.parameters(3, settings=several)
+    run = saved_model.save(tmp_path / "run", model_settings=several, params=params)
+    assert model_folder.read(run).module.config.kernel_sizes == (1, 3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(), max_size=8)))
+def test_any_words_come_back_as_they_were(words):
+    assert vocabulary_file.decode_words(vocabulary_file.encode_words(words), "vocabulary.txt") == tuple(words)
