@@ -1,8 +1,5 @@
 """The command hands on what was asked, and says in one line what is wrong."""
 
-import os
-import re
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -14,10 +11,8 @@ import jaxmatch
 import jaxmatch.sweep.inference_times  # it brings the true launcher, which must not take its double's place later
 from jaxmatch.cli import table
 from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.cli.main import SUBCOMMANDS, main
+from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-
-RESULTS = Path(__file__).parent.parent / "results"
 
 
 @pytest.fixture
@@ -240,52 +235,6 @@ def test_a_mistake_of_ours_keeps_its_traceback(launch):
             main(["sweep", "a.py"])
 
 
-def _command(*words, variables=(), before=(), **named):
-    package = str(Path(jaxmatch.__file__).parent.parent)
-    environment = {**os.environ, "PYTHONPATH": package, **dict(variables)}
-    return subprocess.run(
-        [*before, sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)],
-        env=environment,
-        capture_output=True,
-        **named,
-    )
-
-
-def test_help_names_every_subcommand_and_does_not_wait_for_jax():
-    done = _command("--help", text=True)
-    assert done.returncode == 0
-    assert all(re.search(rf"\n    {name}\s", done.stdout) for name in SUBCOMMANDS)
-    code = "import sys, jaxmatch.cli.main; print('jax' in sys.modules, 'nltk' in sys.modules)"
-    package = str(Path(jaxmatch.__file__).parent.parent)
-    done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True, check=True)
-    assert done.stdout == "False False\n"
-
-
-@pytest.mark.parametrize("locale", ["ascii", "latin-1"])
-def test_what_is_printed_is_utf_8_in_every_locale(locale):
-    quickstart = Path(__file__).parent.parent / "results" / "quickstart"
-    done = _command("table", quickstart, variables={"PYTHONIOENCODING": locale, "PYTHONUTF8": "0"})
-    assert done.returncode == 0, done.stderr
-    assert " ± " in done.stdout.decode("utf-8") and "0–2" in done.stdout.decode("utf-8")
-
-
-def test_a_closed_output_is_no_complaint():
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        package = str(Path(jaxmatch.__file__).parent.parent)
-        code = (
-            "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import folder_table;"
-            "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', 'out']))"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=package, stdout=writer, stderr=subprocess.PIPE, text=True
-        )
-    finally:
-        os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
-
-
 def test_data_check_reports_a_folder_of_ones_own(tmp_path, capsys):
     write_tsv(tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y"), ("d", "b", "y")], "text_a\ttext_b\tlabel")
     assert main(["data", "check", "own", "--data-directory", str(tmp_path)]) == 0
@@ -298,40 +247,6 @@ def test_data_check_knows_a_misspelt_name(capsys):
     assert "wikiqa" in err and err.count("\n") == 1
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
-@pytest.mark.parametrize(
-    "words",
-    [["table", RESULTS / "quickstart"], ["report", RESULTS / "quickstart", "--output", "-"], ["--help"], ["--version"]],
-)
-def test_output_that_cannot_be_written_is_one_line(words):
-    with open("/dev/full", "wb") as full:
-        ended = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "jaxmatch", *map(str, words)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)},
-            text=True,
-        )
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert ended.stderr.startswith("jaxmatch: standard output: ") and "make room" in ended.stderr
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
-def test_a_failing_command_does_not_complain_of_its_output_too():
-    code = (
-        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from jaxmatch.reporting import folder_table\n"
-        "def table(*_): print('a line'); raise InputError('it fails')\n"
-        "folder_table.table = table; sys.exit(main(['table', 'out']))"
-    )
-    package = str(Path(jaxmatch.__file__).parent.parent)
-    with open("/dev/full", "wb") as full:
-        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        ended = subprocess.run(
-            [sys.executable, "-c", code], cwd=package, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    assert (ended.returncode, ended.stderr) == (2, "jaxmatch: it fails\n")
-
-
 def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys):
     with monkeypatch.context() as closed:
         closed.setattr(sys, "stdout", None)
@@ -340,23 +255,6 @@ def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys)
         capsys.readouterr().err == "jaxmatch: standard output is closed; give it a file or a pipe; /dev/null will do\n"
     )
     assert not launch.calls
-
-
-def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
-    done = _command(
-        "report",
-        RESULTS / "quickstart",
-        "--output",
-        tmp_path / "page.html",
-        text=True,
-        before=("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh"),
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ")
-        and "raise the limit of a file's size" in done.stderr
-    )
-    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
 def test_words_of_a_wrong_command_line_are_escaped(launch, capsys):

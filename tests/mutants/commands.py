@@ -11,7 +11,7 @@ MUTANTS = [
     ("jaxmatch/cli/answers.py", "if needed > calibration(device.platform).to_use * there_are:", "if needed > 1000 * there_are:", ["tests/test_cli_streams.py::test_a_text_of_too_many_words_is_refused_before_it_is_tried"]),
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_before_a_bad_line_are_answered"]),
     ("jaxmatch/cli/output.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),
-    ("jaxmatch/cli/main.py", "        _flush_quietly()  #", "        pass  #", ["tests/test_cli.py::test_a_failing_command_does_not_complain_of_its_output_too"]),
+    ("jaxmatch/cli/main.py", "        _flush_quietly()  #", "        pass  #", ["tests/test_cli_process.py::test_a_failing_command_does_not_complain_of_its_output_too"]),
     ("jaxmatch/cli/main.py", "        super().error(printable(\" \".join(message.split())))", "        super().error(message)", ["tests/test_cli.py::test_words_of_a_wrong_command_line_are_escaped"]),
     ("jaxmatch/reporting/tables/spreadsheet.py", "    return \"'\" * formula + printable(text)", "    return printable(text)", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/tables/spreadsheet.py", " and not _NUMBER.fullmatch(text)", "", ["tests/test_spreadsheet.py"]),

@@ -1,0 +1,84 @@
+"""The command as a process: its help, its locale, and an output that is closed, full or limited."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jaxmatch
+from jaxmatch.cli.main import SUBCOMMANDS
+
+QUICKSTART = Path(__file__).parent.parent / "results" / "quickstart"
+COMMAND = ("-W", "error", "-m", "jaxmatch")
+
+
+def ended(*words, before=(), variables=(), **named):
+    """A Python of its own with the words, after it has ended; `named` says how it is started."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent), **dict(variables)}
+    named = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | named
+    return subprocess.run([*before, sys.executable, *map(str, words)], env=environment, **named)
+
+
+def test_help_names_every_subcommand_and_does_not_wait_for_jax():
+    done = ended(*COMMAND, "--help")
+    assert done.returncode == 0
+    assert all(re.search(rf"\n    {name}\s", done.stdout) for name in SUBCOMMANDS)
+    done = ended("-c", "import sys, jaxmatch.cli.main; print('jax' in sys.modules, 'nltk' in sys.modules)")
+    assert (done.returncode, done.stdout) == (0, "False False\n")
+
+
+@pytest.mark.parametrize("locale", ["ascii", "latin-1"])
+def test_what_is_printed_is_utf_8_in_every_locale(locale):
+    variables = {"PYTHONIOENCODING": locale, "PYTHONUTF8": "0"}
+    done = ended(*COMMAND, "table", QUICKSTART, variables=variables, text=False)
+    assert done.returncode == 0, done.stderr
+    assert " ± " in done.stdout.decode("utf-8") and "0–2" in done.stdout.decode("utf-8")
+
+
+def test_a_closed_output_is_no_complaint():
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        code = (
+            "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import folder_table;"
+            "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', 'out']))"
+        )
+        done = ended("-c", code, stdout=writer)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+@pytest.mark.parametrize(
+    "words", [["table", QUICKSTART], ["report", QUICKSTART, "--output", "-"], ["--help"], ["--version"]]
+)
+def test_output_that_cannot_be_written_is_one_line(words):
+    with open("/dev/full", "wb") as full:
+        done = ended(*COMMAND, *words, stdout=full)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("jaxmatch: standard output: ") and "make room" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_a_failing_command_does_not_complain_of_its_output_too():
+    code = (
+        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from jaxmatch.reporting import folder_table\n"
+        "def table(*_): print('a line'); raise InputError('it fails')\n"
+        "folder_table.table = table; sys.exit(main(['table', 'out']))"
+    )
+    with open("/dev/full", "wb") as full:
+        done = ended("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # as if it were not set
+    assert (done.returncode, done.stderr) == (2, "jaxmatch: it fails\n")
+
+
+def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
+    limited = ("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh")
+    done = ended(*COMMAND, "report", QUICKSTART, "--output", tmp_path / "page.html", before=limited)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ")
+    assert "raise the limit of a file's size" in done.stderr
+    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
