@@ -100,6 +100,12 @@ def finished_sweep(small_files):
 
 
 @pytest.fixture
+def sweep_copy(finished_sweep, tmp_path) -> Path:
+    """A copy of that folder, which a test may change."""
+    return shutil.copytree(finished_sweep[0], tmp_path / "copy")
+
+
+@pytest.fixture
 def nothing_added():
     """Takes back what a test added to the package (jaxmatch/extend.py)."""
     from jaxmatch import config, extend, models

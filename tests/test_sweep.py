@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.tables import Published, TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.grid import Run, Sweep
@@ -254,3 +254,18 @@ def test_an_empty_value_removes_an_axis(tmp_path):
     assert sizes == {8, 16} and {run.config.model.name for run in planned.runs()} == {"siamese"}
     with pytest.raises(InputError, match="model.hidden_size is no axis of this sweep's grid"):
         launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides={"model.hidden_size": ""})
+
+
+def test_figures_chosen_on_test_go_with_the_best_on_test():
+    rows = (
+        Published("a", {"test.accuracy": "88.9"}, "", chosen_on_test=True),
+        Published("b", {"test.accuracy": "80.0"}, ""),
+    )
+    layout = TableLayout("t", (), scores=("dev.accuracy", "test.accuracy"), published=rows)
+    swept = Sweep("s", default_config(), {}, (0,), layout)
+    table = launch.changed(swept, overrides={"training.best_on_test": "True"}).table
+    assert [dict(row.scores) for row in table.published] == [
+        {"test.accuracy": "88.9", "best_on_test.accuracy": "88.9"},
+        {"test.accuracy": "80.0"},
+    ]
+    assert launch.changed(swept).table.published == rows

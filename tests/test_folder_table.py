@@ -1,0 +1,108 @@
+"""The table of a sweep's folder, in all formats; what is damaged in the folder is one line."""
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+import small_sweep
+
+from jaxmatch.cli.main import main
+from jaxmatch.errors import InputError
+from jaxmatch.reporting import folder_table
+
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+
+@pytest.mark.slow
+def test_the_table_of_a_folder_in_all_formats(finished_sweep):
+    workdir, text, _ = finished_sweep
+    assert folder_table.table(workdir) == text
+    assert r"\toprule" in folder_table.table(workdir, "latex")
+    assert json.loads(folder_table.table(workdir, "json"))
+    (record,) = (each for each in small_sweep.records(workdir).values() if each["status"] == "finished")
+    assert repr(record["test"]["accuracy"]) in folder_table.table(workdir, "csv")
+    assert len(list(csv.reader(io.StringIO(folder_table.table(workdir, "csv"))))) > 2
+    with pytest.raises(InputError, match='did you mean "markdown"'):
+        folder_table.table(workdir, "markdwon")
+
+
+@pytest.mark.slow
+def test_runs_that_have_not_finished_are_noted(sweep_copy):
+    run = next(run for run, record in small_sweep.records(sweep_copy).items() if record["status"] == "diverged")
+    shutil.rmtree(sweep_copy / "runs" / run)
+    assert "1 of 2 runs have not finished" in folder_table.table(sweep_copy)
+    shutil.rmtree(sweep_copy / "runs")
+    with pytest.raises(InputError, match="no run has finished yet"):
+        folder_table.table(sweep_copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ['{"format": 1}', '{"format": ', ""])
+def test_a_damaged_record_is_one_line(sweep_copy, capsys, damage):
+    run = next(iter(small_sweep.records(sweep_copy)))
+    (sweep_copy / "runs" / run / "record.json").write_text(damage)
+    assert main(["table", str(sweep_copy)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("jaxmatch: ")
+
+
+@pytest.mark.slow
+def test_a_layout_that_cannot_be_followed_names_its_file(sweep_copy):
+    notes = json.loads((sweep_copy / "sweep.json").read_text())
+    notes["layout"]["scores"] = ["x"]
+    (sweep_copy / "sweep.json").write_text(json.dumps(notes))
+    with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is no score"):
+        folder_table.table(sweep_copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"layout": {}, "runs": []}', '{"layout": {"published": []}}'])
+def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(small_files, sweep_copy, damage):
+    (sweep_copy / "sweep.json").write_text(damage)
+    with pytest.raises(InputError, match="sweep.json: the file is damaged"):
+        folder_table.table(sweep_copy)
+    small_sweep.launched(small_files, sweep_copy)
+    assert "A small sweep" in folder_table.table(sweep_copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout": {"title": 3}},
+        {"layout": {"order": None}},
+        {"layout": {"order": {"seed": 3}}},
+        {"layout": {"original": 3}},
+        {"layout": {"columns": ["seed"]}},
+        {"layout": {"notes": [3]}},
+        {"places": {"variant": 1}},
+        {"places": {"overrides": 3}},
+    ],
+    ids=json.dumps,
+)
+def test_a_note_of_the_sweep_with_a_wrong_type_is_one_line(sweep_copy, change):
+    notes = json.loads((sweep_copy / "sweep.json").read_text())
+    notes["layout"] |= change.get("layout", {})
+    notes["places"] = {run: place | change.get("places", {}) for run, place in notes["places"].items()}
+    if change.get("places") == {"variant": 1}:
+        for place in notes["places"].values():
+            del place["overrides"]
+    (sweep_copy / "sweep.json").write_text(json.dumps(notes))
+    with pytest.raises(InputError, match="sweep.json: the file is damaged"):
+        folder_table.table(sweep_copy)
+
+
+@pytest.mark.slow
+def test_the_record_of_another_run_is_told(sweep_copy):
+    one, other = small_sweep.records(sweep_copy)
+    shutil.copy(sweep_copy / "runs" / one / "record.json", sweep_copy / "runs" / other / "record.json")
+    with pytest.raises(InputError, match=f"{other}/record.json: this is the record of the run {one}"):
+        folder_table.table(sweep_copy)
+
+
+def test_a_folder_without_a_sweep_has_no_table(tmp_path):
+    with pytest.raises(InputError, match="no sweep was run in this folder"):
+        folder_table.table(tmp_path)

@@ -1,0 +1,124 @@
+"""The plan of a launch, from a file to what is shown before anything is trained."""
+
+import dataclasses
+import re
+
+import jax
+import pytest
+import small_sweep
+
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.wording import duration_text
+from jaxmatch.sweep import display, launch
+from jaxmatch.sweep.display import plan_text
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.workdir import Workdir
+
+pytestmark = pytest.mark.usefixtures("programs_kept")
+
+
+def planned(small_files, **arguments):
+    arguments["overrides"] = small_sweep.overrides(small_files) | arguments.get("overrides", {})
+    return make_plan(launch.resolve(small_files / "small.py", **arguments))
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(small_files, tmp_path):
+    text, watcher = small_sweep.launched(small_files, tmp_path / "work", dry_run=True, seeds=3)
+    assert (text, watcher.trained) == ("", [])
+    assert "sweep small: 6 runs (0 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in watcher.text
+    assert "6 runs at once, 1 shape, 4 steps x 3 epochs" in watcher.text
+    assert "estimated training time" in watcher.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_an_accelerator_the_plan_says_that_memory_is_an_estimate(small_files):
+    plan = planned(small_files)
+    told = "memory is an estimate; how many runs are computed at once follows from the compiled programs"
+    assert (told in plan_text(plan, set())) == (jax.default_backend() != "cpu")
+    (cohort,) = plan.cohorts
+    cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as `memory.needs` says
+    assert told in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
+
+
+def test_the_plan_counts_programs_and_cohorts(small_files):
+    plan = planned(
+        small_files,
+        seeds=3,
+        grid_overrides={"model.hidden_size": "8,12"},
+        overrides={"execution.maximum_replicas": "4"},
+    )
+    text = plan_text(plan, set())
+    assert "12 runs (0 on record); to go: 2 programs, 4 cohorts, 48 lockstep steps" in text
+    assert [line.split(":")[1].strip() for line in text.splitlines()[1:-1]] == [
+        "hidden_size=8",
+        "learning_rate=1e+30 hidden_size=8",
+        "hidden_size=12",
+        "learning_rate=1e+30 hidden_size=12",
+    ]
+    assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
+
+
+def test_the_time_counts_what_the_devices_compute(small_files, monkeypatch):
+    plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "5"})
+    first, _ = plan.cohorts
+    monkeypatch.setattr(
+        display, "multiplications_a_second", lambda: first.multiplications / display.SHARE_OF_PEAK / 100
+    )
+
+    def seconds(**changes):
+        changed = [dataclasses.replace(cohort, **changes) for cohort in plan.cohorts]
+        text = plan_text(dataclasses.replace(plan, cohorts=tuple(changed)), set())
+        return re.search("estimated training time: (.* min)", text)[1]
+
+    assert seconds(there_are=1) == "17 min"  # 100 s a run
+    assert seconds(there_are=1, limit=4) == "20 min"  # two turns of three
+    assert seconds(there_are=2) == "10 min"  # three on a device, of which one is a filler
+    assert seconds(there_are=4) == "7 min"  # on three devices, so that one cohort waits for the other
+    assert seconds(there_are=10) == "2 min"  # beside each other
+
+
+def test_the_plan_counts_only_what_is_missing(small_files):
+    plan = planned(small_files, seeds=3, overrides={"execution.maximum_replicas": "2"})
+    names = list(plan.runs)
+    text = plan_text(plan, {name for name in names if not name.endswith("-seed2")})
+    assert "6 runs (4 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in text
+    assert "cohort 1: re2: 2 runs at once" in text
+    assert plan_text(plan, set(names)) == "sweep small: 6 runs, all on record"
+
+
+def test_the_plan_is_of_cohorts_as_they_are_then_claimed(small_files, tmp_path):
+    plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "4"})
+    claimed = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
+    assert [cohort.runs for cohort in claimed] == [cohort.names() for cohort in plan.missing(set())]
+
+
+def test_a_config_file_is_one_run_and_train_means_one_seed(small_files, tmp_path):
+    file = tmp_path / "tiny.py"
+    file.write_text(
+        (small_files / "small.py").read_text().replace("get_sweep() -> Sweep", "get_sweep()") + "\n\n"
+        "def get_config():\n    return get_sweep().config\n"
+    )
+    watcher = small_sweep.Watcher()
+    arguments = {
+        "workdir": tmp_path / "work",
+        "dry_run": True,
+        "display": watcher,
+        "overrides": small_sweep.overrides(small_files),
+    }
+    launch.train(file, **arguments, options={})
+    assert "sweep small: 2 runs (0 on record)" in watcher.text  # the grid of the file, one seed
+    file.write_text(file.read_text().replace("def get_sweep", "def _sweep").replace("get_sweep()", "_sweep()"))
+    watcher = arguments["display"] = small_sweep.Watcher()
+    launch.train(file, **arguments)
+    assert "sweep tiny: 1 run (0 on record)" in watcher.text
+    launch.train(file, **arguments, seeds=4)
+    assert "sweep tiny: 4 runs (0 on record)" in watcher.text
+    with pytest.raises(InputError, match="a training has no grid"):
+        launch.train(file, **arguments, grid_overrides={"model.blocks": "1,2"})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
+)
+def test_durations_are_for_people(seconds, text):
+    assert duration_text(seconds) == text
