@@ -18,10 +18,9 @@ from jaxmatch.sweep import halving, launch, stored_training, worker
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.events import Replay, writer
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded
+from jaxmatch.sweep.stored_cohort import StoredCohort
 from jaxmatch.sweep.stored_sweep import StoredSweep
 from jaxmatch.training.cohort import Cohort
-from jaxmatch.workdir import CohortFolder, Workdir
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
 
@@ -207,87 +206,6 @@ def test_halving_through_a_store_is_halving(small_files, tmp_path, store):
     assert {record["status"] for record in whole[1]} == {"finished"}
 
 
-# -- pieces ----------------------------------------------------------------------------------------------------------
-
-
-RUNS = ("some-seed0", "some-seed1")
-
-
-@pytest.fixture
-def begun(tmp_path, store):
-    """A cohort in a store, and its folder with two checkpoints that are no real ones."""
-    folder = CohortFolder(tmp_path / "work" / "cohorts" / "abc", "signature", RUNS)
-    for number in (4, 8):
-        place = folder.checkpoints / str(number) / "arrays"
-        place.mkdir(parents=True)
-        (place / "content").write_text(str(number))
-    (folder.path / "cohort.json").write_text(json.dumps({"signature": "signature", "runs": RUNS}))
-    stored = StoredCohort(store, "cohorts/abc")
-    stored.replace(State("id", "first", "signature", RUNS))
-    return stored, folder
-
-
-def brought(stored, tmp_path):
-    folder = CohortFolder(tmp_path / "other" / "cohorts" / "abc", "signature", RUNS)
-    folder.path.mkdir(parents=True)
-    stored.get_checkpoint(stored.state(), folder)
-    found = {path.parent.parent.name: path.read_text() for path in folder.path.rglob("content")}
-    shutil.rmtree(tmp_path / "other")
-    return found
-
-
-def upload(stored, folder, number, attempt="first"):
-    archive = stored.put_checkpoint(folder, number)
-    stored.update(attempt, lambda state: state.with_checkpoint(number, archive))
-
-
-def test_an_upload_that_is_interrupted_is_not_seen(begun, tmp_path, store):
-    stored, folder = begun
-    assert brought(stored, tmp_path) == {}
-    upload(stored, folder, 4)
-    stored.put_checkpoint(folder, 8)  # and then it is killed
-    assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"4": "4"}
-    upload(stored, folder, 8)
-    assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"8": "8"}
-
-
-def test_a_damaged_checkpoint_is_passed_over(begun, tmp_path, store):
-    stored, folder = begun
-    upload(stored, folder, 4)
-    upload(stored, folder, 8)
-    name = f"cohorts/abc/{stored.state().checkpoints[8].name}"
-    content = bytearray(store.read(name))
-    content[len(content) // 2] ^= 1
-    store.write(name, bytes(content))
-    assert brought(stored, tmp_path) == {"4": "4"}
-    store.remove(name)
-    assert brought(stored, tmp_path) == {"4": "4"}
-    store.write("cohorts/abc/state.json", b"{")
-    with pytest.raises(InputError, match="cohorts/abc/state.json: the object is damaged"):
-        stored.state()
-
-
-def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
-    stored, folder = begun
-    for number in (12, 16):
-        shutil.copytree(folder.checkpoints / "8", folder.checkpoints / str(number))
-    with pytest.raises(FileNotFoundError):
-        stored.put_checkpoint(folder, 4)  # whoever trains removes it
-    stored_training.put_newest(stored, folder, "first")
-    assert list(stored.state().checkpoints) == [16]
-
-
-def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
-    stored, folder = begun
-    sweep = StoredSweep(store, "", tmp_path / "work")
-    sweep.hand_out(folder, "second")
-    with pytest.raises(Superseded):
-        upload(stored, folder, 8)
-    assert stored.state().checkpoints == {}
-    upload(stored, folder, 8, "second")
-    assert list(stored.state().checkpoints) == [8]
-
-
 def test_notes_and_journals(tmp_path, store):
     there = tmp_path / "there"
     there.mkdir()
@@ -309,19 +227,3 @@ def test_notes_and_journals(tmp_path, store):
     store.write("sweep.json", b"[")
     with pytest.raises(InputError, match="sweep.json: the object is damaged"):
         sweep.check("some")
-
-
-def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store):
-    stored, folder = begun
-    upload(stored, folder, 8)
-    shutil.rmtree(folder.path)
-    workdir = Workdir(tmp_path / "work")
-    sweep = StoredSweep(store, "", workdir.path)
-    sweep.bring()
-    (found,) = workdir.cohorts()
-    assert found.newest_checkpoint() == 8 and found.runs == folder.runs
-    with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: 2 runs were begun here together"):
-        workdir.claim([("signature", RUNS[:1])])
-    store.remove("cohorts/abc/state.json")  # the user gives it up
-    sweep.bring()
-    assert [claimed.runs for claimed in workdir.claim([("signature", RUNS[:1])])] == [RUNS[:1]]
