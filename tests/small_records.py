@@ -1,4 +1,4 @@
-"""Records as a small sweep would leave them, for the tests of tables, and what a table prints of them."""
+"""Records as small sweeps and measurements leave them, for the tests of tables, and what a table prints of them."""
 
 import re
 
@@ -86,3 +86,13 @@ SMALL_GRID = [record(b, r, s) for b in (1, 2) for r in (0.001, 0.002) for s in (
     record(3, 0.001, 1, status="diverged"),
     record(3, 0.001, 2, device="gpu"),
 ]
+
+# What stands above the results of measurements on a device.
+ABOUT_A_DEVICE = {
+    "device": "1 x NVIDIA H200",
+    "driver": "NVIDIA driver 1",
+    "versions": {"jax": "0"},
+    "commit": "a" * 40,
+    "command": "c",
+    "quick": False,
+}

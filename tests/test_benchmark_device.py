@@ -12,21 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from small_records import ABOUT_A_DEVICE
 
 from benchmarks import fresh, reports
-from benchmarks.accelerators.targets import TARGETS, target_of
 from benchmarks.device import __main__ as device
 from benchmarks.device import case, pieces, stages, sweeps, tables
 from benchmarks.device.budget import Budget, Stage
 
-ABOUT = {
-    "device": "1 x NVIDIA H200",
-    "driver": "NVIDIA driver 1",
-    "versions": {"jax": "0"},
-    "commit": "a" * 40,
-    "command": "c",
-    "quick": False,
-}
 # Notes that it was asked, answers with its number, and waits where it is to be killed.
 PIECE = """
 import time
@@ -66,19 +58,7 @@ except KeyboardInterrupt:
 
 @pytest.fixture
 def stage(tmp_path):
-    return Stage(tmp_path / "results", "compiled", ABOUT)
-
-
-def test_a_device_is_found_by_its_kind():
-    h200, h100 = target_of("NVIDIA H200"), target_of("NVIDIA H100 80GB HBM3")
-    assert (h200.memory, h200.bandwidth, h200.compiled_as) == (141e9, 4.8e12, "h100")
-    assert h100 is TARGETS["h100"] and h200.peak == h100.peak
-    # 48 GB take 10 ms, 4.95 TFLOP as long; 250 kernels start in 1 ms.
-    assert h200.least_seconds("float32", 48e9, 1e12, 250) == pytest.approx(11e-3)
-    assert h200.least_seconds("float32", 1e9, 4.95e12, 250) == pytest.approx(11e-3)
-    assert TARGETS["v5e"].least_seconds("float32", 8.19e9, 1.0, 10**6) == pytest.approx(10e-3)
-    # Of the same name, but with figures of their own.
-    assert target_of("NVIDIA H100 PCIe") is target_of("NVIDIA H200 NVL") is target_of("cpu") is None
+    return Stage(tmp_path / "results", "compiled", ABOUT_A_DEVICE)
 
 
 def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
@@ -100,7 +80,7 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     pieces.measure(stage, Budget(70), "m", numbers, 30.0)
     assert asked == [0, 1, 2]
     # At another commit all is to be measured again.
-    assert Stage(stage.folder, "compiled", {**ABOUT, "commit": "b"}).found() == {}
+    assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "commit": "b"}).found() == {}
 
 
 def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, monkeypatch, capsys):
@@ -171,85 +151,11 @@ def test_a_sweep_is_interrupted_before_the_time_is_over(tmp_path, monkeypatch):
 
 
 def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_path, capsys):
-    stage = Stage(tmp_path, "wikiqa", ABOUT)
+    stage = Stage(tmp_path, "wikiqa", ABOUT_A_DEVICE)
     sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")
     assert "wikiqa: not begun, it needs 80 s" in capsys.readouterr().out and not stage.found()
     sweeps.train(stage, Budget(90), ["no-such-file.py"], tmp_path / "w")
     assert stage.found()["status"].startswith("failed: jaxmatch: no-such-file.py")
-
-
-def test_tables_show_the_device_beside_what_was_compiled_without_it():
-    row = {
-        "model": "re2",
-        "replicas": 10,
-        "batch": 512,
-        "precision": "float32",
-        "temporaries": 9e9,
-        "in_use": 10e9,
-        "moved": 48e9,
-        "kernels": 250,
-        "seconds": 0.022,
-        "seconds_in_a_row": 0.021,
-        "least_seconds": 0.011,
-        "compile_seconds": 30.0,
-        "kind": "NVIDIA H200",
-        "process_seconds": 60.0,
-        "products": ["tensorfloat32"],
-    }
-    compiled = {"temporaries": 8e9, "moved": 47e9, "kernels": 240, "least_seconds": 0.015, "compile_seconds": 99.0}
-    without = {"h100 re2 train 512 10 float32": compiled}
-    text = tables.markdown(
-        {"h200": {"compiled": {**ABOUT, "found": {"a": row, "b": {"problem": "no memory"}}}}}, without
-    )
-    line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 30 (99) |"
-    assert (
-        f"| re2 | 10 x 512 | float32 | tensorfloat32 {line}" in text
-        and "- b: no memory" in text
-        and tables.NOT_RUN not in text
-    )
-    # Without published figures there is no bound, and nothing that was compiled for it.
-    unknown = {**row, "kind": "NVIDIA T4", "least_seconds": None}
-    text = tables.markdown({"t4": {"compiled": {**ABOUT, "found": {"a": unknown}}}}, without)
-    assert "NVIDIA T4: no published figures, so no bound." in text
-    assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 30 |" in text
-    # Where nothing was run, nor at other than tiny sizes.
-    small = {**row, "overrides": {}}
-    text = tables.markdown({"cpu": {"compiled": {**ABOUT, "quick": True, "found": {"a": small}}}}, without)
-    assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 30 |" in text
-    assert (
-        "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  | (99) |"
-        in text
-    )
-    assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |" in text
-
-
-def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
-    """As where XLA has changed how it writes programs."""
-    text = tables.markdown(
-        {
-            "t4": {
-                "compiled": {
-                    **ABOUT,
-                    "found": {
-                        "a": {
-                            "model": "re2",
-                            "replicas": 10,
-                            "batch": 64,
-                            "precision": "float32",
-                            "seconds": 0.022,
-                            "seconds_in_a_row": 0.021,
-                            "compile_seconds": 30.0,
-                            "in_use": None,
-                            "kind": "NVIDIA H200",
-                            "unread": "KeyError: 'x'",
-                        }
-                    },
-                }
-            }
-        },
-        {},
-    )
-    assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 | 30 |" in text and "KeyError" in text
 
 
 def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
@@ -289,13 +195,13 @@ def test_what_cannot_be_asked_is_one_line(words, what, capsys):
 
 
 def test_a_cpu_is_only_for_trying(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT, "platform": "cpu"})
+    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT_A_DEVICE, "platform": "cpu"})
     assert device.main(["--results", str(tmp_path)]) == 2
     assert "no accelerator" in capsys.readouterr().err and not any(tmp_path.iterdir())
 
 
 def test_what_is_not_given_is_skipped_and_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT, "platform": "gpu"})
+    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT_A_DEVICE, "platform": "gpu"})
     monkeypatch.setenv("JAXMATCH_DATA", "")
     assert device.main(["--results", str(tmp_path), "--peer", str(tmp_path), "replicas", "wikiqa"]) == 0
     said = capsys.readouterr().out
