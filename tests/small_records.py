@@ -96,3 +96,45 @@ ABOUT_A_DEVICE = {
     "command": "c",
     "quick": False,
 }
+
+TIMING = {
+    "format": 1,
+    "kind": "timing",
+    "name": "t",
+    "title": "Inference time",
+    "command": "jaxmatch timing x.py",
+    "device": "1 x cpu",
+    "versions": {"jax": "0.10"},
+    "commit": "",
+    "load_before": 0.1,
+    "batch_size": 8,
+    "length": 20,
+    "batches": 2,
+    "rows": [
+        {
+            "model": "RE2 (1 block)",
+            "settings": {},
+            "parameters": 1234567,
+            "batch_seconds": [0.001, 0.003],
+            "split": {"data": "snli test", "pairs": 1000, "seconds": [0.5, 0.25]},
+        },
+        {
+            "model": "run x-seed1",
+            "settings": {},
+            "parameters": 99,
+            "batch_seconds": [0.5, 0.5],
+            "split": None,
+            "trained": True,
+        },
+    ],
+    "published": [
+        {"model": "BiMPM", "source": "Yang et al. (2019), Table 5", "parameters": None, "seconds": "0.05 ± 0.00"},
+        {
+            "model": "RE2 (1 block)",
+            "source": "Yang et al. (2019), Table 5",
+            "parameters": None,
+            "seconds": "0.03 ± 0.00",
+        },
+    ],
+    "notes": ["a note"],
+}

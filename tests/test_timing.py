@@ -1,7 +1,5 @@
-"""What is timed, what is written down of it, and the table; the times themselves are those of the machine."""
+"""What is timed, and what is written down of it; the times themselves are those of the machine."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 import saved_model
+from small_records import TIMING
 
 from jaxmatch.analysis import timing as measured
 from jaxmatch.cli.main import main
@@ -20,95 +19,6 @@ from jaxmatch.reporting.tables.times import times
 from jaxmatch.sweep import inference_times, launch, timing_plan
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
-RECORD = {
-    "format": 1,
-    "kind": "timing",
-    "name": "t",
-    "title": "Inference time",
-    "command": "jaxmatch timing x.py",
-    "device": "1 x cpu",
-    "versions": {"jax": "0.10"},
-    "commit": "",
-    "load_before": 0.1,
-    "batch_size": 8,
-    "length": 20,
-    "batches": 2,
-    "rows": [
-        {
-            "model": "RE2 (1 block)",
-            "settings": {},
-            "parameters": 1234567,
-            "batch_seconds": [0.001, 0.003],
-            "split": {"data": "snli test", "pairs": 1000, "seconds": [0.5, 0.25]},
-        },
-        {
-            "model": "run x-seed1",
-            "settings": {},
-            "parameters": 99,
-            "batch_seconds": [0.5, 0.5],
-            "split": None,
-            "trained": True,
-        },
-    ],
-    "published": [
-        {"model": "BiMPM", "source": "Yang et al. (2019), Table 5", "parameters": None, "seconds": "0.05 ± 0.00"},
-        {
-            "model": "RE2 (1 block)",
-            "source": "Yang et al. (2019), Table 5",
-            "parameters": None,
-            "seconds": "0.03 ± 0.00",
-        },
-    ],
-    "notes": ["a note"],
-}
-
-
-def test_the_table_by_hand():
-    lines = times(RECORD, "markdown").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    assert rows[0] == [
-        "model",
-        "measured: parameters",
-        "measured: time (s/batch)",
-        "measured: pairs/s",
-        "published: parameters",
-        "published: time (s/batch)",
-    ]
-    # Of 0.001 and 0.003 the mean is 0.002 and the deviation 0.001414; 1000 pairs in 0.5 s and 0.25 s are 2000 and 4000
-    # a second.
-    assert rows[2:] == [
-        ["RE2 (1 block)", "1,234,567", "0.0020 ± 0.0014", "3,000 ± 1,414", "–", "0.03 ± 0.00"],
-        ["run x-seed1", "99", "0.5000 ± 0.0000", "–", "–", "–"],
-        ["BiMPM", "–", "–", "–", "–", "0.05 ± 0.00"],
-    ]
-    assert "of 2 batches of 8 pairs of 20 tokens a sentence" in lines[0] and "Trained: run x-seed1." in lines[0]
-    assert "the 1,000 of snli test, texts in and labels out, mean ± sample standard deviation of 2 passes." in lines[0]
-    assert (
-        "Published: Yang et al. (2019), Table 5." in lines[0]
-        and "Device: 1 x cpu; jax 0.10; load before the run 0.1." in lines[0]
-    )
-    assert lines[-2:] == ["- a note", "- Command: jaxmatch timing x.py"]
-
-
-def test_the_table_for_machines():
-    one, other = csv.DictReader(io.StringIO(times(RECORD, "csv")))
-    assert float(one["batch_seconds.mean"]) == pytest.approx(0.002)
-    assert float(one["batch_seconds.std"]) == pytest.approx(0.0014142135)
-    assert (one["split"], one["pairs"], one["published.batch_seconds"]) == ("snli test", "1000", "0.03 ± 0.00")
-    assert (other["model"], other["pairs_per_second.mean"], other["published.source"]) == ("run x-seed1", "", "")
-    assert json.loads(times(RECORD, "json")) == RECORD
-    latex = times(RECORD, "latex")
-    assert r"\multicolumn{3}{c}{measured}" in latex and r"0.0020 $\pm$ 0.0014" in latex
-
-
-def test_nothing_published_and_nothing_answered_leave_no_columns():
-    bare = {**RECORD, "rows": RECORD["rows"][1:], "published": []}
-    lines = times(bare, "markdown").splitlines()
-    assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [
-        " model       ",
-        " parameters ",
-        "  time (s/batch) ",
-    ]
 
 
 def random_matcher(model, *texts):
@@ -262,13 +172,13 @@ def test_bad_use_is_one_line(tmp_path, capsys, words, problem):
 
 def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
     words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir", str(tmp_path)]
-    (tmp_path / "timing.json").write_text(json.dumps(RECORD))
+    (tmp_path / "timing.json").write_text(json.dumps(TIMING))
     assert main(words) == 2
     assert f"{tmp_path}: this folder holds the timing t; give a --workdir of its own" in capsys.readouterr().err
     (tmp_path / "sweep.json").write_text("{}")
     assert main(words) == 2
     assert "a sweep was run in this folder" in capsys.readouterr().err
-    assert json.loads((tmp_path / "timing.json").read_text()) == RECORD
+    assert json.loads((tmp_path / "timing.json").read_text()) == TIMING
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp_path, capsys, monkeypatch):
@@ -295,19 +205,9 @@ def test_one_batch_has_no_deviation(capsys):
     assert "one batch has no standard deviation" in capsys.readouterr().err
 
 
-def test_a_timing_is_no_sweep_and_its_record_no_other_file(tmp_path, capsys):
+def test_a_timing_is_no_sweep():
     with pytest.raises(InputError, match="describes a timing, not a training; use jaxmatch timing"):
         launch.resolve(SWEEPS / "re2_timing.py")
-    (tmp_path / "timing.json").write_text('{"kind": "timing", "format": 2}')
-    assert main(["table", str(tmp_path)]) == 2
-    assert "this is not the record of a timing, format 1; time again" in capsys.readouterr().err
-    for lacking, problem in (
-        ({key: value for key, value in RECORD.items() if key != "device"}, "the record lacks device"),
-        ({**RECORD, "rows": [{"model": "RE2"}]}, "the record lacks parameters of rows"),
-    ):
-        (tmp_path / "timing.json").write_text(json.dumps(lacking))
-        assert main(["table", str(tmp_path)]) == 2
-        assert problem in capsys.readouterr().err
 
 
 def test_without_a_cpu_for_jax_nothing_is_timed(monkeypatch, capsys):

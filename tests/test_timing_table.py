@@ -1,0 +1,72 @@
+"""The table of a timing, by hand; what is no record of one is refused."""
+
+import csv
+import io
+import json
+
+import pytest
+from small_records import TIMING
+
+from jaxmatch.cli.main import main
+from jaxmatch.reporting.tables.times import times
+
+
+def test_the_table_by_hand():
+    lines = times(TIMING, "markdown").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert rows[0] == [
+        "model",
+        "measured: parameters",
+        "measured: time (s/batch)",
+        "measured: pairs/s",
+        "published: parameters",
+        "published: time (s/batch)",
+    ]
+    # Of 0.001 and 0.003 the mean is 0.002 and the deviation 0.001414; 1000 pairs in 0.5 s and 0.25 s are 2000 and 4000
+    # a second.
+    assert rows[2:] == [
+        ["RE2 (1 block)", "1,234,567", "0.0020 ± 0.0014", "3,000 ± 1,414", "–", "0.03 ± 0.00"],
+        ["run x-seed1", "99", "0.5000 ± 0.0000", "–", "–", "–"],
+        ["BiMPM", "–", "–", "–", "–", "0.05 ± 0.00"],
+    ]
+    assert "of 2 batches of 8 pairs of 20 tokens a sentence" in lines[0] and "Trained: run x-seed1." in lines[0]
+    assert "the 1,000 of snli test, texts in and labels out, mean ± sample standard deviation of 2 passes." in lines[0]
+    assert (
+        "Published: Yang et al. (2019), Table 5." in lines[0]
+        and "Device: 1 x cpu; jax 0.10; load before the run 0.1." in lines[0]
+    )
+    assert lines[-2:] == ["- a note", "- Command: jaxmatch timing x.py"]
+
+
+def test_the_table_for_machines():
+    one, other = csv.DictReader(io.StringIO(times(TIMING, "csv")))
+    assert float(one["batch_seconds.mean"]) == pytest.approx(0.002)
+    assert float(one["batch_seconds.std"]) == pytest.approx(0.0014142135)
+    assert (one["split"], one["pairs"], one["published.batch_seconds"]) == ("snli test", "1000", "0.03 ± 0.00")
+    assert (other["model"], other["pairs_per_second.mean"], other["published.source"]) == ("run x-seed1", "", "")
+    assert json.loads(times(TIMING, "json")) == TIMING
+    latex = times(TIMING, "latex")
+    assert r"\multicolumn{3}{c}{measured}" in latex and r"0.0020 $\pm$ 0.0014" in latex
+
+
+def test_nothing_published_and_nothing_answered_leave_no_columns():
+    bare = {**TIMING, "rows": TIMING["rows"][1:], "published": []}
+    lines = times(bare, "markdown").splitlines()
+    assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [
+        " model       ",
+        " parameters ",
+        "  time (s/batch) ",
+    ]
+
+
+def test_what_is_no_record_of_a_timing_is_refused(tmp_path, capsys):
+    (tmp_path / "timing.json").write_text('{"kind": "timing", "format": 2}')
+    assert main(["table", str(tmp_path)]) == 2
+    assert "this is not the record of a timing, format 1; time again" in capsys.readouterr().err
+    for lacking, problem in (
+        ({key: value for key, value in TIMING.items() if key != "device"}, "the record lacks device"),
+        ({**TIMING, "rows": [{"model": "RE2"}]}, "the record lacks parameters of rows"),
+    ):
+        (tmp_path / "timing.json").write_text(json.dumps(lacking))
+        assert main(["table", str(tmp_path)]) == 2
+        assert problem in capsys.readouterr().err
