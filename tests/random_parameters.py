@@ -1,6 +1,7 @@
-"""Cheap starts for tests of layers and models, where compiling is what takes the time."""
+"""Cheap starts for tests of layers and models, where compiling is what takes the time; what a traced program holds."""
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 
@@ -22,3 +23,11 @@ def compiled(function):
 def applied(module, variables, *inputs, **named):
     """`module.apply` in one program, not a program for every operation in it."""
     return jax.jit(lambda variables: module.apply(variables, *inputs, **named))(variables)
+
+
+def equations(jaxpr):
+    """The equations of a jaxpr and of all inside it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
+            yield from equations(inner)

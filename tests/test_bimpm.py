@@ -1,11 +1,10 @@
 """BiMPM against NumPy, written from the equations of its paper (Wang et al., 2017, section 3)."""
 
 import jax
-import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import compiled, equations, random_parameters
 from test_layers_lstm import expected_states, read
 from test_models import FEATURES, A, B, side
 
@@ -159,16 +158,8 @@ def test_no_vector_is_made_for_each_pair_of_tokens():
     step = jax.make_jaxpr(jax.grad(lambda params: module.apply({"params": params}, states, states, sentences).sum()))(
         params
     )
-    largest = max(variable.aval.size for variable in variables(step.jaxpr))
+    largest = max(variable.aval.size for equation in equations(step.jaxpr) for variable in equation.outvars)
     assert largest == batch * PERSPECTIVES * length * length
-
-
-def variables(jaxpr):
-    """What the equations of a jaxpr, and of all inside it, give."""
-    for equation in jaxpr.eqns:
-        yield from equation.outvars
-        for inner in jax.extend.core.jaxprs_in_params(equation.params):
-            yield from variables(inner)
 
 
 def test_features_of_words_are_read():

@@ -4,11 +4,10 @@ import functools
 
 import flax.traverse_util
 import jax
-import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import compiled, equations, random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
@@ -201,14 +200,6 @@ def test_rate_zero_is_evaluation_and_the_key_decides(settings):
     assert np.abs(run(first, 0.3) - run(first, 0.0)).max() > 1e-3
 
 
-def primitives(jaxpr):
-    """The names of the equations of a jaxpr and of all inside it."""
-    for equation in jaxpr.eqns:
-        yield equation.primitive.name
-        for inner in jax.extend.core.jaxprs_in_params(equation.params):
-            yield from primitives(inner)
-
-
 @pytest.mark.parametrize(
     "settings",
     [ESAN | FEATURES | {"characters": "cnn"}, CSRAN | FEATURES | {"characters": "bilstm"}, CAFE],
@@ -219,7 +210,7 @@ def test_a_step_of_replicas_has_no_convolution(settings):
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), params)
     keys, rates = jax.random.split(jax.random.key(5)), jnp.array([0.2, 0.5])
     step = jax.vmap(jax.value_and_grad(lambda params, key, rate: loss(module, params, side(A), side(B), key, rate)))
-    names = set(primitives(jax.make_jaxpr(step)(stacked, keys, rates).jaxpr))
+    names = {equation.primitive.name for equation in equations(jax.make_jaxpr(step)(stacked, keys, rates).jaxpr)}
     assert {"dot_general", "scan"} <= names
     assert not any("conv_general" in name for name in names)
 
@@ -245,6 +236,16 @@ def test_an_inference_model_answers_as_the_model_does(settings):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"name": "re3"}, "no model 're3'; did you mean \"re2\""),
+        ({"hiden_size": 5}, "no setting 'hiden_size'; did you mean \"hidden_size\""),
+        ({"outputs": 5}, "no setting 'outputs'"),
+        ({"alignment": "lineer"}, "model.alignment is 'lineer'; did you mean \"linear\""),
+        ({"blocks": 0}, "model.blocks is 0"),
+        ({"blocks": 2.0}, "model.blocks is 2.0"),
+        ({"kernel_size": 4}, "model.kernel_size is 4; give one odd number"),
+        ({"kernel_size": ()}, "model.kernel_size is"),
+        ({"kernel_size": (1, 3), "hidden_size": 7}, "hidden_size 7 cannot be shared by 2"),
+        ({"encoder_input": "no"}, "model.encoder_input is 'no'"),
         ({"name": "esan", "blocks": 2}, "model 'esan' has no setting 'blocks'"),
         ({"name": "esan", "augmentation": "gate"}, "model.augmentation is 'gate'; did you mean \"gated\""),
         ({"name": "esan", "word_features": "no"}, "model.word_features is 'no'; give True or False"),

@@ -6,11 +6,10 @@ import math
 
 import flax.linen as nn
 import jax
-import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from random_parameters import compiled, equations, random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
@@ -52,14 +51,6 @@ def small():
 def loss(module, params, a, b, key, rate):
     outputs = module.apply({"params": params}, *sentences(a, b), VECTORS, dropout_rate=rate, rngs={"dropout": key})
     return -jax.nn.log_softmax(outputs)[:, 0].mean()
-
-
-def primitives(jaxpr):
-    """The equations of a jaxpr and of all inside it."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in jax.extend.core.jaxprs_in_params(equation.params):
-            yield from primitives(inner)
 
 
 def test_size_of_the_network_for_snli():
@@ -165,7 +156,7 @@ def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
         for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(own_gradient), strict=True):
             np.testing.assert_allclose(one[row], other, atol=1e-5)
     assert "convolution(" not in program.as_text()
-    names = {equation.primitive.name for equation in primitives(traced.jaxpr.jaxpr)}
+    names = {equation.primitive.name for equation in equations(traced.jaxpr.jaxpr)}
     assert "dot_general" in names
     assert not any("conv_general" in name for name in names)
 
@@ -258,27 +249,6 @@ def test_bfloat16_is_close_and_keeps_float32_outside(small):
 def test_regression_gives_one_number():
     module = build(SMALL, outputs=1)
     assert logits(module, parameters_of(module)).shape == (3, 1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"name": "re3"}, "no model 're3'; did you mean \"re2\""),
-        ({"hiden_size": 5}, "no setting 'hiden_size'; did you mean \"hidden_size\""),
-        ({"outputs": 5}, "no setting 'outputs'"),
-        ({"alignment": "lineer"}, "model.alignment is 'lineer'; did you mean \"linear\""),
-        ({"blocks": 0}, "model.blocks is 0"),
-        ({"blocks": 2.0}, "model.blocks is 2.0"),
-        ({"kernel_size": 4}, "model.kernel_size is 4; give one odd number"),
-        ({"kernel_size": ()}, "model.kernel_size is"),
-        ({"kernel_size": (1, 3), "hidden_size": 7}, "hidden_size 7 cannot be shared by 2"),
-        ({"encoder_input": "no"}, "model.encoder_input is 'no'"),
-    ],
-    ids=str,
-)
-def test_settings_that_cannot_be_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
-        build(settings, outputs=2)
 
 
 class TestInferenceModel:
