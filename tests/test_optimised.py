@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 CLAIMS = (
     "test_cohort.py::test_companions_do_not_matter",
     "test_cohort.py::test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone",
-    "test_cohort.py::test_updates_are_those_of_optax",
     "test_cohort.py::test_interrupted_is_uninterrupted[7]",
+    "test_optax_updates.py::test_updates_are_those_of_optax",
     "test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev[test]",
     "test_steps_at_once.py::test_the_states_after_several_steps_are_those_after_single_ones",
     "test_streams.py",
