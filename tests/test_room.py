@@ -3,19 +3,16 @@ is lost.
 """
 
 import collections
-import functools
 import types
 
 import jax
 import numpy as np
 import pytest
 import small_sweep
-from hypothesis import given
-from hypothesis import strategies as st
 from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
 
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.training import replicas, room, signature_programs
+from jaxmatch.training import room, signature_programs
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import Evaluator
 from jaxmatch.training.programs import Program
@@ -184,57 +181,6 @@ def test_another_error_is_none_of_memory(monkeypatch):
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
     assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # of what writes checkpoints
-
-
-def executable(taken):
-    """In the place of a compiled program that takes some bytes."""
-    told = types.SimpleNamespace(temp_size_in_bytes=taken, output_size_in_bytes=30, alias_size_in_bytes=30)
-    return types.SimpleNamespace(memory_analysis=lambda: told)
-
-
-@given(st.integers(1, 100), st.integers(1, 10_000), st.integers(0, 20_000), st.integers(-1000, 200_000))
-def test_what_is_settled_fits_and_few_programs_are_compiled(count, each, fixed, free):
-    tried = []
-
-    def compiled(side_by_side):
-        tried.append(side_by_side)
-        return executable(fixed + each * side_by_side)
-
-    limit = room.limit_that_fits(functools.partial(replicas.at_once, count, None), compiled, None, free)
-    settled = replicas.at_once(count, None, limit)
-    assert settled == 1 or fixed + each * settled <= free
-    assert tried == sorted(set(tried), reverse=True)
-    assert len(tried) <= 3 or fixed > each
-    assert tried[-1:] == [settled] or settled == 1
-    if fixed == 0 and settled > 1:  # nothing that fits as it is goes unused
-        assert settled == replicas.at_once(count, None, max(1, free // each))
-
-
-def test_a_compiler_that_refuses_is_asked_for_half():
-    def compiled(side_by_side):
-        if side_by_side > 3:
-            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
-        return executable(50)
-
-    assert room.limit_that_fits(functools.partial(replicas.at_once, 10, None), compiled, None, 100) == 2
-
-    def broken(side_by_side):
-        raise jax.errors.JaxRuntimeError("INTERNAL: no")
-
-    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
-        room.limit_that_fits(lambda limit: 2, broken, None, 100)
-
-
-def test_what_is_free_is_what_the_device_with_least_of_it_tells():
-    def device(**told):
-        return types.SimpleNamespace(memory_stats=lambda: told or None)
-
-    assert (
-        room.free_bytes([device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]) == 650
-    )
-    assert room.free_bytes([device(bytes_limit=1000), device()]) is None
-    if jax.default_backend() == "cpu":
-        assert room.free_bytes(jax.devices()) is None
 
 
 @pytest.fixture
