@@ -2,21 +2,19 @@
 
 import functools
 import json
-import math
 import os
 import shutil
 
 import pytest
+import small_grid
 import small_sweep
-from hypothesis import given
-from hypothesis import strategies as st
+from small_grid import EPOCHS, GRID, RUNGS, SEEDS, planned
 from small_sweep import Stop, StopAt
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import asha, halving, launch, tuning
 from jaxmatch.sweep.asha import Ladder, one_setting_each
-from jaxmatch.sweep.claimed import Cohort
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.halving import Standing
 from jaxmatch.sweep.plan import make_plan
@@ -24,102 +22,8 @@ from jaxmatch.sweep.plan import make_plan
 pytestmark = pytest.mark.usefixtures("programs_kept")
 
 
-def test_four_settings_by_hand():
-    """Of two the better goes on, of three a better third as well, of four nobody else."""
-    ladder = Ladder("abcd", 2, eta=2, score="accuracy")
-    told = [
-        ("a", 0, 0.5, []),
-        ("b", 0, 0.7, [("b", 0)]),
-        ("b", 1, 0.8, []),  # there is nobody to compare it with
-        ("c", 0, 0.9, [("c", 0)]),
-        ("d", 0, 0.1, []),  # the first rung is complete, and two have gone on
-        ("c", 1, 0.85, [("c", 1)]),
-    ]
-    for setting, rung, score, going in told:
-        assert not ladder.complete()
-        assert ladder.arrive(setting, rung, [Standing(score)]) == going
-    assert ladder.complete() and ladder.dropped() == {"a": 0, "b": 1, "d": 0}
-
-
-def test_who_was_among_the_best_early_stays_on_its_way():
-    ladder = Ladder("abcd", 1, eta=2, score="loss")
-    gone = [ladder.arrive(name, 0, [Standing(loss)]) for name, loss in zip("abcd", (0.9, 0.8, 0.5, 0.4), strict=True)]
-    assert gone == [[], [("b", 0)], [("c", 0)], [("d", 0)]] and ladder.dropped() == {"a": 0}
-
-
-def test_the_last_to_come_completes_the_rungs_above():
-    """One setting of three goes on when all are there; if all others diverge nobody is left above."""
-    ladder = Ladder("abc", 2, eta=3, score="accuracy")
-    assert ladder.arrive("a", 0, [Standing(0.1)]) == ladder.arrive("b", 0, [Standing(0.2)]) == []
-    assert ladder.arrive("c", 0, [Standing(0.0)]) == [("b", 0)]
-    assert ladder.arrive("b", 1, [Standing(0.0)]) == [("b", 1)] and ladder.complete()
-    ladder = Ladder("ab", 2, eta=2, score="accuracy")
-    assert ladder.arrive("a", 0, [Standing(None, True)]) == ladder.arrive("b", 0, [Standing(None, True)]) == []
-    assert ladder.complete() and ladder.dropped() == {"a": 0, "b": 0}
-
-
-def by_hand(arrivals, settings, eta, count):
-    """Who has gone on from each rung: the rule, applied anew to all that had come at each moment."""
-    gone = [set() for _ in range(count)]
-    for moment in range(1, len(arrivals) + 1):
-        below_complete, expected = True, len(settings)
-        for rung in range(count):
-            here = [(setting, score) for setting, at, score in arrivals[:moment] if at == rung]
-            complete = below_complete and len(here) == expected
-            most = len(here) // eta + (1 if complete and len(here) % eta else 0)
-            # sorted() keeps the order of those that are equal
-            best = sorted((each for each in here if each[1] is not None), key=lambda each: -each[1])[:most]
-            gone[rung].update(setting for setting, _ in best)
-            below_complete, expected = complete, len(gone[rung])
-    return gone
-
-
-@given(st.data())
-def test_any_order_of_arrival_is_decided_as_by_hand(data):
-    settings = [f"s{number}" for number in range(data.draw(st.integers(1, 12), label="settings"))]
-    eta, count = data.draw(st.integers(2, 4), label="eta"), data.draw(st.integers(1, 3), label="rungs")
-    ladder = Ladder(settings, count, eta, "accuracy")
-    underway, arrivals, told = [(setting, 0) for setting in settings], [], []
-    while underway:
-        assert not ladder.complete()
-        setting, rung = underway.pop(data.draw(st.integers(0, len(underway) - 1)))
-        score = data.draw(st.sampled_from((None, 0.1, 0.2, 0.3, 0.4, 0.5)))  # None: it diverged
-        arrivals.append((setting, rung, score))
-        going = ladder.arrive(setting, rung, [Standing(score, diverged=score is None)])
-        told += going
-        underway += [(each, at + 1) for each, at in going if at + 1 < count]
-        assert [set(promoted) for promoted in ladder.promoted] == by_hand(arrivals, settings, eta, count)
-    assert ladder.complete() and len(told) == len(set(told))  # nobody goes on twice
-    for rung in range(count):
-        sound = {name for name, standings in ladder.arrived[rung].items() if not standings[0].diverged}
-        least = min(math.ceil(len(ladder.arrived[rung]) / eta), len(sound))
-        # The best of the whole rung have gone on.
-        assert {name for name, _ in ladder.ranking(rung)[:least]} <= set(ladder.promoted[rung]) <= sound
-    # The same arrivals told again, as from a journal, lead to the same.
-    again = Ladder(settings, count, eta, "accuracy")
-    assert [
-        going for name, rung, score in arrivals for going in again.arrive(name, rung, [Standing(score, score is None)])
-    ] == told
-
-
-GRID, SEEDS, RUNGS, EPOCHS = "0.03,1e30,0.00003,0.003", 2, (1, 3), 6
 RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS, barrier=False)
-
-
-def planned(files, **overrides):
-    overrides = {"training.epochs": str(EPOCHS)} | overrides
-    return launch.resolve(
-        files / "small.py",
-        seeds=SEEDS,
-        grid_overrides={"optimizer.learning_rate": GRID},
-        overrides=small_sweep.overrides(files) | overrides,
-    )
-
-
-def run(files, workdir, rule=RULE, watcher=None, **overrides):
-    """The records and the watcher of a launch."""
-    watcher = watcher or small_sweep.Watcher()
-    return launch.run(planned(files, **overrides), workdir, watcher, rule), watcher
+run = functools.partial(small_grid.run, rule=RULE)
 
 
 @pytest.mark.parametrize(("fit", "size"), [(8, 6), (6, 6), (5, 3), (2, 2), (1, 1)])
@@ -230,15 +134,7 @@ def test_killed_and_begun_again(small_files, climbed, tmp_path, method, count):
 
 @pytest.mark.slow
 def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, climbed, tmp_path, monkeypatch):
-    real, calls = Cohort.train, []
-
-    def train(*arguments, **options):
-        calls.append(options["until"])
-        if len(calls) == 2:
-            raise RuntimeError("no")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(Cohort, "train", train)
+    small_grid.fail_training(monkeypatch, 2)
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 8 runs are missing"):
         run(small_files, tmp_path)
     # Three came to the first rung; the better one went on, and waits there.

@@ -7,7 +7,9 @@ import shutil
 
 import numpy as np
 import pytest
+import small_grid
 import small_sweep
+from small_grid import EPOCHS, RUNGS
 from small_sweep import Stop, StopAt
 
 from jaxmatch.cli.main import main
@@ -16,36 +18,15 @@ from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.reporting.tables import make_table
 from jaxmatch.sweep import halving, launch, tuning
-from jaxmatch.sweep.claimed import Cohort
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import Workdir
 
 pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
-# Four settings of two seeds in two cohorts of four runs; one of them diverges.
-GRID, SEEDS = "0.03,1e30,0.00003,0.003", 2
-RUNGS = (1, 3)
 STEPS = 4  # an epoch
-EPOCHS = 6
-
-
-def planned(files, restack=True):
-    overrides = {"training.epochs": str(EPOCHS), "execution.maximum_replicas": "4", "execution.restack": str(restack)}
-    return launch.resolve(
-        files / "small.py",
-        seeds=SEEDS,
-        grid_overrides={"optimizer.learning_rate": GRID},
-        overrides=small_sweep.overrides(files) | overrides,
-    )
-
-
 RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS)
-
-
-def run(files, workdir, rule=RULE, restack=True, watcher=None):
-    """The records and the watcher of a launch."""
-    watcher = watcher or small_sweep.Watcher()
-    return launch.run(planned(files, restack), workdir, watcher, rule), watcher
+# In two cohorts of four runs.
+run = functools.partial(small_grid.run, rule=RULE, **{"execution.maximum_replicas": "4"})
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +83,7 @@ def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
 
 def test_what_goes_on_has_the_bits_of_the_whole_grid(small_files, whole, tmp_path):
     """Nothing but the end of the others differs where the programs stay as they are."""
-    records, _ = run(small_files, tmp_path, restack=False)
+    records, _ = run(small_files, tmp_path, **{"execution.restack": "False"})
     before, after = small_sweep.lasting(whole[1]), small_sweep.lasting(tmp_path)
     finished = {record["run"] for record in records if record["status"] == "finished"}
     assert len(finished) == 2
@@ -232,15 +213,7 @@ def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
 
 
 def test_a_cohort_that_fails_stops_the_decision_and_not_the_others(small_files, halved, tmp_path, monkeypatch):
-    real, calls = Cohort.train, []
-
-    def train(*arguments, **options):
-        calls.append(options["until"])
-        if len(calls) == 1:
-            raise RuntimeError("no")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(Cohort, "train", train)
+    calls = small_grid.fail_training(monkeypatch, 1)
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 4 of 8 runs are missing"):
         run(small_files, tmp_path)
     assert calls == [1, 1] and len(list(tmp_path.glob("cohorts/*/rung-1.json"))) == 1  # the other waits at the rung

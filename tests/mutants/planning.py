@@ -24,7 +24,7 @@ MUTANTS = [
     (_HALVING, "if diverged_at is not None and diverged_at < samples:", "if False:", ["tests/test_halving.py"]),
     (_TUNING, "each[0] if SCORES[name].higher_is_better else -each[0]", "each[0]", ["tests/test_tuning.py"]),
     (_TUNING, "first = max(choice.seeds) + 1", "first = min(choice.seeds)", ["tests/test_tuning.py"]),
-    (_ASHA, "math.ceil(share)", "math.floor(share)", ["tests/test_asha.py"]),
+    (_ASHA, "math.ceil(share)", "math.floor(share)", ["tests/test_ladder.py"]),
     (_ASHA, "file.write(json.dumps([setting, rung, told]) + \"\\n\")", "pass", ["tests/test_asha.py"]),
     (_OPTUNA, "self._study.enqueue_trial(shape)", "pass", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "TPESampler(seed=place)", "TPESampler()", ["tests/test_optuna_trials.py"]),
