@@ -20,8 +20,11 @@ import safetensors.numpy
 from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 
+from jaxmatch.settings import default_config
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.space import Space, space_of
 
 WORDS = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu")
 PAIRS = {"train": 64, "dev": 32, "test": 32}
@@ -156,6 +159,11 @@ def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher
     arguments["overrides"] = overrides(files) | arguments.get("overrides", {})
     text = launch.sweep(files / "small.py", workdir=workdir, display=watcher, **arguments)
     return text, watcher
+
+
+def space(given: Mapping[str, str], **arguments: Any) -> Space:
+    """The space of a sweep of the default settings."""
+    return space_of(Sweep("s", default_config(), **arguments), given)
 
 
 def command(files: Path, workdir: Path, *words: str) -> list[str]:

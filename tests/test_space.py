@@ -1,0 +1,87 @@
+"""A space that is searched comes from the sweep file and the command line; one that makes no sense is refused."""
+
+import pytest
+from small_sweep import space
+
+from jaxmatch.errors import InputError
+from jaxmatch.settings import default_config
+from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.space import Range
+
+
+def test_a_space_comes_from_the_file_and_the_command_line():
+    found = space(
+        {"model.blocks": "1:3", "model.hidden_size": "30:100:20", "optimizer.dropout_rate": "0.8,0.9"},
+        grid={"model.blocks": (1, 2), "model.kernel_size": (3, (1, 3))},
+        space={"optimizer.learning_rate": "log:1e-4:1e-2"},
+        seeds=(0, 1),
+    )
+    assert found.ranges == {
+        "optimizer.learning_rate": Range(1e-4, 1e-2, log=True),
+        "model.blocks": Range(1, 3),
+        "model.hidden_size": Range(30, 90, step=20),
+    }
+    assert {name: list(values.values()) for name, values in found.choices.items()} == {
+        "model.kernel_size": [3, (1, 3)],
+        "optimizer.dropout_rate": [0.8, 0.9],
+    }
+    chosen = {
+        "model.kernel_size": "(1, 3)",
+        "optimizer.dropout_rate": "0.8",
+        "model.blocks": 2,
+        "model.hidden_size": 50,
+    }
+    place = found.place(chosen | {"optimizer.learning_rate": 0.001})
+    assert place["model.kernel_size"] == (1, 3) and place["model.hidden_size"] == 50
+    runs = found.points([place]).runs()
+    assert [(run.seed, run.config.model.blocks, run.overrides) for run in runs] == [(0, 2, place), (1, 2, place)]
+    assert set(found.sweep.table.rows) == place.keys() and not found.sweep.grid
+
+
+def test_numbers_have_four_digits_and_stay_in_their_range():
+    found = space({"optimizer.learning_rate": "log:0.00012345:0.0012345", "model.blocks": "1:3"})
+    rates = [
+        found.place({"optimizer.learning_rate": rate, "model.blocks": 3})["optimizer.learning_rate"]
+        for rate in (0.00012345, 0.000456789, 0.0012345)
+    ]
+    assert rates == [0.00012345, 0.0004568, 0.001234]
+
+
+def test_what_is_given_empty_is_not_searched():
+    file = {"grid": {"model.blocks": (1, 2)}, "space": {"optimizer.learning_rate": "0.1:0.2"}}
+    assert list(space({"model.blocks": ""}, **file).ranges) == ["optimizer.learning_rate"]
+    left = space({"optimizer.learning_rate": ""}, **file)
+    assert list(left.choices) == ["model.blocks"] and not left.ranges
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("model.blocks", "1:2.5", "'1:2.5' is no range of model.blocks; write it like 1:3, 8:64:8"),
+        ("model.blocks", "3:1", "the range 3:1 of model.blocks holds nothing to choose from; give the lower end first"),
+        ("model.blocks", "1:3:5", "the range 1:3:5 of model.blocks holds nothing"),
+        ("model.blocks", "0:3", "model.blocks is 0; give a whole number from 1"),
+        ("optimizer.learning_rate", "log:0:1", "holds nothing to choose from; give the lower end first, above 0"),
+        ("optimizer.learning_rate", "0.1:0.2:0.1", "'0.1:0.2:0.1' is no range of optimizer.learning_rate"),
+        ("optimizer.learning_rate", "0.1:nan", "holds nothing"),
+        ("optimizer.learning_rate", "0.1:inf", "optimizer.learning_rate is inf; give a finite number"),
+        ("optimizer.learning_rat", "0.1:0.2", 'there is no setting "config.optimizer.learning_rat"; did you mean'),
+        ("model.fusion", "a:b", "'a:b' is no range of model.fusion; give choices: a,b"),
+        ("model.fusion", "simple,none", "model.fusion is 'none'"),
+        ("optimizer.dropout_rate", "", "optimizer.dropout_rate is not in the space of this sweep"),
+        ("data.name", "sick,snli", "the settings of this grid differ in data.name"),
+    ],
+)
+def test_a_space_that_makes_no_sense_is_refused(name, text, problem):
+    with pytest.raises(InputError) as error:
+        space({name: text})
+    assert problem in str(error.value)
+
+
+def test_nothing_to_search_is_refused():
+    with pytest.raises(InputError, match="there is nothing to search; give a space: --space"):
+        space({})
+    with pytest.raises(InputError, match="this sweep has variants, which are no space"):
+        space({"optimizer.learning_rate": "log:1e-4:1e-1"}, variants={"a": {}})
+    with pytest.raises(TypeError, match=r"the space of model.blocks is 3: make it a text like"):
+        Sweep("s", default_config(), space={"model.blocks": 3})
