@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import small_sweep
-from small_records import LAYOUT, record
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
@@ -254,48 +253,3 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, monkeypatch
     said = capsys.readouterr().err
     assert f"a report needs {missing}; pip install 'jaxmatch[report]'" in said and said.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
-
-
-PAIR = {"text_a": "a <b>", "text_b": "c"}
-WORST = {
-    "classification": ({**PAIR, "label": "yes", "answer": "no", "probability": 0.98765}, ["yes", "no", "0.988"]),
-    "regression": ({**PAIR, "label": 4.5, "answer": -1.25}, ["4.500", "-1.250"]),
-    "ranking": ({**PAIR, "rank": 7, "candidates": 10, "preferred": "d"}, ["7", "10", "d"]),
-}
-
-
-def folder_with(path, worst):
-    """A sweep's folder with two runs of a setting, the better of which has such a file of mistakes."""
-    records = {each["run"]: each for each in (record(1, seed=1), record(1, seed=2))}
-    (path / "runs" / "run-1-0.001-2").mkdir(parents=True)
-    (path / "runs" / "run-1-0.001-2" / "mistakes.json").write_text(json.dumps(worst))
-    return SweepFolder(path, "s", LAYOUT, dict.fromkeys(records, {}), records)
-
-
-@pytest.mark.parametrize("task", WORST)
-def test_the_mistakes_of_the_best_run_stand_on_the_page(tmp_path, task):
-    row, expected = WORST[task]
-    worst = {"task": task, "split": "dev", "pairs": 1500, "worst": [row]}
-    worst |= {"labels": ["yes", "no"], "confusion": [[700, 90], [10, 700]]} if task == "classification" else {}
-    found = sections.mistakes(folder_with(tmp_path, worst))
-    assert found["about"].startswith("Run run-1-0.001-2 (seed 2) on the 1,500 pairs of dev, ")
-    *matrix, (_, sheet) = found["tables"]
-    assert [text.content for text in sheet.sections[0][0]] == ["a <b>", "c", *expected]
-    assert [[text.content for text in line] for _, each in matrix for line in each.sections[0]] == (
-        [["yes", "700", "90", "790"], ["no", "10", "700", "710"]] if matrix else []
-    )
-    assert bool(matrix) == (task == "classification")
-
-
-@pytest.mark.parametrize(
-    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [[1]]}, {"pairs": None}, {"labels": 3}]
-)
-def test_a_damaged_file_of_mistakes_is_one_line(tmp_path, change):
-    worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}
-    folder = folder_with(tmp_path, worst | {"worst": []} | change)
-    with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
-        sections.mistakes(folder)
-
-
-def test_a_folder_of_before_has_no_section_of_mistakes():
-    assert "Mistakes of the best run" not in report(RESULTS / "sick")
