@@ -221,6 +221,7 @@ MEASURED = """
 import sys
 from jaxmatch.sweep import on_ray
 on_ray.RayEngine._measured = lambda engine: (on_ray.worker.WorkerDevice("gpu", "none", 2**30), 1e9)
+{more}
 from jaxmatch.cli import main
 sys.exit(main.command())
 """
@@ -232,7 +233,11 @@ def test_tasks_take_gpus_where_there_are_any(small_files, tmp_path, one_process)
         unseen = Driver(small_files, tmp_path / "unseen", *on(nodes, *LONG))
         refused(unseen, "the nodes of the Ray cluster have GPUs that JAX does not see there; install jaxmatch[cuda12]")
         assert not (tmp_path / "unseen").exists()
-        driver = Driver(small_files, tmp_path / "work", *on(nodes, *LONG), program=("-c", MEASURED))
+        # As where JAX sees the GPU of the node that was measured, but not that of another.
+        blind = Driver(small_files, tmp_path / "blind", *on(nodes, *LONG), program=("-c", MEASURED.format(more="")))
+        assert blind.ended()[0] == 2 and "JAX finds no gpu on the node " in blind.lines[-1], blind.lines
+        seeing = MEASURED.format(more="on_ray.RayEngine._platform = 'cpu'")
+        driver = Driver(small_files, tmp_path / "work", *on(nodes, *LONG), program=("-c", seeing))
         driver.until("memory is an estimate")
         driver.until("trained by 2 workers at once")
         assert driver.finished(tmp_path / "work") == one_process

@@ -1,5 +1,6 @@
 """Objects in a store: the same behaviour of S3, memory and local files, and what is refused in one line."""
 
+import errno
 import sys
 
 import fsspec
@@ -62,6 +63,27 @@ def test_a_store_that_cannot_create_in_one_step_looks_first(monkeypatch, tmp_pat
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda self, *a, **o: refuses(*a, **o))
     store = Store(f"memory://{tmp_path.name}")
     assert store.create("a", b"1") and not store.create("a", b"2") and store.read("a") == b"1"
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_store_that_does_not_say_why_it_creates_nothing(monkeypatch, tmp_path, seen):
+    """As MinIO, of which s3fs only learns that a condition does not hold."""
+
+    def refuses(self, path, content, mode="overwrite", **options):
+        if mode == "create" and self.exists(path):
+            raise OSError(errno.EINVAL, "At least one of the pre-conditions you specified did not hold")
+        return whole(self, path, content, **options)
+
+    memory = type(fsspec.filesystem("memory"))
+    whole = memory.pipe_file
+    monkeypatch.setattr(memory, "pipe_file", refuses)
+    monkeypatch.setattr("jaxmatch.store.WAITS", (0.0,))
+    store = Store(f"memory://{tmp_path.name}")
+    assert store.create("a", b"1")
+    if not seen:  # somebody else makes it between the look and the write
+        answers = iter([None, b"1"])
+        monkeypatch.setattr(store, "read", lambda name: next(answers))
+    assert not store.create("a", b"2")
 
 
 def test_a_local_file_that_is_half_written_is_not_seen(tmp_path, monkeypatch):

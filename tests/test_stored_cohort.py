@@ -1,16 +1,19 @@
 """A cohort in a store: what is uploaded counts when it is whole, and only from whoever was given the cohort."""
 
+import dataclasses
 import json
 import shutil
 
 import pytest
 
 from jaxmatch.errors import InputError
+from jaxmatch.files import write_json
 from jaxmatch.store import Store
 from jaxmatch.sweep import stored_training
 from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded
 from jaxmatch.sweep.stored_sweep import StoredSweep
 from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir.cohort_folder import STORED
 
 RUNS = ("some-seed0", "some-seed1")
 
@@ -87,12 +90,45 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
 def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
     stored, folder = begun
     sweep = StoredSweep(store, "", tmp_path / "work")
+    shutil.rmtree(folder.checkpoints / "8")
     sweep.hand_out(folder, "second")
+    shutil.copytree(folder.checkpoints / "4", folder.checkpoints / "8")
     with pytest.raises(Superseded):
         upload(stored, folder, 8)
-    assert stored.state().checkpoints == {}
+    assert list(stored.state().checkpoints) == [4]
     upload(stored, folder, 8, "second")
-    assert list(stored.state().checkpoints) == [8]
+    assert list(stored.state().checkpoints) == [4, 8]
+
+
+def test_what_was_finished_unseen_is_not_trained_again(begun, tmp_path, store):
+    """Its worker, or the command, died between its last upload and the command's look."""
+    stored, folder = begun
+    sweep = StoredSweep(store, "", tmp_path / "work")
+    sweep.take(folder)
+    archive = stored.put_folder(Workdir(tmp_path / "work"), folder)
+    stored.update("first", lambda state: dataclasses.replace(state, folder=archive, done=True))
+    sweep.hand_out(folder, "second")
+    assert stored.state() == State("id", "second", "signature", RUNS, folder=archive, done=True)
+    # Once it was seen, to hand it out is to train it again.
+    write_json(folder.path / STORED, {"url": stored.url, "folder": archive.name, "checkpoints": []})
+    sweep.hand_out(folder, "third")
+    assert not stored.state().done and stored.state().id != "id" and list(stored.state().checkpoints) == [8]
+
+
+def test_checkpoints_made_without_the_store_are_kept_and_uploaded(begun, tmp_path, store):
+    stored, folder = begun
+    sweep = StoredSweep(store, "", tmp_path / "work")
+    upload(stored, folder, 4)
+    sweep.bring()
+    sweep.hand_out(folder, "second")  # 8 was made here since
+    assert list(stored.state().checkpoints) == [4, 8]
+    for elsewhere in (Store(f"memory://{tmp_path.name}-other"), store):
+        store.remove("cohorts/abc/state.json")
+        StoredSweep(elsewhere, "", tmp_path / "work").bring()
+        assert (folder.checkpoints / "8").exists()
+    shutil.rmtree(folder.checkpoints)
+    sweep.bring()
+    assert not folder.path.exists()
 
 
 def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store):

@@ -1,5 +1,6 @@
 """A sweep through a store: workers and commands that have nothing else make the records of one process."""
 
+import errno
 import json
 import os
 import shutil
@@ -103,7 +104,17 @@ def after_a_checkpoint(stored, method):
         raise Stop
 
 
-def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(small_files, tmp_path, store, node, finished_sweep):
+def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(
+    small_files, tmp_path, store, node, finished_sweep, monkeypatch
+):
+    whole, full = StoredCohort.put_checkpoint, iter([OSError(errno.ENOSPC, "for a moment")])
+
+    def put_checkpoint(*arguments):
+        for error in full:
+            raise error
+        return whole(*arguments)
+
+    monkeypatch.setattr(StoredCohort, "put_checkpoint", put_checkpoint)
     with pytest.raises(Stop):
         small_sweep.launched(small_files, tmp_path / "first", engine=ByStore(store, after_a_checkpoint))
     assert not list(tmp_path.glob("first/cohorts/*/checkpoints"))
@@ -137,7 +148,14 @@ def test_what_was_begun_without_the_store_goes_on_with_it(small_files, tmp_path,
             display=small_sweep.StopAt("evaluated", 2),
             overrides=small_sweep.overrides(small_files),
         )
+    # Workers that died have left these.
+    left = [tmp_path / "node" / f"jaxmatch-store-{os.getuid()}" / name for name in ("long ago", "lately")]
+    for folder in left:
+        folder.mkdir(parents=True)
+        folder.with_suffix(".lock").touch()
+    os.utime(left[0].with_suffix(".lock"), (1e9, 1e9))
     _, watcher = small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    assert {path.name for path in left[0].parent.iterdir()} == {"lately", "lately.lock"}
     assert "goes on from a checkpoint" in watcher.text
     assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
 

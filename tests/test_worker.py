@@ -143,6 +143,17 @@ def test_a_worker_waits_for_who_holds_the_cohort(claimed, monkeypatch):
     assert not (folder.path / FILE).exists()
 
 
+def test_a_line_cut_short_by_a_full_disk_is_passed_over(claimed):
+    _, folder, workdir, work = claimed
+    replay = Replay(work, folder)
+    with open(folder.path / FILE, "a") as file:
+        file.write('["some", "epo["some", "cohort", []]\n' + "[1]\n")
+    writer(folder, replay.attempt)(folder.name, "cohort", ())
+    replay.look()
+    replay.ended("its worker died")
+    assert "its worker died" in work.display.text
+
+
 def test_one_that_has_failed_since_or_is_gone_is_left(claimed):
     _, folder, workdir, _ = claimed
     mark_failed(folder, RuntimeError("elsewhere"))
