@@ -15,7 +15,7 @@ from jaxmatch.sweep import on_slurm, slurm_jobs, slurm_waiting
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.engines import Task, Work
 from jaxmatch.sweep.events import writer
-from jaxmatch.sweep.failures import message_of
+from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, message_of
 from jaxmatch.sweep.slurm_waiting import Waiting
 from jaxmatch.workdir import Workdir
 
@@ -155,6 +155,14 @@ def test_no_more_jobs_at_once_than_are_wanted(slurm):
     seen = []
     slurm.wait(lambda: seen.append(len(slurm.submitted)) or (), at_once=1)
     assert seen == [1, 2]
+
+
+def test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint():
+    deaths = Deaths()
+    assert [deaths.count("a", newest) for newest in (-1, -1, 4, 4)] == [1, 2, 1, 2]
+    assert deaths.count("b", 4) == 1
+    assert deaths.count("a", 4) == 3 == MOST_DEATHS
+    assert deaths.count("a", 4) == 1  # it has failed, and is tried anew
 
 
 def test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed(slurm):

@@ -10,6 +10,32 @@ from jaxmatch.files import read_json, write_json
 from jaxmatch.workdir import CohortFolder
 
 _LONGEST = 400
+# A cohort whose workers or jobs die so often without a newer checkpoint has failed.
+MOST_DEATHS = 3
+
+
+class Deaths:
+    """Counts the deaths of workers or jobs, by cohort."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[int, int]] = {}
+
+    def count(self, name: str, newest: int) -> int:
+        """Counts a death. After `MOST_DEATHS` of them, the cohort is counted anew.
+
+        Arguments:
+          name: of the cohort.
+          newest: the number of its newest checkpoint, or -1 (`CohortFolder.newest_checkpoint`).
+
+        Returns:
+          How many there were so far without a newer checkpoint, with this one.
+        """
+        before, newest_before = self._counted.get(name, (0, -1))
+        deaths = 1 if newest > newest_before else before + 1
+        self._counted[name] = deaths, newest
+        if deaths >= MOST_DEATHS:
+            del self._counted[name]
+        return deaths
 
 
 def of_the_machine(error: Exception) -> bool:

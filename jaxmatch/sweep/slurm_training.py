@@ -18,19 +18,12 @@ from jaxmatch.sweep import slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.events import Tell, writer
-from jaxmatch.sweep.failures import mark_failed
+from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder
 
-# A cohort that is queued so often without a new checkpoint has failed.
-MOST_WITHOUT_CHECKPOINT = 3
 # How long Slurm may take to end a job that it has told to end.
 SECONDS_TO_BE_KILLED = 600.0
-
-
-def newest_checkpoint(folder: CohortFolder) -> int:
-    """The number of a cohort's newest whole checkpoint, or -1."""
-    return max((int(path.name) for path in folder.checkpoints.glob("*") if path.name.isdigit()), default=-1)
 
 
 @dataclasses.dataclass(eq=False)
@@ -51,7 +44,7 @@ class Training:
       extend: called first: loads what extends the package.
       tells: whether a command waits for it, to which it tells how it goes (`events.py`).
       newest: number of the newest checkpoint when it was queued last.
-      without: how often it was queued without a new one.
+      deaths: how often it was queued without a new one.
     """
 
     plan: Plan
@@ -67,7 +60,7 @@ class Training:
     extend: Callable[[], None] | None
     tells: bool = False
     newest: int = -1
-    without: int = 0
+    deaths: Deaths = dataclasses.field(default_factory=Deaths)
 
     def __post_init__(self):
         self._stop, self._thread, self._error = threading.Event(), None, None
@@ -104,12 +97,13 @@ class Training:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self.seconds)
-        newest = newest_checkpoint(self._folder)
-        self.without = 0 if newest > self.newest or self._folder.done else self.without + 1
-        self.newest = newest
-        if self.without < MOST_WITHOUT_CHECKPOINT:
+        newest = self._folder.newest_checkpoint()
+        if newest > self.newest or self._folder.done:  # it was not ended in vain
+            self.newest = newest
             return DelayedSubmission(self)
-        mark_failed(self._folder, RuntimeError(f"its job was ended {self.without} times without a new checkpoint"))
+        if (deaths := self.deaths.count(self.cohort, newest)) < MOST_DEATHS:
+            return DelayedSubmission(self)
+        mark_failed(self._folder, RuntimeError(f"its job was ended {deaths} times without a new checkpoint"))
         return None
 
     def _run(self) -> None:

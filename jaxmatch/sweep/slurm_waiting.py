@@ -13,8 +13,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.sweep import slurm_jobs
 from jaxmatch.sweep.engines import Task, Work
 from jaxmatch.sweep.events import Replay
-from jaxmatch.sweep.failures import mark_failed
-from jaxmatch.sweep.slurm_training import newest_checkpoint
+from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 
 SECONDS_BETWEEN_LOOKS = 0.5
 # Slurm is asked for all jobs of the user at once; one asker every few seconds does not burden it.
@@ -22,8 +21,6 @@ SECONDS_BETWEEN_QUESTIONS = 5.0
 SECONDS_BETWEEN_LINES = 60.0
 # How long after its end a job's files may be seen on another machine.
 SECONDS_TO_BE_SEEN = 10.0
-# A cohort whose jobs end so often without a new checkpoint has failed.
-MOST_ENDED = 3
 
 
 @dataclasses.dataclass
@@ -68,7 +65,7 @@ class Waiting:
         self._workdir = work.workdir.path.absolute()
         self._running: dict[str, _Running] = {}  # by the name of the cohort
         self._over = set() if over is None else over
-        self._ended: dict[str, tuple[int, int]] = {}
+        self._deaths = Deaths()
         self._asked_at = self._said_at = -float("inf")
         self._said = ""
 
@@ -178,12 +175,9 @@ class Waiting:
 
     def _counted(self, each: _Running, state: str) -> str:
         """Counts a job that has ended; what to say if it was the last."""
-        newest = newest_checkpoint(each.task.folder)
-        count, before = self._ended.get(each.task.folder.name, (0, -1))
-        count = 1 if newest > before else count + 1
-        self._ended[each.task.folder.name] = count, newest
-        ended = f"its job was ended {count} times without a new checkpoint{state and f' ({state})'}"
-        return ended if count >= MOST_ENDED else ""
+        deaths = self._deaths.count(each.task.folder.name, each.task.folder.newest_checkpoint())
+        ended = f"its job was ended {deaths} times without a new checkpoint{state and f' ({state})'}"
+        return ended if deaths >= MOST_DEATHS else ""
 
     def _interrupted(self) -> str:
         jobs: list[Any] = [each.job for each in self._running.values()]

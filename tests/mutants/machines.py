@@ -3,6 +3,7 @@
 _SWEEP = "jaxmatch/sweep/"
 _JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP + "slurm_options.py"
 _TRAINING, _WAITING, _LAUNCHERS = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py", "jaxmatch/cli/launchers.py"
+_FAILURES = _SWEEP + "failures.py"
 _ASKED = ["tests/test_on_slurm.py::test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are"]
 _OF_OPTIONS = ["tests/test_on_slurm.py::test_options_that_are_none"]
 _NEVER = ["tests/test_on_slurm.py::test_a_job_that_never_comes_to_a_checkpoint_fails"]
@@ -23,10 +24,11 @@ MUTANTS = [
     (_OPTIONS, "and not isinstance(value, bool)", "", _OF_OPTIONS),
     (_OPTIONS, "if options.gpus and options.gpu_memory_gb is None:", "if False:", _OF_OPTIONS),
     (_OPTIONS, "if options.signal_seconds >= 60 * options.minutes:", "if options.signal_seconds >= 3600 * options.minutes:", _OF_OPTIONS),
-    (_TRAINING, "self.without = 0 if newest > self.newest", "self.without = 0 if newest >= self.newest", _NEVER),
-    (_TRAINING, "if self.without < MOST_WITHOUT_CHECKPOINT:", "if self.without <= MOST_WITHOUT_CHECKPOINT:", _NEVER),
-    (_WAITING, "count = 1 if newest > before else count + 1", "count = count + 1", _LOST),
-    (_WAITING, "return ended if count >= MOST_ENDED else", "return ended if count > MOST_ENDED else", _LOST),
+    (_TRAINING, "if newest > self.newest or", "if newest >= self.newest or", _NEVER),
+    (_TRAINING, ") < MOST_DEATHS:", ") <= MOST_DEATHS:", _NEVER),
+    (_FAILURES, "deaths = 1 if newest > newest_before else before + 1", "deaths = before + 1", _LOST),
+    (_FAILURES, "if deaths >= MOST_DEATHS:", "if False:", ["tests/test_slurm_waiting.py::test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint"]),
+    (_WAITING, "return ended if deaths >= MOST_DEATHS else", "return ended if deaths > MOST_DEATHS else", _LOST),
     (_WAITING, 'if state.startswith("CANCELLED")', "if False", [_WAITS + "test_a_cancelled_job_is_not_submitted_again"]),
     (_WAITING, "max(0, self._at_once - len(self._running))", "self._at_once", [_WAITS + "test_no_more_jobs_at_once_than_are_wanted"]),
     (_WAITING, " or slurm_jobs.is_held(self._workdir, folder.name)", "", [_WAITS + "test_a_cohort_that_another_launcher_trains_is_left_to_it"]),
