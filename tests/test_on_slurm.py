@@ -96,12 +96,13 @@ def slurm(tmp_path, monkeypatch):
         "sbatch": f'case "$1" in --version) exit;; --test-only) cat > {folder}/tried;; *) cat "$1" > {folder}/submitted;; esac\n'
         f'if [ -e {folder}/refusal ]; then cat {folder}/refusal >&2; exit 1; fi\necho "Submitted batch job 17"',
         "srun": "exit 1",
-        "squeue": f"cat {folder}/queue",
+        "squeue": f'cat {folder}/queue\ncase "$*" in *--states=all*) cat {folder}/ended;; esac',
     }
     for name, text in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
-    (folder / "queue").write_text("")
+    for name in ("queue", "ended"):
+        (folder / name).write_text("")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return folder
 
@@ -136,6 +137,24 @@ def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_
     assert main(command) == 0 and "1 job submitted" in capsys.readouterr().err
     assert "--array" not in (slurm / "submitted").read_text()
     assert len(slurm_jobs.read_jobs(tmp_path / "work").cohorts) == 3
+
+
+def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):
+    workdir = tmp_path / "work"
+    folders = Workdir(workdir).claim([(signature, (f"{signature}-seed0",)) for signature in "abc"])
+    slurm_jobs.add_jobs(workdir, False, {f"17_{number}": folder.name for number, folder in enumerate(folders)})
+    (slurm / "queue").write_text("17_2 RUNNING\n")
+    (slurm / "ended").write_text("17_0 OUT_OF_MEMORY\n17_1 FAILED\n")
+    found = {each.job: (each.state, each.note) for each in slurm_jobs.states(workdir)}
+    assert found == {
+        "17_0": (
+            "stopped",
+            f"it ran out of memory: give more memory_gb, or remove {folders[0].path} and set a smaller "
+            "execution.maximum_replicas",
+        ),
+        "17_1": ("stopped", f"it wrote no log: do the nodes reach {workdir / 'slurm'}?"),
+        "17_2": ("running", ""),
+    }
 
 
 def test_what_slurm_refuses_is_said_before_anything_is_written(small_files, tmp_path, slurm, capsys):

@@ -171,11 +171,11 @@ def test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed(slur
     (checkpoint := slurm.folders[1].checkpoints / "7").mkdir(parents=True)
     slurm.steps += [lambda: checkpoint.rename(checkpoint.with_name("8"))] + [lambda: None] * 4
     for job in ("3", "4"):
-        slurm.steps += [lambda job=job: slurm.end(job, "OUT_OF_MEMORY")] + [lambda: None] * 4
+        slurm.steps += [lambda job=job: slurm.end(job, "FAILED")] + [lambda: None] * 4
     assert slurm.wait() is True
     assert slurm.submitted[1:] == [slurm.folders[1].name] * 4
     said = message_of(slurm.folders[1])
-    assert said.startswith("its job was ended 3 times without a new checkpoint (OUT_OF_MEMORY); it wrote no log")
+    assert said.startswith("its job was ended 3 times without a new checkpoint (FAILED); it wrote no log")
     assert not slurm.folders[0].failure()
 
 
@@ -184,6 +184,15 @@ def test_a_cancelled_job_is_not_submitted_again(slurm):
     assert slurm.wait() is True
     assert len(slurm.submitted) == 2
     assert message_of(slurm.folders[1]).startswith("its job 1 was cancelled; it wrote no log")
+
+
+def test_a_job_that_ran_out_of_memory_is_not_submitted_again(slurm):
+    """The next would be given the same memory, for a cohort of the same size."""
+    slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "OUT_OF_MEMORY")]
+    assert slurm.wait() is True
+    assert len(slurm.submitted) == 2
+    wanted = f"its job 1 ran out of memory; give more memory_gb, or remove {slurm.folders[1].path} and set a smaller"
+    assert message_of(slurm.folders[1]).startswith(wanted)
 
 
 def test_a_cohort_that_another_launcher_trains_is_left_to_it(slurm):

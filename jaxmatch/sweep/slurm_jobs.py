@@ -120,14 +120,29 @@ def is_queued(state: str) -> bool:
 
 def end_of(job: str, local: bool) -> str:
     """What Slurm says of a job that is over, as "CANCELLED" or "OUT_OF_MEMORY"; "" where it has forgotten it."""
+    return _ends(local, "--jobs", job).get(job, "")
+
+
+def _ends(local: bool, *which: str) -> dict[str, str]:
+    """Jobs, also those that are over -> what Slurm says of them. It forgets them some minutes after their end."""
     if local:
-        return ""
+        return {}
     try:
-        listed = run("squeue", "--noheader", "--array", "--states=all", "--jobs", job, "--format", "%i %T")
+        listed = run("squeue", "--noheader", "--array", "--states=all", *which, "--format", "%i %T")
     except InputError:
-        return ""
-    states = dict(line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
-    return states.get(job, "").strip()
+        return {}
+    states = (line.split(maxsplit=1) for line in listed.splitlines() if line.strip())
+    return {job: state.strip() for job, state in states}
+
+
+def out_of_memory(state: str) -> bool:
+    """Whether Slurm has ended a job because it took more memory than it was given, by what it says of it."""
+    return state.startswith("OUT_OF_ME")
+
+
+def more_memory(folder: CohortFolder) -> str:
+    """What helps a cohort whose job ran out of memory. It keeps its size as long as its folder is there."""
+    return f"give more memory_gb, or remove {folder.path} and set a smaller execution.maximum_replicas"
 
 
 def is_held(workdir: Path, cohort: str) -> bool:
@@ -185,10 +200,14 @@ def states(workdir: Path) -> list[CohortState]:
     cohorts = Workdir(workdir).cohorts()
     living = {} if all(folder.done for folder in cohorts) else alive(workdir, jobs)
     of = {cohort: job for job, cohort in jobs.cohorts.items()}
-    return [_state(folder, of.get(folder.name, ""), living, workdir) for folder in cohorts]
+    over = [folder for folder in cohorts if folder.name in of and not folder.done and of[folder.name] not in living]
+    ends = _ends(jobs.local, "--user", str(os.geteuid())) if over else {}
+    return [_state(folder, of.get(folder.name, ""), living, ends, workdir) for folder in cohorts]
 
 
-def _state(folder: CohortFolder, job: str, living: Mapping[str, str], workdir: Path) -> CohortState:
+def _state(
+    folder: CohortFolder, job: str, living: Mapping[str, str], ends: Mapping[str, str], workdir: Path
+) -> CohortState:
     log = folder_of(workdir) / f"{job}_0_log.out"
     there = str(log) if job and log.exists() else ""
     if folder.done:
@@ -199,6 +218,8 @@ def _state(folder: CohortFolder, job: str, living: Mapping[str, str], workdir: P
         return CohortState(folder, "failed", job, f"{message_of(folder)} ({folder.error})")
     if rungs := [int(file.stem.removeprefix("rung-")) for file in folder.path.glob("rung-*.json")]:
         return CohortState(folder, "paused", job, f"after epoch {max(rungs)}")
+    if job and out_of_memory(ends.get(job, "")):
+        return CohortState(folder, "stopped", job, f"it ran out of memory: {more_memory(folder)}")
     if job:
         missing = f"it wrote no log: do the nodes reach {folder_of(workdir)}?"
         return CohortState(folder, "stopped", job, there or missing)

@@ -161,10 +161,15 @@ class Waiting:
         if self._is_over(each) or slurm_jobs.is_held(self._workdir, folder.name):
             return  # by another launcher, which trains it
         state = slurm_jobs.end_of(each.job, self._local)
-        problem = f"its job {each.job} was cancelled" if state.startswith("CANCELLED") else self._counted(each, state)
+        log = slurm_jobs.folder_of(self._workdir) / f"{each.job}_0_log.out"
+        remedy = f"see {log}" if log.exists() else f"it wrote no log: do the nodes reach {log.parent}?"
+        if slurm_jobs.out_of_memory(state):
+            problem, remedy = f"its job {each.job} ran out of memory", slurm_jobs.more_memory(folder)
+        elif state.startswith("CANCELLED"):
+            problem = f"its job {each.job} was cancelled"
+        else:
+            problem = self._counted(each, state)
         if problem:
-            log = slurm_jobs.folder_of(self._workdir) / f"{each.job}_0_log.out"
-            remedy = f"see {log}" if log.exists() else f"it wrote no log: do the nodes reach {log.parent}?"
             mark_failed(folder, InputError(problem, remedy=remedy))
             self._work.display.say(f"cohort {folder.name}: failed ({problem})")
             each.there_at = -float("inf")

@@ -29,6 +29,8 @@ MUTANTS = [
     (_FAILURES, "deaths = 1 if newest > newest_before else before + 1", "deaths = before + 1", _LOST),
     (_FAILURES, "if deaths >= MOST_DEATHS:", "if False:", ["tests/test_slurm_waiting.py::test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint"]),
     (_WAITING, "return ended if deaths >= MOST_DEATHS else", "return ended if deaths > MOST_DEATHS else", _LOST),
+    (_JOBS, 'startswith("OUT_OF_ME")', 'startswith("OOM")', ["tests/test_on_slurm.py::test_a_job_that_ran_out_of_memory_says_what_helps"]),
+    (_WAITING, "if slurm_jobs.out_of_memory(state):", "if False:", [_WAITS + "test_a_job_that_ran_out_of_memory_is_not_submitted_again"]),
     (_WAITING, 'if state.startswith("CANCELLED")', "if False", [_WAITS + "test_a_cancelled_job_is_not_submitted_again"]),
     (_WAITING, "max(0, self._at_once - len(self._running))", "self._at_once", [_WAITS + "test_no_more_jobs_at_once_than_are_wanted"]),
     (_WAITING, " or slurm_jobs.is_held(self._workdir, folder.name)", "", [_WAITS + "test_a_cohort_that_another_launcher_trains_is_left_to_it"]),
