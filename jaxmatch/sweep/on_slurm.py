@@ -33,6 +33,8 @@ from jaxmatch.training.replicas import devices_filled
 
 # submitit counts down at each time limit, also where a job of less than ten minutes only makes room for another.
 MOST_TIMES_QUEUED = 10_000
+# Slurm takes no longer arrays by default (its MaxArraySize is 1001).
+MOST_IN_AN_ARRAY = 1000
 # What a cohort costs besides its work: its job starts, reads the data and compiles.
 SECONDS_OF_A_START = 30.0
 # submitit tells a job on this machine so long before its time is over, and only a year is that of no limit.
@@ -111,7 +113,8 @@ class SlurmEngine(Engine):
             "cpus_per_task": self._cpus() if not options.gpus else options.cpus,
             "gpus_per_node": options.gpus or None,
             "signal_delay_s": options.signal_seconds,
-            "array_parallelism": options.at_once,
+            # Without a number, submitit lets 256 run.
+            "array_parallelism": options.at_once or MOST_IN_AN_ARRAY,
             "stderr_to_stdout": True,
             "additional_parameters": {"requeue": True, **options.sbatch},
             # srun no longer takes the number of CPUs from the job.
@@ -126,8 +129,13 @@ class SlurmEngine(Engine):
 
     def _variables(self) -> dict[str, str]:
         """What a job's environment must hold besides this one's, so that it computes what this process would."""
-        platform = {} if self._options.gpus else {"JAX_PLATFORMS": "cpu"}
-        return worker.variables() | platform | {"NPROC": str(self._cpus())}
+        variables = worker.variables()
+        del variables["NPROC"]  # with a GPU, a job may use what CPUs the cluster gives it
+        if not self._options.gpus:
+            variables["JAX_PLATFORMS"] = "cpu"
+        if self._options.cpus or not self._options.gpus:
+            variables["NPROC"] = str(self._cpus())
+        return variables
 
     def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         if self._waits:
@@ -158,14 +166,37 @@ class SlurmEngine(Engine):
             living = slurm_jobs.alive(workdir, jobs) if jobs else ()
             job_of = {jobs.cohorts[job]: job for job in living if job not in over}
             new = sorted((task for task in tasks if task.folder.name not in job_of), key=lambda task: -task.lasts)
-            if new:
-                trainings = [self._training(task, work, workdir) for task in new]
-                with not_interrupted():  # what is submitted is noted, too
-                    submitted = self._submit(trainings, workdir)
-                    jobs_of_new = dict(zip(submitted, (task.folder.name for task in new)))
-                    slurm_jobs.add_jobs(workdir, self._local, jobs_of_new)
-                job_of |= {cohort: job for job, cohort in jobs_of_new.items()}
+            job_of |= self._submit_all(new, work, workdir)
         return {task.folder.name: job_of[task.folder.name] for task in tasks}, len(new)
+
+    def _submit_all(self, tasks: Sequence[Task], work: Work, workdir: Path) -> dict[str, str]:
+        """Submits tasks, as several arrays if there are many, and notes the jobs of each array before the next.
+
+        Returns:
+          The job of each cohort.
+
+        Raises:
+          InputError: Slurm refuses them, or the rest of them.
+        """
+        job_of: dict[str, str] = {}
+        left, most = list(tasks), MOST_IN_AN_ARRAY
+        while left:
+            trainings = [self._training(task, work, workdir) for task in left[:most]]
+            try:
+                with not_interrupted():  # what is submitted is noted, too
+                    cohort_of = {job: each.cohort for job, each in zip(self._submit(trainings, workdir), trainings)}
+                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)
+            except InputError as error:
+                if isinstance(error, slurm_jobs.TooManyJobs) and len(trainings) > 1:
+                    most = len(trainings) // 2  # as many as it takes
+                    continue
+                if not job_of:
+                    raise
+                problem = f"{error.problem} (jobs that were submitted before: {len(job_of)})"
+                raise InputError(problem, path=error.path, remedy=error.remedy) from None
+            job_of |= {cohort: job for job, cohort in cohort_of.items()}
+            del left[:most]
+        return job_of
 
     def _training(self, task: Task, work: Work, workdir: Path) -> Training:
         part, data = worker.part_of(work.plan, task.folder)
@@ -199,7 +230,7 @@ class SlurmEngine(Engine):
             try:
                 jobs = executor.submit_array(trainings)
             except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
-                raise InputError(f"Slurm refuses: {slurm_jobs.said(str(error))}", remedy=slurm_jobs.REFUSED) from None
+                raise slurm_jobs.refusal(slurm_jobs.said(str(error))) from None
         names = [job.job_id for job in jobs]
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             del jobs, executor  # those on this machine go on when this process has ended

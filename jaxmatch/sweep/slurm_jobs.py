@@ -7,6 +7,7 @@ WORKDIR/slurm/JOB_submitted.pkl    what it is to do; JOB_0_result.pkl: how it en
 
 import dataclasses
 import os
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
@@ -21,8 +22,9 @@ from jaxmatch.sweep.failures import message_of
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 60.0
-# The remedy for what Slurm does not take.
-REFUSED = "see sinfo, and say in --slurm FILE what a job may have"
+# The remedies for what Slurm does not take, and for too much of it.
+_REFUSED = "see sinfo, and say in --slurm FILE what a job may have"
+_TOO_MANY = "give the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE"
 STATES = ("queued", "running", "paused", "done", "failed", "stopped", "not submitted")
 _QUEUED = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "CONFIGURING", "SUSPENDED", "RESV_DEL_HOLD"}
 
@@ -72,6 +74,17 @@ def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:
     write_json(folder_of(workdir) / "jobs.json", {"local": local, "jobs": {**kept, **new}})
 
 
+class TooManyJobs(InputError):
+    """The user, an account or a QOS may have no more submitted jobs."""
+
+
+def refusal(text: str) -> InputError:
+    """The error for what a command of Slurm has said when it took no job."""
+    if re.search(r"Submit\w*Limit", text):
+        return TooManyJobs(f"Slurm refuses: {text}", remedy=_TOO_MANY)
+    return InputError(f"Slurm refuses: {text}", remedy=_REFUSED)
+
+
 def run(*words: str, text: str = "") -> str:
     """The output of a command of Slurm.
 
@@ -88,8 +101,7 @@ def run(*words: str, text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise InputError(f"{words[0]} does not answer", remedy="see whether Slurm runs, as with sinfo") from None
     if done.returncode:
-        problem = said(done.stderr) or f"{words[0]} ended with {done.returncode}"
-        raise InputError(f"Slurm refuses: {problem}", remedy=REFUSED)
+        raise refusal(said(done.stderr) or f"{words[0]} ended with {done.returncode}")
     return done.stdout
 
 

@@ -30,10 +30,10 @@ class SlurmOptions:
       minutes: time limit of a job; a cohort that needs longer is queued again.
       signal_seconds: how long before that a job is told to write a checkpoint.
       memory_gb: of a job; None: the cluster's default.
-      cpus: of a job; None: as many as XLA uses here.
+      cpus: of a job; None: as many as XLA uses here, or, with `gpus`, the cluster's default.
       gpus: of a job; 0: it trains on CPUs.
       gpu_memory_gb: of one GPU; the plan is made for it.
-      at_once: how many jobs may run at once; cohorts are cut to fill them. None: no limit, no cut.
+      at_once: how many jobs of an array may run at once; cohorts are cut to fill them. None: no limit, no cut.
       sbatch: more options of sbatch.
     """
 
