@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -120,12 +121,47 @@ def test_bad_use_is_one_line(small_files, tmp_path, capsys, no_ray, command, wor
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("jaxmatch.sweep.ray_cluster.SECONDS_TO_ANSWER", 2.0)
+@pytest.fixture
+def deaf():
+    """The address of a server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        place = f"127.0.0.1:{server.getsockname()[1]}"
-        assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{place}")) == 2
-    assert capsys.readouterr().err.startswith(f"jaxmatch: what answers at {place} is not Ray; ")
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_what_does_not_answer_as_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, deaf):
+    monkeypatch.setattr("jaxmatch.sweep.ray_cluster.SECONDS_FOR_HEALTH", 2.0)
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{deaf}")) == 2
+    said = f"jaxmatch: {deaf} does not answer as Ray within 2 seconds; see ray status there, and try again\n"
+    assert capsys.readouterr().err == said
+
+
+def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, deaf):
+    def refuses(words, **options):
+        raise subprocess.CalledProcessError(1, words)
+
+    monkeypatch.setattr("jaxmatch.sweep.ray_cluster.subprocess.run", refuses)
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{deaf}")) == 2
+    said = f"jaxmatch: what answers at {deaf} is not Ray, or is too busy; start it with ray start --head"
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("auto", "no Ray runs on this machine; start one with ray start --head"),
+        (
+            "http://127.0.0.1:8265",
+            "RAY_ADDRESS=http://127.0.0.1:8265 is no address of a Ray cluster; unset it, or give",
+        ),
+    ],
+)
+def test_an_address_for_other_tools(small_files, tmp_path, capsys, no_ray, monkeypatch, told, said):
+    monkeypatch.setenv("RAY_ADDRESS", told)
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray")) == 2
+    assert capsys.readouterr().err.startswith(f"jaxmatch: {said}")
+    # What the command names counts.
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray:127.0.0.1:1")) == 2
+    assert capsys.readouterr().err.startswith("jaxmatch: no Ray answers at 127.0.0.1:1 (")
 
 
 def test_ray_is_an_extra(small_files, tmp_path, capsys, monkeypatch):

@@ -19,6 +19,8 @@ from jaxmatch.store import Store
 from jaxmatch.sweep import worker
 
 SECONDS_TO_ANSWER = 10.0
+# The check is a process that imports Ray, which takes long from a slow file system.
+SECONDS_FOR_HEALTH = 60.0
 SECONDS_TO_PROBE = 120.0
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 TOKEN = ".reached-"
@@ -42,7 +44,8 @@ def connect(address: str) -> Any:
     """Connects this process, as a driver, to a running cluster.
 
     Arguments:
-      address: HOST:PORT of its head; "": that of $RAY_ADDRESS, or of the cluster that runs on this machine.
+      address: HOST:PORT of its head; "": that of $RAY_ADDRESS, or, also where this is "auto", of the cluster that runs
+        on this machine.
 
     Raises:
       InputError: there is none at the address, or it runs another version of Ray or Python.
@@ -50,11 +53,15 @@ def connect(address: str) -> Any:
     ray = import_ray()
     if ray.is_initialized():
         return ray
-    place = address or os.environ.get(ADDRESS_VARIABLE, "") or _of_this_machine()
+    told = os.environ.get(ADDRESS_VARIABLE, "")
+    if told == "auto":
+        told = ""
+    place = address or told or _of_this_machine()
     if not place:
         raise InputError(
             "no Ray runs on this machine", remedy="start one with ray start --head, or give --on ray:HOST:PORT"
         )
+    _check_address(place, of_variable=bool(told) and not address)
     _check_answers(place)
     _keep_quiet()
     try:
@@ -79,6 +86,22 @@ def _of_this_machine() -> str:
     return ray._private.utils.read_ray_address() or ""
 
 
+def _check_address(place: str, of_variable: bool) -> None:
+    """Checks that a place is HOST:PORT.
+
+    Raises:
+      InputError: it is not; says so if it is that of the variable.
+    """
+    host, _, port = place.rpartition(":")
+    if "://" not in place and host and port.isdigit():
+        return
+    if of_variable:  # it may be there for other tools of Ray
+        place, remedy = f"{ADDRESS_VARIABLE}={place}", "unset it, or give --on ray:HOST:PORT of its head"
+    else:
+        remedy = "give --on ray:HOST:PORT of its head"
+    raise InputError(f"{place} is no address of a Ray cluster", remedy=remedy)
+
+
 def _check_answers(place: str) -> None:
     """Asks for a sign of life; `ray.init` would wait for minutes and end the process.
 
@@ -87,17 +110,20 @@ def _check_answers(place: str) -> None:
     """
     remedy = "start it with ray start --head, or give --on ray:HOST:PORT of a running one"
     host, _, port = place.rpartition(":")
-    if "://" in place or not host or not port.isdigit():
-        raise InputError(f"{place} is no address of a Ray cluster", remedy="give --on ray:HOST:PORT of its head")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
     except (OSError, OverflowError) as error:
         raise InputError(f"no Ray answers at {place} ({error})", remedy=remedy) from None
     asking = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check", "--address", place]
     try:
-        subprocess.run(asking, capture_output=True, timeout=SECONDS_TO_ANSWER, check=True)
+        subprocess.run(asking, capture_output=True, timeout=SECONDS_FOR_HEALTH, check=True)
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{place} does not answer as Ray within {SECONDS_FOR_HEALTH:.0f} seconds",
+            remedy="see ray status there, and try again",
+        ) from None
     except (OSError, subprocess.SubprocessError):
-        raise InputError(f"what answers at {place} is not Ray", remedy=remedy) from None
+        raise InputError(f"what answers at {place} is not Ray, or is too busy", remedy=remedy) from None
 
 
 def _keep_quiet() -> None:

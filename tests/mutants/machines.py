@@ -3,7 +3,8 @@
 _SWEEP = "jaxmatch/sweep/"
 _JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP + "slurm_options.py"
 _TRAINING, _WAITING, _LAUNCHERS = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py", "jaxmatch/cli/launchers.py"
-_FAILURES = _SWEEP + "failures.py"
+_FAILURES, _RAY = _SWEEP + "failures.py", _SWEEP + "ray_cluster.py"
+_ADDRESS = ["tests/test_on_ray.py::test_an_address_for_other_tools"]
 _ON_SLURM = "tests/test_on_slurm.py::"
 _ASKED = [_ON_SLURM + "test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are"]
 _OF_OPTIONS = [_ON_SLURM + "test_options_that_are_none"]
@@ -42,6 +43,9 @@ MUTANTS = [
     (_WAITING, "max(0, self._at_once - len(self._running))", "self._at_once", [_WAITS + "test_no_more_jobs_at_once_than_are_wanted"]),
     (_WAITING, " or slurm_jobs.is_held(self._workdir, folder.name)", "", [_WAITS + "test_a_cohort_that_another_launcher_trains_is_left_to_it"]),
     (_WAITING, "                    waiting[:0] = more()\n", "                    more()\n", [_WAITS + "test_what_goes_on_is_submitted_as_soon_as_it_may"]),
+    (_RAY, 'if told == "auto":', "if False:", _ADDRESS),
+    (_RAY, "of_variable=bool(told) and not address", "of_variable=False", _ADDRESS),
+    (_RAY, "except subprocess.TimeoutExpired:", "except ZeroDivisionError:", ["tests/test_on_ray.py::test_what_does_not_answer_as_ray_is_refused"]),
     (_LAUNCHERS, "== 1:\n            return 1", "== 0:\n            return 1", _COUNTED),
     (_LAUNCHERS, "return max(1, hosts) * count,", "return max(1, hosts),", _COUNTED),
     (_LAUNCHERS, 'if platforms and "tpu" not in', 'if "tpu" not in', _COUNTED),
