@@ -24,7 +24,7 @@ from jaxmatch.store import StoreError
 from jaxmatch.sweep import chunks, memory, ray_cluster, worker
 from jaxmatch.sweep.engines import Engine, Task, Work
 from jaxmatch.sweep.events import Replay
-from jaxmatch.sweep.failures import mark_failed
+from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.sweep.ray_places import ObjectStore, SharedFolder, Trains
@@ -36,8 +36,6 @@ SECONDS_UNTIL_IT_IS_SAID = 10.0
 SECONDS_TO_STOP = 60.0
 # What a cohort costs besides its work: its worker starts, reads the data and compiles.
 SECONDS_OF_A_START = 30.0
-# A cohort whose workers die so often without a new checkpoint has failed.
-MOST_DEATHS = 3
 
 
 def _train(
@@ -115,7 +113,7 @@ class RayEngine(Engine):
         self._place = ObjectStore(store) if store else SharedFolder()
         self._ray: Any = None
         self._device: worker.WorkerDevice | None = None
-        self._deaths: dict[str, tuple[int, int]] = {}
+        self._deaths = Deaths()
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         # On a GPU of its own the driver would take the memory that workers need.
@@ -271,14 +269,10 @@ class RayEngine(Engine):
         """Whether a cohort whose worker died is tried again; one whose workers die again and again is marked."""
         if (task.stage or work.stage).reached(task.folder):  # its worker died after that
             return False
-        newest = task.folder.newest_checkpoint()
-        count, before = self._deaths.get(task.folder.name, (0, -1))
-        count = 1 if newest > before else count + 1
-        self._deaths[task.folder.name] = count, newest
-        if count < MOST_DEATHS:
+        deaths = self._deaths.count(task.folder.name, task.folder.newest_checkpoint())
+        if deaths < MOST_DEATHS:
             return True
-        del self._deaths[task.folder.name]
-        error = RuntimeError(f"{lost}, {count} times without a new checkpoint")
+        error = RuntimeError(f"{lost}, {deaths} times without a new checkpoint")
         work.display.say(f"cohort {task.folder.name}: failed ({mark_failed(task.folder, error)})")
         return False
 
