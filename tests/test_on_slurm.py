@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import small_sweep
@@ -14,8 +13,6 @@ from slurm_sweep import LONG, log_of, until, words
 from jaxmatch.cli.main import main
 from jaxmatch.sweep import on_slurm, slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
-from jaxmatch.sweep.engines import Task
-from jaxmatch.sweep.slurm_options import SlurmOptions
 from jaxmatch.workdir import Workdir
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
@@ -142,12 +139,15 @@ def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_
     assert len(slurm_jobs.read_jobs(tmp_path / "work").cohorts) == 3
 
 
-SUBMIT = """#!/bin/sh
+# Takes as many jobs as a file says, and writes down how many it was asked for.
+LIMITED = """#!/bin/sh
+cd FOLDER
+case "$1" in --version) exit;; --test-only) cat > tried; exit;; esac
 number=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
 number=$((${number:-0} + 1))
-echo $number >> tried
+echo $number >> asked
 before=$(cat there)
-if [ $((before + number)) -gt LIMIT ]; then
+if [ $((before + number)) -gt $(cat limit) ]; then
   echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
   exit 1
 fi
@@ -157,71 +157,53 @@ echo "Submitted batch job $((100 + before))"
 
 
 @pytest.fixture
-def submitting(tmp_path, slurm, monkeypatch):
-    """Submits five jobs where Slurm takes so many; gives the sizes of the arrays that were tried, and the jobs noted."""
+def five_jobs(small_files, tmp_path, slurm):
+    """Submits five jobs where Slurm takes so many: the exit status, the sizes of the arrays, and the jobs that are noted."""
 
     def submit(limit):
-        (slurm / "sbatch").write_text(SUBMIT.replace("LIMIT", str(limit)))
+        (slurm / "sbatch").write_text(LIMITED.replace("FOLDER", str(slurm)))
         (slurm / "there").write_text("0")
-        monkeypatch.chdir(slurm)
-        workdir = Workdir(tmp_path / "work")
-        folders = workdir.claim([(signature, (f"{signature}-seed0",)) for signature in "abcde"])
-        engine, work = on_slurm.SlurmEngine(), SimpleNamespace(workdir=workdir)
-        monkeypatch.setattr(engine, "_training", lambda task, work, workdir: NoTraining(task.folder.name))
-        try:
-            jobs, new = engine._submitted([Task(folder, 1, 1.0) for folder in folders], work)
-            assert new == 5 and slurm_jobs.read_jobs(workdir.path).cohorts == {job: name for name, job in jobs.items()}
-        finally:
-            noted = slurm_jobs.read_jobs(workdir.path)
-            found.extend(((slurm / "tried").read_text().split(), sorted(noted.cohorts) if noted else []))
-        return found
+        (slurm / "limit").write_text(str(limit))
+        one_each = ("--seeds=5", "--grid.optimizer.learning_rate=0.01", "--config.execution.maximum_replicas=1")
+        status = main(words(small_files, tmp_path / "work", *one_each, "--on", "slurm"))
+        return status, (slurm / "asked").read_text().split(), sorted(slurm_jobs.read_jobs(tmp_path / "work").cohorts)
 
-    found = []
-    submit.found = found
     return submit
 
 
-class NoTraining:
-    """Stands for a job."""
+def test_many_jobs_are_several_arrays(five_jobs, monkeypatch):
+    import submitit
 
-    def __init__(self, cohort):
-        self.cohort = cohort
-
-    def __call__(self):
-        pass
-
-
-def test_many_jobs_are_several_arrays(submitting, monkeypatch):
+    given, whole = {}, submitit.SlurmExecutor.update_parameters
+    keep = lambda self, **options: (given.update(options), whole(self, **options))  # noqa: E731
+    monkeypatch.setattr(submitit.SlurmExecutor, "update_parameters", keep)
     monkeypatch.setattr(on_slurm, "MOST_IN_AN_ARRAY", 2)
-    tried, jobs = submitting(limit=5)
-    assert tried == ["2", "2", "1"] and jobs == ["100_0", "100_1", "102_0", "102_1", "104"]
+    assert five_jobs(limit=5) == (0, ["2", "2", "1"], ["100_0", "100_1", "102_0", "102_1", "104"])
+    assert given["array_parallelism"] == 2  # all of an array; without a number, submitit lets 256 run
 
 
-def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(submitting):
-    with pytest.raises(ValueError) as error:
-        submitting(limit=3)
-    tried, jobs = submitting.found
-    assert tried == ["5", "2", "2", "1", "1"] and jobs == ["100_0", "100_1", "102"]
-    assert str(error.value) == (
+def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(five_jobs, capsys):
+    assert five_jobs(limit=3) == (2, ["5", "2", "2", "1", "1"], ["100_0", "100_1", "102"])
+    assert (
         "Slurm refuses: QOSMaxSubmitJobPerUserLimit (jobs that were submitted before: 3); "
-        "give the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE"
-    )
-
-
-def test_without_at_once_all_jobs_of_an_array_may_run(tmp_path, slurm):
-    executor = on_slurm.SlurmEngine()._executor(tmp_path)
-    executor.parameters["map_count"] = 1000
-    assert "#SBATCH --array=0-999%1000" in executor._make_submission_file_text("true", "").splitlines()
+        "give the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE\n"
+    ) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("given", "number"),
-    [({}, "5"), ({"cpus": 3}, "3"), ({"gpus": 1, "gpu_memory_gb": 8}, None), ({"gpus": 1, "cpus": 3}, "3")],
+    ("options", "exported"),
+    [
+        ("", ["export NPROC=5"]),
+        ("gpus = 1\ngpu_memory_gb = 8\n", []),  # only the cluster knows
+        ("gpus = 1\ngpu_memory_gb = 8\ncpus = 3\n", ["export NPROC=3"]),
+    ],
 )
-def test_a_job_is_told_how_many_cpus_it_has(monkeypatch, given, number):
-    """With a GPU, and without `cpus`, only the cluster knows."""
+def test_a_job_is_told_how_many_cpus_it_has(small_files, tmp_path, slurm, monkeypatch, options, exported):
     monkeypatch.setenv("NPROC", "5")
-    assert on_slurm.SlurmEngine(SlurmOptions(**given))._variables().get("NPROC") == number
+    (tmp_path / "jobs.toml").write_text(options)
+    assert main(words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(tmp_path / "jobs.toml"))) == 0
+    text = (slurm / "submitted").read_text()
+    assert [line for line in text.splitlines() if line.startswith("export NPROC")] == exported
 
 
 def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):

@@ -93,6 +93,7 @@ class Slurm:
         self.work = Work(None, self.workdir, display, Stage(), {folder.name: None for folder in self.folders})
         monkeypatch.setattr(slurm_waiting.time, "sleep", self.sleep)
         monkeypatch.setattr(slurm_jobs, "alive", self.alive)
+        monkeypatch.setattr(slurm_jobs, "run", lambda *words: "")
         monkeypatch.setattr(slurm_jobs, "end_of", lambda job, local: self.ends.get(job, ""))
         self.steps, self.over = [], set()
 

@@ -21,7 +21,7 @@ MUTANTS = [
     (_ON, 'variables["NPROC"] = str(self._cpus())', 'variables["NPROC"] = "1"', _ASKED),
     (_ON, "if self._options.cpus or not self._options.gpus:", "if True:", [_ON_SLURM + "test_a_job_is_told_how_many_cpus_it_has"]),
     (_ON, "options.at_once or MOST_IN_AN_ARRAY", "1", _ASKED),
-    (_ON, "options.at_once or MOST_IN_AN_ARRAY", "options.at_once or 256", [_ON_SLURM + "test_without_at_once_all_jobs_of_an_array_may_run"]),
+    (_ON, "options.at_once or MOST_IN_AN_ARRAY", "options.at_once or 256", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
     (_ON, "left, most = list(tasks), MOST_IN_AN_ARRAY", "left, most = list(tasks), 9999", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
     (_ON, "most = len(trainings) // 2", "raise", [_ON_SLURM + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
     (_ON, "                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)\n", "", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
