@@ -33,9 +33,11 @@ def test_p_values_of_a_column_are_corrected_for_their_number():
 
 def test_the_caption_tells_how_many_seeds_would_tell_the_best_apart():
     near = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.79, 0.80, 0.83))], LAYOUT).markdown()
-    assert "To tell the two best apart, blocks 1 and blocks 2 in test accuracy, about 38 seeds each" in near
+    assert (
+        "About 38 seeds each are needed to separate the two best settings (blocks 1; blocks 2) in test accuracy" in near
+    )
     apart = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
-    assert "The seeds tell the two best apart: blocks 1 and blocks 2 in test accuracy (p = 0.004" in apart
+    assert "The seeds separate the two best settings (blocks 1; blocks 2) in test accuracy (p = 0.004" in apart
     assert "two best" not in make_table(runs(1, (0.80, 0.82)), LAYOUT).markdown()
     assert "two best" not in make_table([*runs(1, (0.8,)), *runs(2, (0.7,))], LAYOUT).markdown()
 
@@ -43,13 +45,13 @@ def test_the_caption_tells_how_many_seeds_would_tell_the_best_apart():
 def test_the_caption_tells_the_sampling_error_of_the_test_set():
     # 1.96 sqrt(0.81 0.19 / 4927) = 0.01095, of the best mean.
     text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
-    assert "A sample of 4,927 test pairs leaves ±1.1 in an accuracy of 81.0% (95%)" in text
+    assert "Sampling error of the best test accuracy: 81.0% ± 1.1 (95% interval, 4,927 pairs)" in text
     # Without test scores of dev: 1.96 sqrt(0.81 0.19 / 500) = 0.03439.
     dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
     text = make_table(runs(1, (0.80, 0.82)), dev).markdown()
-    assert "A sample of 500 dev pairs leaves ±3.4 in an accuracy of 81.0% (95%)" in text
+    assert "Sampling error of the best dev accuracy: 81.0% ± 3.4 (95% interval, 500 pairs)" in text
     ranking = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.mrr"))
-    assert "A sample of" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
+    assert "Sampling error" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
 
 
 def test_the_caption_tells_the_sampling_error_of_a_ranking():
@@ -64,12 +66,12 @@ def test_the_caption_tells_the_sampling_error_of_a_ranking():
         {"test_sampling": {"questions": 243, "deviations": {"map": 0.36 + more, "mrr": 0.4}}} for more in (0, 0.04)
     )
     # 1.96 * 0.38 / sqrt(243) = 0.0478, and 1.96 * 0.4 / sqrt(243) = 0.0503.
-    said = "A sample of 243 test questions leaves ±0.0478 in MAP 0.7200 and ±0.0503 in MRR 0.7500 (95%), besides the"
+    said = "best test scores: MAP 0.7200 ± 0.0478 and MRR 0.7500 ± 0.0503 (95% interval, 243 questions), in addition to"
     assert said in caption(first, second)
-    assert "test questions" not in caption(first, {})  # a record of an older version
+    assert "questions)" not in caption(first, {})  # a record of an older version
     for questions in (0, 1):  # that have right and wrong answers
         undefined = {"test_sampling": {"questions": questions, "deviations": {"map": None, "mrr": None}}}
-        assert "test questions" not in caption(undefined)
+        assert "questions)" not in caption(undefined)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def _halving(folder: SweepFolder) -> dict[str, Any] | None:
         raise InputError(
             f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"
         ) from None
-    sheet = grid(("halving after epoch", "settings", "went on"), rows, (True, True, True))
+    sheet = grid(("halving after epoch", "settings", "continued"), rows, (True, True, True))
     return {"sheet": sheet, "saved": f"{saved}."}
 
 

@@ -40,7 +40,7 @@ def _dropped(records: Sequence[Mapping]) -> list[str]:
     when = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
     shares = {each.get("eta") for each in found if isinstance(each, Mapping)}
     share = (
-        f"the best 1/{shares.pop()} of the settings went on each time"
+        f"the best 1/{shares.pop()} of the settings continued each time"
         if len(shares) == 1 and None not in shares
         else ""
     )

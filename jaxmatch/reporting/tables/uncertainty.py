@@ -54,19 +54,19 @@ def seeds_needed(table: Content) -> list[str]:
     sentences = []
     for (_, first, best), (_, second, next_best), *_ in _pairs(table, scores[-1:]):
         score = scores[-1]
-        what = f"{setting_name(first)} and {setting_name(second)} in {numbers.plain_score_name(score)}"
+        what = f"({setting_name(first)}; {setting_name(second)}) in {numbers.plain_score_name(score)}"
         p_value = _p_value(best, next_best, score)
         if p_value is None:
             continue
         if p_value < LEVEL:
-            sentences.append(f"The seeds tell the two best apart: {what} (p {p_text(p_value)}, these two alone).")
+            sentences.append(f"The seeds separate the two best settings {what} (p {p_text(p_value)}, these two alone).")
             continue
         values = (list(cell.scores[score].values.values()) for cell in (best, next_best))
         count = significance.seeds_to_separate(*values)
-        needed = f"about {count:,}" if count else f"more than {significance.MOST_SEEDS:,}"
+        needed = f"About {count:,}" if count else f"More than {significance.MOST_SEEDS:,}"
         sentences.append(
-            f"To tell the two best apart, {what}, {needed} seeds each would be needed "
-            f"({significance.POWER:.0%} power at {LEVEL:.0%})."
+            f"{needed} seeds each are needed to separate the two best settings {what} "
+            f"(power {significance.POWER:.0%}, level {LEVEL:.0%})."
         )
     return sentences
 
@@ -104,8 +104,8 @@ def _of_accuracy(table: Content) -> list[str]:
         if pairs:
             reach = NORMAL_REACH * math.sqrt(share * (1 - share) / pairs)
             sentences.append(
-                f"A sample of {pairs:,} {split} pairs leaves ±{100 * reach:.1f} in an accuracy of {100 * share:.1f}% "
-                f"({significance.CONFIDENCE:.0%}), besides the spread over seeds."
+                f"Sampling error of the best {split} accuracy: {100 * share:.1f}% ± {100 * reach:.1f} "
+                f"({significance.CONFIDENCE:.0%} interval, {pairs:,} pairs), in addition to the spread over seeds."
             )
     return sentences
 
@@ -121,10 +121,10 @@ def _of_rankings(table: Content) -> list[str]:
             deviation, questions = (sum(values) / len(told) for values in zip(*told, strict=True))
             reach, mean = NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
             title = numbers.plain_score_name(score).partition(" ")[2]
-            text = f"±{numbers.print_number(score, reach)} in {title} {numbers.print_number(score, mean)}"
+            text = f"{title} {numbers.print_number(score, mean)} ± {numbers.print_number(score, reach)}"
             of_data.setdefault(name, []).append((round(questions), text))
     return [
-        f"A sample of {found[0][0]:,} test questions leaves {' and '.join(text for _, text in found)} "
-        f"({significance.CONFIDENCE:.0%}), besides the spread over seeds."
+        f"Sampling error of the best test scores: {' and '.join(text for _, text in found)} "
+        f"({significance.CONFIDENCE:.0%} interval, {found[0][0]:,} questions), in addition to the spread over seeds."
         for found in of_data.values()
     ]
