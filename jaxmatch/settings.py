@@ -151,7 +151,7 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
     """Holds values to a dataclass.
 
     Arguments:
-      config: one of the dataclasses of this file.
+      config: one of the dataclasses of jaxmatch/config.
       values: field -> value; missing ones keep their defaults.
       section: what the fields are called after: "model", "data", ...
 

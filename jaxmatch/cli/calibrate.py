@@ -1,8 +1,8 @@
 """Choose the temperature of a run's probabilities, and the threshold between two labels, on dev.
 
-    jaxmatch calibrate runs/quickstart/runs/RUN
-    jaxmatch calibrate runs/quickstart --best --choose f1
-    jaxmatch calibrate runs/quickstart/runs/RUN --precision 0.95 --positive duplicate
+    jaxmatch calibrate runs/quora/runs/RUN
+    jaxmatch calibrate runs/quora --best --choose f1
+    jaxmatch calibrate runs/quora/runs/RUN --precision 0.95 --positive duplicate
 
 The temperature is that of the highest likelihood. The threshold is the probability from which a pair is given the
 positive label; a model with more than two labels has none. They are kept in the run's model folder, as
@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--choose", choices=("accuracy", "f1"), help="what the threshold is chosen for (default: accuracy)"
     )
     what.add_argument(
-        "--precision", type=float, metavar="P", help="the lowest threshold at which a share P of the found is right"
+        "--precision",
+        type=float,
+        metavar="P",
+        help="choose the threshold with the highest recall whose precision is at least P",
     )
     what.add_argument("--remove", action="store_true", help="remove what was chosen before")
     parser.add_argument("--positive", metavar="LABEL", help="the label of the threshold (default: the second one)")

@@ -4,9 +4,9 @@
     jaxmatch data fetch snli glove.840B --data-directory ~/data
     jaxmatch data check snli --data-directory ~/data
 
-`fetch` downloads releases from their owners, or from a mirror, and unpacks them. A download that was interrupted goes
-on where it stopped. `check` shows counts, labels, lengths, how many words have a vector, and problems such as pairs
-that occur in two splits.
+`fetch` downloads releases from their owners, or from a mirror, and unpacks them. Run again, it resumes an interrupted
+download. `check` shows counts, labels, lengths, how many words have a vector, and problems such as pairs that occur in
+two splits.
 """
 
 import argparse
@@ -22,7 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "check", help="counts, labels, lengths, vocabulary coverage and problems", allow_abbrev=False
     )
     check.add_argument("name", metavar="NAME", help='such as "snli", "wikiqa", "embedded_inference", or "own"')
-    check.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
+    check.add_argument(
+        "--data-directory",
+        metavar="DIR",
+        help="folder with the data files (default for public data sets: $JAXMATCH_DATA)",
+    )
     check.add_argument("--task", default="", help='task of "own" data: classification, regression or ranking')
     own_data.add_arguments(check)
     check.add_argument(

@@ -21,8 +21,10 @@ def add_layout_arguments(parser: argparse._ActionsContainer) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     own = parser.add_argument_group("your own data")
     add_layout_arguments(own)
-    own.add_argument("--split", metavar="A/B/C", help="part one file into train, dev and test: 0.8/0.1/0.1")
-    own.add_argument("--split-seed", type=_seed, metavar="N", help="another seed parts it in another way (default: 0)")
+    own.add_argument(
+        "--split", metavar="A/B/C", help="split one file into train, dev and test with these shares: 0.8/0.1/0.1"
+    )
+    own.add_argument("--split-seed", type=_seed, metavar="N", help="seed of the split (default: 0)")
 
 
 def given(arguments: argparse.Namespace, names: Sequence[str] = NAMES) -> dict[str, Any]:

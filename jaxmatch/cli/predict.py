@@ -10,10 +10,9 @@ then "label" and "probabilities", or "score" for a regression. An input field wi
 "input_label" and so on.
 
 An output file appears whole or not at all. An input file is checked to its end before the first prediction. From
-standard input or a pipe, pairs are predicted as they arrive: 4,096 at once, or those that are there after 50
-milliseconds of silence, or when the first of them has waited for a second. A line that cannot be used ends the stream
-with a message that names it; all pairs before it are predicted. A line has at most 64 MiB. The memory of the device
-limits the tokens of a pair.
+standard input or a pipe, pairs are predicted in batches as they arrive. A batch is complete at 4,096 pairs, after 50 ms
+without input, or one second after its first pair. A line that cannot be used ends the stream with a message that names
+it; all pairs before it are predicted. A line has at most 64 MiB. The memory of the device limits the tokens of a pair.
 """
 
 import argparse

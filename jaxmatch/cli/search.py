@@ -1,15 +1,15 @@
 """Find the stored texts that match a query, among many.
 
-    jaxmatch search runs/quickstart --best --texts questions.txt --query "how do I sleep better"
-    jaxmatch search runs/quickstart/runs/RUN --texts questions.txt --save questions.index
-    jaxmatch search runs/quickstart/runs/RUN --index questions.index --input queries.txt --top-k 5
+    jaxmatch search runs/quora --best --texts questions.txt --query "how do I sleep better"
+    jaxmatch search runs/quora/runs/RUN --texts questions.txt --save questions.index
+    jaxmatch search runs/quora/runs/RUN --index questions.index --input queries.txt --top-k 5
 
 A prefilter chooses candidates, which the model ranks: `vectors` compares mean word vectors, `bm25` (`pip install
 'jaxmatch[search]'`) the words themselves. --save keeps the index, which --index reads instead of the texts.
 
-Texts and queries are one a line, or in a format of `jaxmatch rank`. The output is JSON lines as those of `jaxmatch
+Texts and queries are one a line, or in a format of `jaxmatch rank`. The output is JSON lines like those of `jaxmatch
 rank`, for each query the best first; "line" is that of the text. Queries from standard input are answered as they
-arrive.
+arrive. A model with more than two labels needs --label.
 """
 
 import argparse

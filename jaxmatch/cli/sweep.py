@@ -4,7 +4,8 @@ The plan is shown first. Runs that are already in the working folder are not tra
 a setting of all runs, --grid.NAME=VALUE,VALUE an axis of the grid. Options of the sweep file itself are given as
 --NAME=VALUE:
 
-    jaxmatch sweep sweeps/grid.py --dataset sick --config.training.epochs=10 --grid.model.blocks=1,2,3
+    jaxmatch sweep grid --dataset sick --data-directory data --vectors glove.840B.300d.zip \\
+        --config.training.epochs=10 --grid.model.blocks=1,2,3
 
 A sweep file can also ask for an ensemble, an occlusion analysis or attention weights of the trained runs.
 """

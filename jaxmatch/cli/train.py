@@ -2,7 +2,8 @@
 
 It is a sweep with one setting: the folder, records and tables are the same. --config.NAME=VALUE changes a setting:
 
-    jaxmatch train configs/re2.py --dataset sick --config.optimizer.learning_rate=0.002
+    jaxmatch train re2 --dataset sick --data-directory data --vectors glove.840B.300d.zip \\
+        --config.optimizer.learning_rate=0.002
 """
 
 import argparse

@@ -42,7 +42,7 @@ class DecAttConfig(ModelConfig):
 
     hidden_size: int = features(200, "size of the projected words and of every layer; section 5.1")
     intra_attention: bool = setting(
-        False, "give each token what it finds in its own sentence, too; section 3.4; True: the paper's better model"
+        False, "also give each token the vector of self-attention; section 3.4; True: the paper's better model"
     )
     prediction: Seen = setting("simple", "inputs of H, section 3.3; simple: the paper; the others as in RE2")
 
@@ -82,7 +82,7 @@ class TransformerConfig(ModelConfig):
 
     encoder_layers: int = layers(3, "number of transformer layers")
     heads: int = features(4, "number of attention heads; they share hidden_size")
-    hidden_size: int = features(256, "size of what the layers hand on; even, and a multiple of heads")
+    hidden_size: int = features(256, "model dimension; even, and a multiple of heads")
     feed_forward_size: int = features(1024, "size of the hidden layer of each feed-forward network")
     prediction: Seen = setting("full", "inputs of the prediction layers, as in RE2")
 

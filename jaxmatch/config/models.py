@@ -129,9 +129,7 @@ class RefinementConfig(ModelConfig):
         "number of factors of a factorization machine over the six features of a block; 4 in the authors' code",
         least=0,
     )
-    flow_intra: bool = setting(
-        False, "hand on the vector that a token finds in its own sentence, too; True: the authors' code"
-    )
+    flow_intra: bool = setting(False, "also pass on the vector of self-attention; True: the authors' code")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,9 @@ class DataConfig:
 
     name: str = setting("embedded_inference", "name of the data set; own: a folder of your own")
     directory: str = setting(
-        "", "folder with the data files, or one file of your own; empty: the environment variable JAXMATCH_DATA"
+        "",
+        "folder with the data files, or one file of your own; empty: the environment variable JAXMATCH_DATA, for public "
+        "data sets only",
     )
     task: Literal["", "classification", "regression", "ranking"] = setting(
         "", "task of your own data; empty: from its columns"
@@ -26,7 +28,7 @@ class DataConfig:
     split: str = setting(
         "", "shares of train, dev and test in one file of your own, like 0.8/0.1/0.1; empty: each has a file"
     )
-    split_seed: int = setting(0, "with split: another seed chooses other pairs", least=0)
+    split_seed: int = setting(0, "seed of the split", least=0)
     vectors: str = setting(
         "",
         "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory; hashed: vectors made "
@@ -55,12 +57,12 @@ class TrainingConfig:
     evaluate_each_epoch: bool = setting(False, "with evaluate_every_samples: also score after every epoch")
     late_from_samples: int = setting(0, "number of pairs after which evaluate_every_samples_late applies", least=0)
     evaluate_every_samples_late: int = setting(
-        0, "takes the place of evaluate_every_samples after late_from_samples; 0: does not", least=0
+        0, "value of evaluate_every_samples after late_from_samples; 0: unchanged", least=0
     )
     patience_samples: int = setting(
         400_000, "stop a run after so many pairs without a better dev score; 0: never", least=0
     )
-    minimum_samples: int = setting(0, "number of pairs before which patience stops no run", least=0)
+    minimum_samples: int = setting(0, "no early stopping before this many pairs", least=0)
     selection: str = setting("accuracy", "dev score that chooses the checkpoint", choices=SCORES)
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
     maximum_buckets: int = setting(10, "most lengths that pairs are padded to; a program is compiled for each", least=1)
@@ -74,7 +76,7 @@ class OptimizerConfig:
     learning_rate_floor: float = setting(6e-5, "learning rate at which warmup starts and decay ends", least=0)
     warmup_samples: int = setting(0, "number of pairs of linear warmup", least=0)
     decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0)
-    decay_samples: int = setting(128_000, "number of pairs after which it decays once", least=0)
+    decay_samples: int = setting(128_000, "number of pairs between two decays", least=0)
     dropout_rate: float = setting(0.2, "rate of every dropout", least=0, below=1)
     weight_decay: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
     gradient_clip: float = setting(5.0, "largest norm of all gradients together; 0: no limit", least=0)
@@ -82,7 +84,7 @@ class OptimizerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ExecutionConfig:
-    """How runs are executed. These settings do not change what a run computes, nor its name."""
+    """How runs are executed. These settings do not change a run's name. They can change results in the last bits."""
 
     evaluation_batch_size: int = setting(
         0, "number of pairs predicted at once for scores; 0: 512, on a CPU 32", least=0

@@ -35,17 +35,18 @@ class FollowedRun:
 
 
 class RunListener:
-    """Hears how runs are doing. Every method may be overridden, none need be.
+    """Receives training events. Override the methods that you need.
 
     Calls never overlap, but many runs train at once: between the start and the end of one run come calls about others.
     """
 
     def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
-        """Training begins or goes on.
+        """Training begins or is resumed.
 
         Arguments:
           run: the run.
-          curve: its evaluations before this point, as in `evaluated`. What was heard of later ones is made again.
+          curve: its evaluations before this point, as in `evaluated`. Later ones that were already reported are computed
+            and reported again.
         """
 
     def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:

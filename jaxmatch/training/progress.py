@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 
 class Listener:
-    """Hears how a cohort is doing; every method may be overridden, none need be."""
+    """Receives training events of a cohort. Override the methods that you need."""
 
     def stepped(self, done: int, total: int) -> None:
         """`done` of `total` steps are behind the cohort (early stopping may end it sooner)."""
@@ -14,7 +14,7 @@ class Listener:
         """Dev was scored: the selection score of every run still training."""
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
-        """Training begins, or goes on from a checkpoint: the evaluations of each run so far (`RunProgress.curve`)."""
+        """Training begins, or is resumed from a checkpoint: the evaluations of each run so far (`RunProgress.curve`)."""
 
     def noted(self, run: int, evaluation: Mapping) -> None:
         """An evaluation was added to the curve of a run, counted from 0."""
@@ -33,13 +33,13 @@ class Listener:
         """A checkpoint was written. What this raises ends training."""
 
     def resumed(self, done: int, total: int) -> None:
-        """Training goes on from a checkpoint, `done` steps in."""
+        """Training is resumed from a checkpoint, `done` steps in."""
 
     def fitted(self, part: str, at_once: int) -> None:
         """The devices have memory for `at_once` replicas side by side in "training" or "evaluation", not for all."""
 
     def ran_out(self, part: str, at_once: int) -> None:
-        """Memory ran out in "training" or "evaluation", which goes on with at most `at_once` replicas side by side."""
+        """Memory ran out in "training" or "evaluation", which continues with at most `at_once` replicas side by side."""
 
 
 @dataclasses.dataclass
