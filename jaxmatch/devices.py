@@ -22,7 +22,7 @@ def devices_there_are(platform: str | None = None) -> list[jax.Device]:
         reason = str(error) or f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
         wanted = "no device" if platform is None else f"no {platform}"
         remedy = (
-            "set JAX_PLATFORMS=cpu, or mend what hinders the accelerator"
+            "set JAX_PLATFORMS=cpu, or fix what keeps JAX from using the accelerator"
             if platform is None
             else "leave JAX_PLATFORMS unset"
         )

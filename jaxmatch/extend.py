@@ -28,7 +28,7 @@ def _add(registry: MutableMapping[str, Any], kind: str, name: str, value: Any) -
     if name in registry and (kind, name) not in ADDED:
         raise InputError(f'there is a {kind} "{name}" already', remedy="choose another name")
     if not name.isidentifier():
-        raise InputError(f"the {kind} {name!r} has no usable name", remedy="use letters, digits and underscores")
+        raise InputError(f"{name!r} is not a valid name for a {kind}", remedy="use letters, digits and underscores")
     registry[name] = value
     ADDED[kind, name] = value
 
@@ -164,4 +164,4 @@ def load_installed() -> None:
         except Exception as error:
             _installed_are_loaded = False
             problem = f'the extension "{entry.name}" ({entry.value}) fails with {type(error).__name__}: {error}'
-            raise InputError(problem, remedy="mend or uninstall it") from error
+            raise InputError(problem, remedy="fix or uninstall it") from error

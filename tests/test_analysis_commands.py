@@ -211,7 +211,7 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
     assert main([*words, "--score", "test.accuracy"]) == 2
     assert "add --against" in capsys.readouterr().err
     assert main([*words[:2], *words[1:]]) == 2
-    assert "several folders share a figure only against a setting" in capsys.readouterr().err
+    assert "several folders share a figure only with --against SETTING" in capsys.readouterr().err
 
 
 def test_figure_of_nothing_is_one_line(tmp_path, capsys):

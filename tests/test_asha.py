@@ -88,7 +88,10 @@ def test_a_grid_is_trained_as_its_journal_says(climbed):
     assert (
         "successive halving without a barrier: of 4 settings at least 2 after epoch 1, 1 after epoch 3" in watcher.text
     )
-    assert "learning_rate=0.03 goes on after epoch 1: number 1 of 2 there, mean dev.accuracy so far 0." in watcher.text
+    assert (
+        "learning_rate=0.03 continues after epoch 1: rank 1 of 2 at this rung, mean dev.accuracy so far 0."
+        in watcher.text
+    )
     # The first two have come to the first rung, and the better one trains on before the third begins.
     order = [(setting, rung) for setting, rung, _ in arrivals(workdir)]
     first = next(record["run"].rpartition("-seed")[0] for record in records)
@@ -161,7 +164,7 @@ def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
     assert process.returncode == 0, errors
     records = agrees(tmp_path)
     assert {record["device"].split(" x ")[0] for record in records.values()} == {"2"} and "among 4 settings" in table
-    begun = [line for line in errors.splitlines() if "compiling" in line or "goes on" in line]
+    begun = [line for line in errors.splitlines() if "compiling" in line or "continues" in line]
     assert "compiling" in begun[0] and "compiling" in begun[1]
 
 
@@ -172,7 +175,7 @@ def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
     # A sweep that was begun with several settings in a cohort.
     with pytest.raises(Stop):
         run(small_files, tmp_path / "mixed", rule=None, watcher=StopAt("evaluated", 1))
-    with pytest.raises(InputError, match="several settings were begun here together"):
+    with pytest.raises(InputError, match="this cohort has several settings"):
         run(small_files, tmp_path / "mixed")
     assert not (tmp_path / "mixed" / "halving.json").exists()
     for damage in ("{}\n", "no\n", '["other", 0, [[0.5, false], [0.5, false]]]\n', '["a", 0]\n'):
@@ -192,13 +195,14 @@ def test_the_command_asks_for_it(monkeypatch, tmp_path, capsys):
         **{"halve": True, "barrier": False, "eta": 4}
     }
     assert main(["tune", "a.py", "--asha", "--optuna", "3"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --optuna and --asha are two ways to search; give one\n"
+    assert capsys.readouterr().err == "jaxmatch: --optuna and --asha cannot be combined; give one of them\n"
 
 
 def test_a_dry_run_shows_cohorts_of_one_setting(small_files, tmp_path):
     watcher = small_sweep.Watcher()
     launch.show_plan(planned(small_files), tmp_path / "work", watcher, RULE)
     assert (
-        "to go: 1 program, 4 cohorts" in watcher.text and "without a barrier: of 4 settings at least 2" in watcher.text
+        "remaining: 1 program, 4 cohorts" in watcher.text
+        and "without a barrier of 4 settings over 6 epochs keeps at least 2" in watcher.text
     )
     assert not (tmp_path / "work").exists()

@@ -92,8 +92,8 @@ def test_the_expected_calibration_error_is_that_of_its_bins():
     ("changed", "problem"),
     [
         ({"labels": ()}, "a regression has no probabilities"),
-        ({"labels": ("a", "b", "c"), "objective": "f1"}, "the model has 3 labels, and a threshold divides two"),
-        ({"labels": ("a", "b", "c"), "positive": "a"}, "the model has 3 labels, and a threshold divides two"),
+        ({"labels": ("a", "b", "c"), "objective": "f1"}, "the model has 3 labels; a threshold needs two"),
+        ({"labels": ("a", "b", "c"), "positive": "a"}, "the model has 3 labels; a threshold needs two"),
         ({"objective": "luck"}, "there is no objective 'luck'; use one of accuracy"),
         ({"objective": "precision"}, "precision is None; give a number above 0"),
         ({"objective": "precision", "precision": 1.5}, "precision is 1.5; give a number above 0"),

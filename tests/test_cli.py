@@ -182,11 +182,11 @@ def _raising(error):
     ("error", "status", "message"),
     [
         (
-            InputError("bad\nlabel", path="a.tsv", line=3, remedy="mend it"),
+            InputError("bad\nlabel", path="a.tsv", line=3, remedy="fix it"),
             2,
-            "jaxmatch: a.tsv:3: bad label; mend it\n",
+            "jaxmatch: a.tsv:3: bad label; fix it\n",
         ),
-        (KeyboardInterrupt(), 130, "jaxmatch: interrupted; the same command goes on where it stopped\n"),
+        (KeyboardInterrupt(), 130, "jaxmatch: interrupted; run the same command to resume\n"),
         (PermissionError(13, "Permission denied", "out"), 2, "jaxmatch: out: Permission denied\n"),
         (BrokenPipeError(), 141, ""),
         (
@@ -208,17 +208,17 @@ def _raising(error):
         (
             MemoryError(),
             2,
-            "jaxmatch: the memory of this machine does not suffice; free some, or give it less at once\n",
+            "jaxmatch: out of memory; free some, or use a smaller batch\n",
         ),
         (
             RuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
             2,
-            "jaxmatch: the memory of the device does not suffice; free some, or give it less at once\n",
+            "jaxmatch: out of device memory; free some, or use a smaller batch\n",
         ),
         (
             RuntimeError("Unable to initialize backend 'cuda': no"),
             2,
-            "jaxmatch: JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend what hinders it\n",
+            "jaxmatch: JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what keeps JAX from using it\n",
         ),
     ],
 )

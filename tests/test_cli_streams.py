@@ -149,7 +149,7 @@ def test_a_pair_that_the_memory_does_not_hold_is_named(matcher, capfd, tmp_path,
         matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
     )
     assert (status, answers) == (2, ["a", "b"])
-    problem = "the memory of the device does not suffice to answer this pair; shorten its texts, or free memory"
+    problem = "out of device memory on this pair; shorten its texts, or free device memory"
     assert err == f"jaxmatch: standard input:4: {problem}\n"
 
 
@@ -177,8 +177,8 @@ def test_a_text_of_too_many_words_is_refused_before_it_is_tried(matcher, capfd, 
     rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is no long text
     status, answers, err = _answer(matcher, rows, capfd, tmp_path, monkeypatch)
     assert status == 2 and [len(text) for text in answers] == [1, 10_000]
-    assert err.startswith("jaxmatch: standard input:4: its texts have 100,001 tokens, whose answer takes about ")
-    assert "the device has 8 GiB; shorten them" in err and err.count("\n") == 1
+    assert err.startswith("jaxmatch: standard input:4: this pair has 100,001 tokens; predicting it needs about ")
+    assert "the device has 8 GiB; shorten its texts" in err and err.count("\n") == 1
 
 
 def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
@@ -189,7 +189,7 @@ def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
         answers = Answers(found, source, output)
         answers.add(2, {"text_a": "a", "text_b": "b"})
         found.predict = lambda pairs: [jaxmatch.inference.matcher.Prediction(None, float("nan"), {})]
-        with pytest.raises(InputError, match="the model's answer is no finite number") as caught:
+        with pytest.raises(InputError, match="the model's output for this pair is not finite") as caught:
             answers.write()
     assert (caught.value.path, caught.value.line) == (source, 2) and not (tmp_path / "out").read_bytes()
 

@@ -142,10 +142,11 @@ def test_what_cannot_be_put_together_is_one_line(workdir, tmp_path):
     one = jaxmatch.load(folder / "runs" / "x-seed0")
     other = jaxmatch.load(saved_model.save(tmp_path / "run", labels=("no", "yes"), params=saved_model.parameters(2)))
     with pytest.raises(
-        InputError, match=r"answer differently: classification \(entailment, .*\) and classification \(no, yes\)"
+        InputError,
+        match=r"must have the same task and labels: classification \(entailment, .*\) and classification \(no, yes\)",
     ):
         ensemble.ensemble([one, other], split)
-    with pytest.raises(InputError, match="an ensemble of no runs"):
+    with pytest.raises(InputError, match="an ensemble needs at least one run"):
         ensemble.ensemble([], split)
     with pytest.raises(InputError, match="label 'maybe' is not one of the model's"):
         ensemble.ensemble([one], _split(["maybe"] * 5))

@@ -109,7 +109,7 @@ def test_an_archive_becomes_the_official_folder(server, tmp_path, capsys):
 def test_an_interrupted_download_goes_on(server, tmp_path, capsys):
     server.files["/RTE.zip"], server.cut = LARGE, 150_000
     line = error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
-    assert "goes on where this one stopped" in line and visible(tmp_path) == []
+    assert "run the same command to resume" in line and visible(tmp_path) == []
     server.cut = None
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
     assert server.requests[-1] == ("/RTE.zip", f"bytes={2 << 16}-")

@@ -91,7 +91,7 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
     [
         ({"columns": {"text_a": "question"}}, "train: there is no column 'question', 'text_b', 'label'; there are"),
         ({"columns": {"text_c": "question1"}}, "'text_c' is not a part of a pair"),
-        ({"split": ""}, "one table is given; say how it is parted"),
+        ({"split": ""}, "one table is given; give the shares to split it by"),
         ({"split": "1"}, "split is '1'"),
         ({"task": "rank"}, "there is no task 'rank'"),
         ({"data": 7}, "int is neither a DataFrame nor a Dataset"),

@@ -23,8 +23,8 @@ def test_a_third_goes_on_at_each_rung():
     # 9 x 1 + 3 x 2 + 1 x 6 of 9 x 9 epochs
     assert rule.share() == pytest.approx(21 / 81)
     assert rule.text(810) == (
-        "  successive halving: of 9 settings 3 after epoch 1, 1 after epoch 3 of 9 go on; 210 of 810 replica steps (26%) if all "
-        "settings cost the same and no run stops early"
+        "  successive halving of 9 settings over 9 epochs keeps 3 after epoch 1, 1 after epoch 3; 210 of 810 replica "
+        "steps (26%) if all settings cost the same and no run stops early"
     )
     # 60 settings of the paper's grid in 30 epochs: 60 x 3 + 20 x 7 + 7 x 20 = 460 of 1800
     assert default_rungs(30, 60, 3) == (3, 10)
@@ -167,7 +167,8 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
     rule = functools.partial(halving.settle, rungs=(1, 3))
     launch.show_plan(planned(small_files, grid="0.01,0.003,0.001,0.0003", seeds=2), tmp_path / "work", watcher, rule)
     # 4 steps an epoch; (4 x 1 + 2 x 2 + 1 x 6) x 2 seeds x 4 steps of 4 x 9 x 2 x 4
-    assert "of 4 settings 2 after epoch 1, 1 after epoch 3 of 9 go on; 112 of 288 replica steps (39%)" in watcher.text
+    rungs = "of 4 settings over 9 epochs keeps 2 after epoch 1, 1 after epoch 3"
+    assert f"{rungs}; 112 of 288 replica steps (39%)" in watcher.text
     assert not (tmp_path / "work").exists()
 
 
@@ -201,10 +202,7 @@ def test_the_command_says_how_to_halve(monkeypatch, tmp_path, words, given):
 
 def test_a_rule_without_halving_is_one_line(capsys, tmp_path):
     assert main(["tune", "a.py", "--workdir", str(tmp_path), "--rungs", "3"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "jaxmatch: --rungs says how to drop settings, which was not asked for; add --halving\n"
-    )
+    assert capsys.readouterr().err == "jaxmatch: --rungs needs --halving or --asha\n"
     for words in (("--eta", "1"), ("--rungs", "3,x"), ("--rungs", "0")):
         with pytest.raises(SystemExit):
             main(["tune", "a.py", "--halving", *words])

@@ -14,7 +14,7 @@ from jaxmatch.cli.main import main
 
 # Two cohorts of eight runs.
 WORDS = ("--seeds", "8", "--config.training.epochs=4", "--config.execution.maximum_replicas=8")
-ENDED = "jaxmatch: another process of this command has ended; the same command on all hosts goes on from the last checkpoint"
+ENDED = "jaxmatch: another process of this command has ended; run the same command on all hosts to resume from the last checkpoint"
 START = (
     "import sys; from jaxmatch.cli import distributed, main; distributed.SECONDS_TO_START = 3; sys.exit(main.command())"
 )
@@ -66,7 +66,7 @@ def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, pro
         assert [line for line in errors.splitlines() if not shown(line)] == [ENDED]
     first, second = map(ended, together(small_files, workdir))
     assert first[0] == second[0] == 0, (first, second)
-    assert "cohort 1" in first[2] and first[2].count("goes on from a checkpoint") == 1
+    assert "cohort 1" in first[2] and first[2].count("resumed from a checkpoint") == 1
     alone = small_sweep.lasting(small_files / "eight")
     assert (first[1], small_sweep.lasting(workdir)) == (table, alone)
     assert len(alone) == 16 and first[2].count(": done") == 2

@@ -69,7 +69,7 @@ def test_a_dev_split_without_the_score_that_chooses_is_refused(small_files, tmp_
     folder = shutil.copytree(small_files, tmp_path / "files", ignore=shutil.ignore_patterns("finished", "cache"))
     header, *lines = (folder / "dev.tsv").read_text().splitlines()
     (folder / "dev.tsv").write_text("\n".join([header, *(line for line in lines if line.endswith("\tyes"))]) + "\n")
-    with pytest.raises(InputError, match='the dev pairs of "own" have no auc, for their labels are all alike'):
+    with pytest.raises(InputError, match='auc is undefined on the dev pairs of "own": all labels are the same'):
         small_sweep.launched(folder, tmp_path / "work", overrides={"training.selection": "auc"})
     small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy they have
 

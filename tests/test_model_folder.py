@@ -80,7 +80,7 @@ def test_an_answer_that_is_not_finite_is_not_given(model):
     change_arrays(
         model, **{BIAS: np.array([0, 0, 3e38], np.float32), "prediction/output/gain": np.full(3, 3e38, np.float32)}
     )
-    with pytest.raises(InputError, match="the model's answer to pair 0 is no finite number"):
+    with pytest.raises(InputError, match="the model's output for pair 0 is not finite"):
         jaxmatch.load(model).predict(PAIRS)
 
 

@@ -43,16 +43,16 @@ def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, n
     first = Driver(small_files, tmp_path, *on(nodes, *LONG))
     first.until("epoch 2,")
     nodes.remove(2)
-    first.until("its node died; it goes on from its last checkpoint")
+    first.until("its node died; it resumes from its last checkpoint")
     os.kill(nodes.workers()[0], signal.SIGKILL)
-    first.until("its worker died; it goes on from its last checkpoint")
+    first.until("its worker died; it resumes from its last checkpoint")
     first.until("epoch")
     first.kill()
     assert len(small_sweep.records(tmp_path)) < 6
 
     second = Driver(small_files, tmp_path, *on(nodes, *LONG))
     assert second.finished(tmp_path) == one_process and len(one_process[1]) == 6
-    assert "goes on from a checkpoint" in "".join(second.lines)
+    assert "resumed from a checkpoint" in "".join(second.lines)
     assert not list(tmp_path.glob("cohorts/*/error.json")) and not list(tmp_path.glob(".reached-*"))
 
 

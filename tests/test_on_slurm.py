@@ -47,7 +47,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
 
     os.kill(task_of(job), signal.SIGUSR2)
     until(lambda: [folder for folder in Workdir(workdir).cohorts() if folder.done])
-    assert "Requeued job" in log_of(workdir) and "goes on from a checkpoint" in log_of(workdir)
+    assert "Requeued job" in log_of(workdir) and "resumed from a checkpoint" in log_of(workdir)
     assert small_sweep.lasting(workdir) == small_sweep.lasting(tmp_path / "one")
     assert main([*command, "--collect"]) == 0
     assert capfd.readouterr().out == table + "\n"

@@ -156,7 +156,7 @@ def test_a_killed_tuning_goes_on_and_comes_to_the_same(small_files, whole, tmp_p
 
 def test_a_dry_run_shows_the_first_batch_and_writes_nothing(small_files, tmp_path):
     _, watcher = tuned(small_files, tmp_path / "work", dry_run=True)
-    assert "4 runs (0 on record); to go: 1 program, 1 cohort" in watcher.text and not (tmp_path / "work").exists()
+    assert "4 runs (0 on record); remaining: 1 program, 1 cohort" in watcher.text and not (tmp_path / "work").exists()
 
 
 def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, monkeypatch):
@@ -190,10 +190,10 @@ def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, mo
     [
         (
             ("--space.model.blocks=1:3",),
-            "--space.model.blocks is for trials of Optuna, which were not asked for; add --optuna TRIALS",
+            "--space.model.blocks needs --optuna TRIALS",
         ),
-        (("--trials-at-once=3",), "--trials-at-once is for trials of Optuna, which were not asked for"),
-        (("--optuna=3", "--halving"), "--optuna and --halving are two ways to search; give one"),
+        (("--trials-at-once=3",), "--trials-at-once needs --optuna TRIALS"),
+        (("--optuna=3", "--halving"), "--optuna and --halving cannot be combined; give one of them"),
         (("--optuna=3", "--space.model.blocks=3:1"), "the range 3:1 of model.blocks holds nothing to choose from"),
         (("--optuna=3", "--space.model.blocks"), "--space.model.blocks has no value; write it like --space.optimizer"),
         (("--optuna=3", "--config.data.directory=nowhere"), "nowhere: "),

@@ -200,21 +200,21 @@ def test_groups_and_repeated_pairs_stay_together(tmp_path):
 
 def test_a_part_without_pairs_is_refused(tmp_path):
     path = saved(tmp_path, "all.jsonl", numbered(20, groups=2))
-    with pytest.raises(InputError, match="a part without pairs: 20 pairs, 2 that can be parted"):
+    with pytest.raises(InputError, match="a part without pairs: 20 pairs in 2 groups that stay together"):
         parted(path)
 
 
 def test_one_file_must_be_said_to_be_parted_and_others_must_not(tmp_path):
     path = saved(tmp_path, "train.csv", numbered(100))
-    with pytest.raises(InputError, match="this is one file; say how it is parted, as with --split 0.8/0.1/0.1"):
+    with pytest.raises(InputError, match="this is one file; split it, as with --split 0.8/0.1/0.1"):
         catalog.load("own", path)
     assert len(parted(tmp_path)["train"]) == 80  # the only file of a folder
     saved(tmp_path, "dev.csv", numbered(10))
-    with pytest.raises(InputError, match="train.csv and dev.csv are there, and one file is to be parted"):
+    with pytest.raises(InputError, match="there are train.csv and dev.csv, and --split takes one file"):
         parted(tmp_path)
     with pytest.raises(InputError, match="its name ends in none of .tsv, .csv, .jsonl, .parquet"):
         parted(write(tmp_path, "all.txt", "x"))
-    with pytest.raises(InputError, match="data set 'sick' has a layout of its own"):
+    with pytest.raises(InputError, match="apply only to the data set 'own', not to 'sick'"):
         catalog.load("sick", tmp_path, layout=layout_of({"split": "0.9/0.1"}))
 
 

@@ -57,12 +57,12 @@ def test_workers_nodes_and_commands_die(small_files, tmp_path, nodes, bucket, on
     first.until("epoch 2,")
     stored(store, 3)
     nodes.remove(2)
-    first.until("its node died; it goes on from its last checkpoint")
+    first.until("its node died; it resumes from its last checkpoint")
     # The folder that it had is no help to the others.
     shutil.rmtree(tmp_path / "nodes" / "2")
     os.kill(nodes.workers()[0], signal.SIGKILL)
-    first.until("its worker died; it goes on from its last checkpoint")
-    first.until("goes on from a checkpoint")
+    first.until("its worker died; it resumes from its last checkpoint")
+    first.until("resumed from a checkpoint")
     first.kill()
     shutil.rmtree(tmp_path / "first")
     for folder in (tmp_path / "nodes").glob("*/jaxmatch-store-*"):
@@ -70,7 +70,7 @@ def test_workers_nodes_and_commands_die(small_files, tmp_path, nodes, bucket, on
 
     second = Driver(small_files, tmp_path / "second", *words)
     assert second.finished(tmp_path / "second") == one_process
-    assert "goes on from a checkpoint" in "".join(second.lines)
+    assert "resumed from a checkpoint" in "".join(second.lines)
     assert "lease" not in store.names("")
 
 
@@ -110,7 +110,7 @@ def test_tuning_goes_on_from_the_store(small_files, tmp_path, nodes, bucket):
     words = on(nodes, "--asha", "--eta=2", "--rungs=1,3", "--seeds=2", "--final-seeds=1", "--epochs=4")
     words += ("--grid.optimizer.learning_rate=0.03,1e30,0.00003,0.003", "--store", f"{bucket}/tuning")
     first = Driver(small_files, tmp_path / "first", *words, command="tune")
-    first.until("goes on after epoch 1")
+    first.until("continues after epoch 1")
     first.kill()
     before = Store(f"{bucket}/tuning").read("arrivals.jsonl")
     shutil.rmtree(tmp_path / "first")

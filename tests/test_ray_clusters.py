@@ -46,7 +46,7 @@ def test_a_worker_is_killed(small_files, tmp_path, nodes, one_process):
     driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
     driver.until("epoch 2,")
     os.kill(nodes.workers()[0], signal.SIGKILL)
-    driver.until("its worker died; it goes on from its last checkpoint")
+    driver.until("its worker died; it resumes from its last checkpoint")
     assert driver.finished(tmp_path) == one_process
 
 
@@ -98,12 +98,12 @@ def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
     driver.until("epoch 2,")
     driver.process.send_signal(signal.SIGINT)
     assert driver.ended() == (130, ""), "".join(driver.lines)
-    assert driver.lines[-1] == "jaxmatch: interrupted; the same command goes on where it stopped\n"
+    assert driver.lines[-1] == "jaxmatch: interrupted; run the same command to resume\n"
     saved = [path for path in tmp_path.glob("ray/cohorts/*/checkpoints/*") if path.name.isdigit()]
     assert saved and not small_sweep.records(tmp_path / "ray")
     driver = Driver(small_files, tmp_path / "ray", *words)
     found = driver.finished(tmp_path / "ray")
-    assert sum("goes on from a checkpoint" in line for line in driver.lines) == len(saved)
+    assert sum("resumed from a checkpoint" in line for line in driver.lines) == len(saved)
     assert found == alone(small_files, tmp_path / "here", **settings)
 
 

@@ -144,4 +144,4 @@ def test_evaluate_takes_columns_and_labels_with_other_names(run, tmp_path, capsy
     assert scores[0] == scores[1] == scores[2] and scores[0][0] == len(PAIRS)
     for command in ("evaluate", "calibrate"):
         assert main([command, str(run), *names]) == 2
-        assert "--columns says how a file lies, and there is no --input; leave --columns out" in capsys.readouterr().err
+        assert "--columns applies to the file of --input, which is missing" in capsys.readouterr().err

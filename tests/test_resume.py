@@ -150,15 +150,15 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
         watcher = assert_undisturbed(small_files, workdir, undisturbed)
     assert [f"checkpoint {folder.name} is damaged" in caplog.text for folder in there] == [number == 2, True]
     if number == 1:
-        assert f"goes on from a checkpoint, {there[0].name} of 12 steps in" in watcher.text
+        assert f"resumed from a checkpoint at step {there[0].name} of 12" in watcher.text
     else:
-        assert "goes on from a checkpoint" not in watcher.text
+        assert "resumed from a checkpoint" not in watcher.text
 
 
 def test_whole_checkpoints_are_gone_on_from(small_files, undisturbed, stopped, tmp_path, caplog):
     workdir = shutil.copytree(stopped, tmp_path / "work")
     watcher = assert_undisturbed(small_files, workdir, undisturbed)
-    assert "goes on from a checkpoint" in watcher.text
+    assert "resumed from a checkpoint" in watcher.text
     assert "damaged" not in caplog.text
 
 
@@ -182,7 +182,7 @@ def test_a_folder_that_an_old_version_began_goes_on(tmp_path):
     finished = small_sweep.records(workdir)
     table, watcher = finish(files, workdir, dropout_rate=0.0)
     assert [set(runs) for runs in watcher.trained] == [whole.keys() - finished.keys()] and len(finished) == 2
-    assert "goes on from a checkpoint, 1 of 12 steps in" in watcher.text
+    assert "resumed from a checkpoint at step 1 of 12" in watcher.text
     records = small_sweep.records(workdir)
     assert records.keys() == whole.keys() and finished.items() <= records.items()
     for run in watcher.trained[0]:

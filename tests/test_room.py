@@ -240,7 +240,7 @@ def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
     table, _ = small_sweep.launched(small_files, tmp_path / "one", **what)
     short("train_step", 1)
     other, watcher = small_sweep.launched(small_files, tmp_path / "other", **what)
-    assert watcher.text.count("memory ran out in training, which goes on with 1 at once") == 1
+    assert watcher.text.count("out of memory in training; continuing with 1 run at once") == 1
     event = {
         "part": "training",
         "after_steps": 0,

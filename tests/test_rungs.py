@@ -124,8 +124,8 @@ def test_the_saving_is_counted(halved):
     assert saving["replica_steps"]["made"] == (2 * 4 * 1 + 2 * 2 * 2 + 2 * (EPOCHS - 3)) * STEPS
     assert 0 < saving["train_seconds"]["made"] and 0 < saving["train_seconds"]["whole"]
     said = halved[1].text
-    assert "of 4 settings 2 after epoch 1, 1 after epoch 3 of 6 go on" in said
-    assert "rung after epoch 1: 2 of 4 settings go on (mean dev.accuracy so far" in said
+    assert "of 4 settings over 6 epochs keeps 2 after epoch 1, 1 after epoch 3;" in said
+    assert "rung after epoch 1: 2 of 4 settings continue (mean dev.accuracy so far" in said
     assert "successive halving: 36 of 48 lockstep steps (75%), 88 of 192 replica steps (46%); trained for" in said
 
 

@@ -175,7 +175,7 @@ with pytest.raises(KeyboardInterrupt):
 assert not (folder / "interrupted" / "runs").exists() and not list(folder.glob("interrupted/cohorts/*/error.json"))
 assert len({checkpoint.parent for checkpoint in folder.glob("interrupted/cohorts/*/checkpoints/*")}) == 2
 other, watcher = launched("interrupted")
-assert watcher.text.count("goes on from a checkpoint") == 2
+assert watcher.text.count("resumed from a checkpoint") == 2
 assert other == table and small_sweep.lasting(folder / "interrupted") == small_sweep.lasting(folder / "beside")
 
 # One fails: the other is trained, and the next launch trains what is missing.

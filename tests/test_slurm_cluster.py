@@ -86,7 +86,7 @@ def test_a_job_is_cancelled(small_files, tmp_path, slurm, one_process, capfd):
     assert stopped.job == job and any(stopped.folder.checkpoints.iterdir())
     assert main(command) == 0 and "1 job submitted" in capfd.readouterr().err
     assert finished(tmp_path, command, capfd) == one_process
-    assert log_of(tmp_path).count("goes on from a checkpoint") == 1
+    assert log_of(tmp_path).count("resumed from a checkpoint") == 1
 
 
 def test_a_job_is_cancelled_before_it_begins(small_files, tmp_path, slurm, one_process, capfd):
@@ -123,7 +123,7 @@ def test_a_job_makes_room_for_another(small_files, tmp_path, slurm, one_process,
     slurm.run(*other)
     until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
     assert finished(tmp_path, command, capfd) == one_process
-    assert "goes on from a checkpoint" in log_of(tmp_path) and "DUE TO PREEMPTION" in log_of(tmp_path)
+    assert "resumed from a checkpoint" in log_of(tmp_path) and "DUE TO PREEMPTION" in log_of(tmp_path)
 
 
 # Loaded by --import in the command and in each job, which it slows down.
@@ -149,7 +149,7 @@ def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
     _, found = finished(workdir, command, capfd)
     assert found == small_sweep.lasting(tmp_path / "one")
     log = log_of(workdir)
-    assert "timed-out" in log and "Requeued job" in log and "goes on from a checkpoint" in log
+    assert "timed-out" in log and "Requeued job" in log and "resumed from a checkpoint" in log
 
 
 def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, slurm, capfd, monkeypatch):

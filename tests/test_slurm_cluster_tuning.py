@@ -44,11 +44,11 @@ def test_halving_is_that_of_one_process_though_it_is_interrupted(small_files, tm
     first.until("epoch 3,")
     first.process.send_signal(signal.SIGINT)
     status, _ = first.ended()
-    assert status == 130 and "2 jobs go on (scancel " in first.lines[-1], "".join(first.lines)
+    assert status == 130 and "2 jobs continue (scancel " in first.lines[-1], "".join(first.lines)
     jobs = slurm_jobs.read_jobs(workdir).cohorts
     assert slurm_jobs.alive(workdir, slurm_jobs.read_jobs(workdir))
     second = driver(small_files, workdir, HALVING)
-    second.until("2 jobs of an earlier command go on")
+    second.until("2 jobs of an earlier command continue")
     second.until("at the rung")
     status, table = second.ended(240)
     assert status == 0, "".join(second.lines)
@@ -56,7 +56,7 @@ def test_halving_is_that_of_one_process_though_it_is_interrupted(small_files, tm
     # Each of two cohorts was trained by one job up to the first rung.
     logs = list((workdir / "slurm").glob("*_log.out"))
     assert {f"{job}_0_log.out" for job in jobs} <= {log.name for log in logs}
-    assert sum("goes on from a checkpoint" not in log.read_text() for log in logs) == 2
+    assert sum("resumed from a checkpoint" not in log.read_text() for log in logs) == 2
 
 
 def test_settings_that_do_not_wait_for_each_other(small_files, tmp_path):
@@ -65,7 +65,7 @@ def test_settings_that_do_not_wait_for_each_other(small_files, tmp_path):
     assert status == 0 and "dropped by successive halving" in table, "".join(command.lines)
     arrivals = [json.loads(line) for line in (tmp_path / "arrivals.jsonl").read_text().splitlines()]
     assert sum(rung == 0 for _, rung, _ in arrivals) == 4 and sum(rung == 1 for _, rung, _ in arrivals) >= 2
-    assert any("goes on after epoch 40" in line for line in command.lines)
+    assert any("continues after epoch 40" in line for line in command.lines)
     assert not any("earlier command" in line for line in command.lines)
 
 

@@ -226,7 +226,7 @@ def test_an_interrupt_leaves_the_jobs(slurm):
     with pytest.raises(KeyboardInterrupt) as caught:
         slurm.wait()
     assert str(caught.value) == (
-        "interrupted; 1 job goes on (scancel 1 ends it), and the same command waits for it again"
+        "interrupted; 1 job continues (scancel 1 ends it); run the same command to wait for it again"
     )
     assert slurm.living == {"1": "RUNNING"}
 

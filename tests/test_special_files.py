@@ -104,7 +104,7 @@ def test_a_damaged_timing_is_named(tmp_path, field, value):
     record["rows"][0][field] = value
     file = tmp_path / "timing.json"
     file.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="damaged .* time again") as caught:
+    with pytest.raises(InputError, match="damaged .* run jaxmatch timing again") as caught:
         read_times(file)
     assert caught.value.path == file
 

@@ -182,10 +182,10 @@ def damaged(**changes):
         ([damaged(data={"name": "sick"})], "has no field 'data.fingerprint'"),
         ([damaged(test={"mrr": 0.5})], "'test.accuracy', which no record has; use one of test.mrr"),
         ([damaged(overrides={}, config={})], "record run-1-0.001-1 has no setting 'model.blocks'"),
-        ([record(), record(run="twin")], "run-1-0.001-1 and twin have one place in the table and one seed"),
+        ([record(), record(run="twin")], "run-1-0.001-1 and twin belong to the same table cell and seed"),
         (
             [record(), record(seed=2, data=record()["data"] | {"fingerprint": "g"})],
-            "run-1-0.001-1 and run-1-0.001-2 have one place in the table but were trained on different data",
+            "run-1-0.001-1 and run-1-0.001-2 belong to the same table cell but were trained on different data",
         ),
     ],
 )

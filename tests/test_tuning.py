@@ -204,7 +204,7 @@ def test_the_paper_s_grid_can_be_tried_without_data_and_halved(tmp_path, capsys,
         "--config.data.maximum_length=6",
     ]
     assert main([*words, "--dry-run"]) == 0
-    assert "successive halving: of 2 settings 1 after epoch 1 of 2 go on" in capsys.readouterr().err
+    assert "successive halving of 2 settings over 2 epochs keeps 1 after epoch 1;" in capsys.readouterr().err
     assert main(words) == 0
     text = capsys.readouterr().out
     assert text.count("smoke run") == 2 and "smoke run: the chosen setting" in text

@@ -32,15 +32,15 @@ def nodes():
 def test_two_workers(small_files, tmp_path, nodes):
     driver = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
     agrees(tmp_path, *driver.ended(), driver.lines)
-    # They have begun before any setting went on.
-    begun = [line for line in driver.lines if "compiling" in line or "goes on" in line]
+    # They have begun before any setting continued.
+    begun = [line for line in driver.lines if "compiling" in line or "continues" in line]
     assert "compiling" in begun[0] and "compiling" in begun[1]
 
 
 @pytest.mark.clusters
 def test_a_driver_that_is_killed(small_files, tmp_path, nodes):
     first = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
-    first.until("goes on after epoch 1")
+    first.until("continues after epoch 1")
     first.kill()
     before = [json.loads(line) for line in (tmp_path / "arrivals.jsonl").read_text().splitlines()]
     assert len(before) >= 2

@@ -98,7 +98,9 @@ def test_an_unfinished_cohort_goes_on_as_it_is(workdir):
 def test_what_was_trained_is_not_thrown_away_for_fewer_runs(workdir):
     (begun,) = workdir.claim([(A, ("a0", "a1"))])
     (begun.checkpoints / "100").mkdir(parents=True)
-    with pytest.raises(InputError, match="2 runs were begun here together.*remove this folder") as refused:
+    with pytest.raises(
+        InputError, match="this cohort of 2 unfinished runs contains runs.*remove this folder"
+    ) as refused:
         workdir.claim([(A, ("a0",))])
     assert refused.value.path == begun.path
     assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]

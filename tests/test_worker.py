@@ -183,7 +183,7 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     assert (folder.path / FILE).exists()
     (cohort,) = plan.cohorts
     assert left == [pytest.approx(-cohort.device_work / 2)]
-    assert "its node died; it goes on from its last checkpoint" in work.display.text
+    assert "its node died; it resumes from its last checkpoint" in work.display.text
     assert work.display.trained == [folder.runs] and "not a method" not in work.display.text
 
 

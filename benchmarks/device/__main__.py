@@ -13,7 +13,7 @@ Stages, in their order:
     depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
     more-replicas  2 to 64 runs of RE2 on SNLI text
 
-All is kept as soon as it is known, and the same command goes on where it was ended, however it was. Sweeps read the
+All is kept as soon as it is known, and the same command resumes where it was ended, however it was. Sweeps read the
 original files: the cache of encoded data is found by the content of these, and does not replace them. Of
 WikiQACorpus the .txt and .ref files do.
 """
@@ -82,7 +82,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"benchmarks.device: {error}", file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
-        print("benchmarks.device: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print("benchmarks.device: interrupted; run the same command to resume", file=sys.stderr)
         return INTERRUPTED
     return 0
 

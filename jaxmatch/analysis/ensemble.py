@@ -70,14 +70,15 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
             label_numbers(first, split)  # a wrong label is found before the work is done
         elif (matcher.task, matcher.labels) != (first.task, first.labels):
             raise InputError(
-                f"an ensemble of runs that answer differently: {_answers(first)} and {_answers(matcher)}",
-                remedy="put runs of one data set together",
+                "the runs of an ensemble must have the same task and labels: "
+                f"{_task_and_labels(first)} and {_task_and_labels(matcher)}",
+                remedy="give runs of one data set",
             )
         logits = matcher.logits(pairs_of(split))
         single.append(score_outputs(matcher, split, logits))
         outputs.append(logits.astype(np.float64) if matcher.task == "regression" else probabilities_of(logits))
     if first is None:
-        raise InputError("an ensemble of no runs", remedy="give one run or more")
+        raise InputError("an ensemble needs at least one run")
     outputs = np.stack(outputs)
     return EnsembleScores(
         single=tuple(single),
@@ -86,7 +87,7 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     )
 
 
-def _answers(matcher: Matcher) -> str:
+def _task_and_labels(matcher: Matcher) -> str:
     return f"{matcher.task} ({', '.join(matcher.labels) or 'a number'})"
 
 

@@ -92,10 +92,10 @@ class Answers:
             if not _out_of_memory(error):
                 raise
             raise InputError(
-                "the memory of the device does not suffice to answer this pair",
+                "out of device memory on this pair",
                 path=self._source,
                 line=line,
-                remedy="shorten its texts, or free memory",
+                remedy="shorten its texts, or free device memory",
             ) from None
         return prediction
 
@@ -117,11 +117,11 @@ class Answers:
         )
         if needed > calibration(device.platform).to_use * there_are:
             raise InputError(
-                f"its texts have {tokens:,} tokens, whose answer takes about {needed / 2**30:,.0f} GiB; the device has "
+                f"this pair has {tokens:,} tokens; predicting it needs about {needed / 2**30:,.0f} GiB, and the device has "
                 f"{there_are / 2**30:,.0f} GiB",
                 path=self._source,
                 line=line,
-                remedy="shorten them, or train with config.data.maximum_length",
+                remedy="shorten its texts, or train with config.data.maximum_length",
             )
 
     def _line(self, line: int, fields: dict[str, Any], prediction: Prediction) -> bytes:
@@ -141,10 +141,10 @@ class Answers:
             return f"{printable_json(record, allow_nan=False)}\n".encode()
         except ValueError:
             raise InputError(
-                "the model's answer is no finite number",
+                "the model's output for this pair is not finite",
                 path=self._source,
                 line=line,
-                remedy="take another run: this one is of no use",
+                remedy="use another run",
             ) from None
 
 

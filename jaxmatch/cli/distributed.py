@@ -35,16 +35,20 @@ for line in sys.stdin.buffer:
         sys.stderr.buffer.write(line)
     sys.stderr.flush()
 """
-_ENDED = "another process of this command has ended; the same command on all hosts goes on from the last checkpoint"
+_ENDED = (
+    "another process of this command has ended; run the same command on all hosts to resume from the last checkpoint"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of a command that several hosts run as one."""
-    parser.add_argument("--distributed", action="store_true", help="one of several processes that train as one")
+    parser.add_argument(
+        "--distributed", action="store_true", help="run as one process of a multi-process (multi-host) training"
+    )
     parser.add_argument(
         "--coordinator", metavar="ADDRESS", help="with --distributed: HOST:PORT of process 0 (default: JAX detects it)"
     )
-    for name, what in (("processes", "how many there are"), ("process", "which one this is, from 0")):
+    for name, what in (("processes", "number of processes"), ("process", "index of this process, from 0")):
         parser.add_argument(
             f"--{name}", type=int, metavar="N", help=f"with --distributed: {what} (default: JAX detects it)"
         )

@@ -45,13 +45,11 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.workdir import TIMING_FILE
 
     if arguments.score and not arguments.against:
-        raise InputError(
-            "--score says what to draw against a setting, which is not named", remedy="add --against SETTING"
-        )
+        raise InputError("--score needs --against SETTING")
     source, *more = arguments.sources
     if more and not arguments.against:
         raise InputError(
-            "several folders share a figure only against a setting", remedy="add --against SETTING, or draw them apart"
+            "several folders share a figure only with --against SETTING", remedy="add it, or draw each folder by itself"
         )
     if arguments.against:
         records = [record for folder in arguments.sources for record in records_of(folder)]

@@ -90,7 +90,7 @@ def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
 
     settings = by_setting(records_of(folder))
     if not settings:
-        raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")
+        raise InputError("no run has finished", path=folder, remedy="run the sweep again to resume it")
     several = len(settings) > 1
     return [
         (

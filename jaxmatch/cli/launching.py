@@ -10,7 +10,7 @@ from jaxmatch.errors import InputError, UnknownOption
 
 # Option of the command -> the setting that it is short for.
 SHORT = {"epochs": "training.epochs", "learning_rate": "optimizer.learning_rate", "batch_size": "training.batch_size"}
-INTERRUPTED = "interrupted; the same command goes on where it stopped"
+INTERRUPTED = "interrupted; run the same command to resume"
 
 
 def positive(text: str) -> int:
@@ -50,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="follow the runs: tensorboard, or a listener of your own as module:Class or file.py:Class",
     )
-    parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
+    parser.add_argument(
+        "--data-directory",
+        metavar="DIR",
+        help="folder with the data files (default for public data sets: $JAXMATCH_DATA)",
+    )
     parser.add_argument(
         "--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip; or hashed"
     )

@@ -1,4 +1,4 @@
-"""The `jaxmatch` command: finds the subcommand, and turns errors that are the user's to mend into one line."""
+"""The `jaxmatch` command: finds the subcommand, and turns errors that the user can fix into one line."""
 
 import argparse
 import contextlib
@@ -47,7 +47,7 @@ SUBCOMMANDS = {
     "inspect": "show the attention weights of a pair",
     "occlusion": "measure the accuracy of a trained RE2 without a feature",
     "figure": "draw curves of a sweep, or a figure again from its values",
-    "data": "report what is in a data set, and what is wrong with it",
+    "data": "download public data sets, and check data before training",
     "devices": "list what JAX can compute on, and try it",
 }
 
@@ -61,11 +61,11 @@ _NO_ROOM = {
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
 }
 
-# What JAX's errors that are the user's to mend have in common -> what is said instead.
+# A part of the JAX errors that the user can fix -> the message instead.
 _OF_THE_DEVICE = {
-    "RESOURCE_EXHAUSTED": "the memory of the device does not suffice; free some, or give it less at once",
-    "Unable to initialize backend": "JAX finds no device of the kind that is asked for; set JAX_PLATFORMS=cpu, or mend "
-    "what hinders it",
+    "RESOURCE_EXHAUSTED": "out of device memory; free some, or use a smaller batch",
+    "Unable to initialize backend": "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what "
+    "keeps JAX from using it",
 }
 
 
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _close_quietly()
         return PIPE_CLOSED
     except MemoryError:
-        _say("the memory of this machine does not suffice; free some, or give it less at once")
+        _say("out of memory; free some, or use a smaller batch")
         return WRONG_INPUT
     except RuntimeError as error:  # that of JAX is one, and JAX need not have been loaded
         known = [said for sign, said in _OF_THE_DEVICE.items() if sign in str(error)]

@@ -101,7 +101,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
     settings = by_setting(records_of(folder))
     settings = [members for members in settings if _is_re2(members[0])] or settings
     if not settings:
-        raise InputError("no run has finished", path=folder, remedy="run the sweep again to go on")
+        raise InputError("no run has finished", path=folder, remedy="run the sweep again to resume it")
     for members in settings:
         folders = [folder / "runs" / record["run"] for record in members]
         pairs, single = None, []

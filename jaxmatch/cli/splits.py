@@ -38,7 +38,7 @@ def file_given(arguments: argparse.Namespace, matcher: Matcher) -> Split | None:
         return own_file(matcher, arguments.input, said)
     if said:
         option = f"--{next(iter(said))}"
-        raise InputError(f"{option} says how a file lies, and there is no --input", remedy=f"leave {option} out")
+        raise InputError(f"{option} applies to the file of --input, which is missing")
     return None
 
 

@@ -4,7 +4,8 @@ The setting with the best mean dev score over the grid's seeds is chosen. It is 
 working folder, with seeds that the grid did not use. Given again, the command does only what is missing. It takes the
 options of `jaxmatch sweep`:
 
-    jaxmatch tune sweeps/re2_tuning.py --dataset wikiqa --seeds 3 --workdir runs/tuning
+    jaxmatch tune re2_tuning --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
+        --seeds 3 --workdir runs/tuning
 
 With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
 after a ninth of the epochs, and again after a third. A setting is ranked by the mean of its seeds' best dev scores so
@@ -16,7 +17,8 @@ With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them
 With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the grid
 as choices. Suggestions are taken in batches that train as one program:
 
-    jaxmatch tune re2 --dataset wikiqa --optuna 40 --space.optimizer.learning_rate=log:1e-4:1e-2 --space.model.blocks=1:3
+    jaxmatch tune re2 --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
+        --optuna 40 --space.optimizer.learning_rate=log:1e-4:1e-2 --space.model.blocks=1:3
 """
 
 import argparse
@@ -62,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --halving or --asha: epochs after which settings are dropped",
     )
     parser.add_argument(
-        "--optuna", type=launching.positive, metavar="TRIALS", help="try as many settings that Optuna suggests"
+        "--optuna", type=launching.positive, metavar="TRIALS", help="number of settings for Optuna to suggest and train"
     )
     parser.add_argument(
         "--trials-at-once",
@@ -88,9 +90,7 @@ def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
     given = {name: value for name in ("eta", "rungs") if (value := getattr(arguments, name)) is not None}
     halve = arguments.halving or arguments.asha
     if given and not halve:
-        raise InputError(
-            f"--{next(iter(given))} says how to drop settings, which was not asked for", remedy="add --halving"
-        )
+        raise InputError(f"--{next(iter(given))} needs --halving or --asha")
     return {"halve": True, **({"barrier": False} if arguments.asha else {}), **given} if halve else {}
 
 
@@ -99,13 +99,11 @@ def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
     if arguments.optuna is None:
         if space or at_once:
             option = f"--space.{next(iter(space))}" if space else "--trials-at-once"
-            raise InputError(
-                f"{option} is for trials of Optuna, which were not asked for", remedy="add --optuna TRIALS"
-            )
+            raise InputError(f"{option} needs --optuna TRIALS")
         return {}
     for name in ("halving", "asha"):
         if getattr(arguments, name):
-            raise InputError(f"--optuna and --{name} are two ways to search", remedy="give one")
+            raise InputError(f"--optuna and --{name} cannot be combined", remedy="give one of them")
     return {"trials": arguments.optuna, "space": space, **({"trials_at_once": at_once} if at_once else {})}
 
 

@@ -44,7 +44,7 @@ def find_files(
     _check_name_and_task(name, task)
     if name != OWN and layout != PLAIN:
         raise InputError(
-            f"data set {name!r} has a layout of its own", remedy=f"columns, labels and splits are said of {OWN!r} data"
+            f"--columns, --labels, --quoted and --split apply only to the data set {OWN!r}, not to {name!r}"
         )
     if name in EMBEDDED_TASKS:
         return {}
@@ -89,7 +89,7 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
         return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
     if name == OWN and directory and plain_file.kind(directory) == plain_file.FILE:
         return InputError(
-            f"the file was not parted into a {split} split", path=directory, remedy="--split says the parts"
+            f"the file was split without a {split} part", path=directory, remedy="give its share in --split"
         )
     if not candidates[split]:
         return InputError(f"data set {name!r} has no {split} split: {about(name)[split]}")
@@ -119,14 +119,14 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
       name: a name of `CATALOG`; "own" for the user's own train, dev and test files; "embedded_inference",
         "embedded_paraphrase" or "embedded_ranking" for generated data, which needs no files.
       directory: the folder that holds the official folders, or one that holds the files themselves; for "own" the
-        folder with the files, or one file that is parted.
+        folder with the files, or one file that is split.
       task: what "own" data is for. Left empty, a training file with a `group` is a ranking and any other a
         classification: scores to be regressed need "regression" said. Other data sets have one task, and take no other.
-      layout: of "own" data: its columns, the names of its labels, and how one file is parted.
+      layout: of "own" data: its columns, the names of its labels, and how one file is split.
 
     Returns:
       The data set with the splits there are; "train" is always among them. The labels of an own classification are
-      the sorted labels of its training file, or of the one file that is parted.
+      the sorted labels of its training file, or of the one file that is split.
 
     Raises:
       InputError: as in `find_files`, or there is no training file, or a file or a line of it is damaged; a label of an
@@ -191,10 +191,10 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, lay
 
 
 def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
-    """The one file of own data that is parted; None where each split has a file of its own.
+    """The one file of own data that is split; None where each split has a file of its own.
 
     Raises:
-      InputError: one file is given and not said how to part it, or several are and one is to be parted.
+      InputError: one file is given without shares to split it by, or shares are given with several files.
     """
     if not directory:
         return None
@@ -204,7 +204,7 @@ def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
             raise InputError(
                 "this is one file",
                 path=path,
-                remedy="say how it is parted, as with --split 0.8/0.1/0.1, or give a folder with train, dev and test",
+                remedy="split it, as with --split 0.8/0.1/0.1, or give a folder with train, dev and test",
             )
         if not own.format_of(path):
             raise InputError(
@@ -218,9 +218,9 @@ def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
     files = find_files(OWN, path)
     if list(files) != ["train"]:
         raise InputError(
-            f"{' and '.join(file.name for file in files.values())} are there, and one file is to be parted",
+            f"there are {' and '.join(file.name for file in files.values())}, and --split takes one file",
             path=path,
-            remedy="leave the split out, or name the file",
+            remedy="leave out --split, or name the file in --data-directory",
         )
     return files["train"]
 

@@ -1,4 +1,4 @@
-"""Downloads that go on where they stopped; pooch checks what arrives."""
+"""Downloads that can be resumed; pooch checks what arrives."""
 
 import contextlib
 import json
@@ -94,13 +94,13 @@ def _resumed(address: str, output: Path, path: Path, progress: Progress) -> None
     except requests.RequestException as error:
         status = getattr(error.response, "status_code", None)
         reason = f"status {status}" if status else type(error).__name__
-        remedy = "the same command goes on where this one stopped" if had else "try again later"
+        remedy = "run the same command to resume" if had else "try again later"
         remedy += ", or take a mirror with --from"
         raise InputError(f"{address} could not be fetched ({reason})", remedy=remedy) from None
     if total is not None and had != total:
         raise InputError(
             f"{address} ended after {had:,} of {total:,} bytes",
-            remedy="the same command goes on where this one stopped",
+            remedy="run the same command to resume",
         )
     os.replace(part, output)
     state.unlink(missing_ok=True)

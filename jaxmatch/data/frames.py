@@ -38,14 +38,14 @@ def save(
     test part without any label is not written. The names of a `ClassLabel` are kept.
 
     Arguments:
-      data: a DataFrame or a Dataset, which `split` parts; or a mapping of 'train', 'dev' (or 'validation') and 'test'
+      data: a DataFrame or a Dataset, which `split` splits; or a mapping of 'train', 'dev' (or 'validation') and 'test'
         to such, as a DatasetDict is.
       folder: a new folder, an empty one, or one that this function wrote, which is replaced.
       columns: 'text_a', 'text_b', 'label', 'group' -> the column's name, where it is another.
       labels: label in the data -> its name.
       task: 'classification', 'regression' or 'ranking'; empty: a ranking if there is a column 'group'.
       split: the shares of train, dev and test, like "0.8/0.1/0.1"; groups stay together.
-      split_seed: another seed parts it in another way.
+      split_seed: seed of the split.
 
     Returns:
       Split -> {'pairs': how many were written, 'dropped': reason -> how many were not}.
@@ -81,10 +81,10 @@ def _parts(data: Any, layout: Layout) -> dict[str, Any]:
     """Split -> what holds its pairs, "train" first."""
     if not isinstance(data, Mapping):
         if not layout.shares:
-            raise InputError("one table is given", remedy='say how it is parted: split="0.8/0.1/0.1"')
+            raise InputError("one table is given", remedy='give the shares to split it by: split="0.8/0.1/0.1"')
         return {"train": data}
     if layout.shares:
-        raise InputError(f"{listed(data)} are given, and split says to part one table", remedy="leave split out")
+        raise InputError(f"{listed(data)} are given, and split takes one table", remedy="leave split out")
     parts: dict[str, Any] = {}
     for name, frame in data.items():
         if name not in SPLITS or SPLITS[name] in parts:

@@ -49,11 +49,14 @@ def chosen_calibration(
         raise InputError(f"there is no objective {objective!r}", remedy=f"use one of {', '.join(OBJECTIVES)}")
     if (objective == "precision") != (precision is not None) or not 0 < (1.0 if precision is None else precision) <= 1:
         raise InputError(
-            f"precision is {precision}", remedy="give a number above 0, at most 1, for this objective alone"
+            f"precision is {precision}", remedy='give a number in (0, 1] with objective="precision", and none otherwise'
         )
     if len(labels) != 2:
         if objective != "accuracy" or positive is not None:
-            raise InputError(f"the model has {len(labels)} labels, and a threshold divides two", remedy="leave it out")
+            raise InputError(
+                f"the model has {len(labels)} labels; a threshold needs two",
+                remedy="leave out the objective and the positive label",
+            )
         found = Calibration(chosen_temperature(logits, numbers), data=data, pairs=len(numbers))
     else:
         positive = labels[1] if positive is None else positive

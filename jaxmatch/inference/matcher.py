@@ -106,8 +106,8 @@ class Matcher:
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
         if wrong.size:
             raise InputError(
-                f"the model's answer to pair {wrong[0]} is no finite number",
-                remedy="its weights are too large; train it again",
+                f"the model's output for pair {wrong[0]} is not finite",
+                remedy="train the model again",
             )
         return result
 

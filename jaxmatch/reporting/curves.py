@@ -25,7 +25,9 @@ def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
     settings = by_setting(records)
     if not settings:
-        raise InputError("no run has finished, so there is no learning curve", remedy="run the sweep again to go on")
+        raise InputError(
+            "no run has finished, so there is no learning curve", remedy="run the sweep again to resume it"
+        )
     selections = sorted({record["selected_on"] for members in settings for record in members})
     if len(selections) > 1:
         raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy="draw them apart")

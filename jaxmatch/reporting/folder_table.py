@@ -28,7 +28,9 @@ def table_of(folder: SweepFolder) -> Table:
     """
     layout = folder.layout
     if not folder.records:
-        raise InputError("no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to go on")
+        raise InputError(
+            "no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to resume it"
+        )
     if folder.missing:
         note = f"{len(folder.missing)} of {len(folder.runs)} runs have not finished"
         if failed := sorted(folder.path.glob("cohorts/*/error.json")):

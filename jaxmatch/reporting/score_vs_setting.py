@@ -31,7 +31,7 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
     """
     settings = by_setting(records)
     if not settings:
-        raise InputError("no run has finished, so there is no score", remedy="run the sweep again to go on")
+        raise InputError("no run has finished, so there is no score", remedy="run the sweep again to resume it")
     axis = _axis(settings, axis)
     curves: dict[str, dict[float, dict[str, Any]]] = {}
     selections = sorted({record["selected_on"] for members in settings for record in members})

@@ -116,9 +116,9 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
     for folder in workdir.cohorts():
         if len(set(map(setting_of_run, plan.runs.keys() & folder.runs))) > 1 and not folder.done:
             raise InputError(
-                "several settings were begun here together, and could only go on together",
+                "this cohort has several settings, and --asha needs one setting per cohort",
                 path=folder.place,
-                remedy="give another --workdir, or remove this folder to start anew",
+                remedy="give another --workdir, or remove this folder",
             )
 
 
@@ -237,8 +237,8 @@ class _Climb:
         place = [each for each, _ in order].index(setting)
         mean = "" if order[place][1] is None else f", mean dev.{self._score} so far {order[place][1]:.4f}"
         self._display.say(
-            f"{setting_text(dict(run.overrides), run.variant)} goes on after epoch {self._rungs[rung]}: "
-            f"number {place + 1} of {len(self.ladder.arrived[rung])} there{mean}"
+            f"{setting_text(dict(run.overrides), run.variant)} continues after epoch {self._rungs[rung]}: "
+            f"rank {place + 1} of {len(self.ladder.arrived[rung])} at this rung{mean}"
         )
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from jaxmatch.sweep.display import Display
 
 
+def _runs(count: int) -> str:
+    return f"{count:,} run{'s' * (count != 1)}"
+
+
 class CohortDisplay(Listener):
     """What is shown of a cohort in training.
 
@@ -58,13 +62,13 @@ class CohortDisplay(Listener):
         if self._again:
             self._reached = done / total
         self._advance(done / total, here=False)  # what was done before says nothing about the speed here
-        self._say(f"goes on from a checkpoint, {done:,} of {total:,} steps in")
+        self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
 
     def fitted(self, part: str, at_once: int) -> None:
-        self._say(f"memory holds {at_once} at once in {part}")
+        self._say(f"device memory holds {_runs(at_once)} at once in {part}")
 
     def ran_out(self, part: str, at_once: int) -> None:
-        self._say(f"memory ran out in {part}, which goes on with {at_once} at once")
+        self._say(f"out of memory in {part}; continuing with {_runs(at_once)} at once")
 
     def done(self) -> None:
         """Its records are written."""
@@ -73,19 +77,19 @@ class CohortDisplay(Listener):
         self._say("done")
 
     def failed(self, message: str) -> None:
-        """It has failed; the others go on."""
+        """It has failed; the others continue."""
         self._say(f"failed ({message})")
 
     def paused(self) -> None:
         """It has come to a rung and waits there for the others."""
         self._display.pause(self._name)
-        self._say("at the rung")
+        self._say("paused at the rung")
 
     def lost(self, reason: str) -> None:
         """Its worker is gone: what it has done since a checkpoint is to be done again, by another one."""
         self._display.advance(-self._counted, here=False)
         self._counted = 0.0
-        self._say(f"{reason}; it goes on from its last checkpoint")
+        self._say(f"{reason}; it resumes from its last checkpoint")
 
     def left(self) -> None:
         """Nothing more happens to it for now, whatever came of it."""

@@ -65,14 +65,14 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         return f"{begin}, all on record"
     programs, steps = len({cohort.signature for cohort in cohorts}), sum(cohort.steps for cohort in cohorts)
     lines = [
-        f"{begin} ({len(runs) - sum(len(cohort.runs) for cohort in cohorts):,} on record); to go: "
-        f"{_count(programs, 'program')}, {_count(len(cohorts), 'cohort')}, {_count(steps, 'lockstep step')}"
+        f"{begin} ({len(runs) - sum(len(cohort.runs) for cohort in cohorts):,} on record); remaining: "
+        f"{_count(programs, 'program')}, {_count(len(cohorts), 'cohort')}, {_count(steps, 'training step')}"
     ]
     for number, cohort in enumerate(cohorts, start=1):
         megabytes = cohort.replica_bytes / 2**20
         lines.append(
             f"  cohort {number}: {_shared(cohort.runs)}: {_count(len(cohort.runs), 'run')} at once, "
-            f"{_count(cohort.buckets, 'shape')}, {_count(cohort.steps_per_epoch, 'step')} x "
+            f"{_count(cohort.buckets, 'padded length')}, {_count(cohort.steps_per_epoch, 'step')} x "
             f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
     lines += _left_out(cohorts)
@@ -84,7 +84,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
     each = assumed_seconds(_platform(cohorts))
     lines.append(
         f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scores, if no run stops early; compilation "
-        f"before, for {_count(compiled, 'shape')}: about {duration_text(compiled * each)}, and less for what was compiled before"
+        f"before, for {_count(compiled, 'padded length')}: about {duration_text(compiled * each)}, and less for what was compiled before"
     )
     return "\n".join(lines)
 
@@ -247,7 +247,7 @@ class Display:
         """
         last = next((mean for mean in reversed(means[:go_on]) if mean is not None), None)
         spread = "" if last is None or means[0] is None else f" (mean {score} so far {means[0]:.4f} to {last:.4f})"
-        self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings go on{spread}")
+        self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings continue{spread}")
 
     def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
         """Successive halving has come to its end; see `rungs.saving`."""

@@ -69,8 +69,8 @@ class Halving:
             f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True)
         )
         return (
-            f"  successive halving{'' if self.barrier else ' without a barrier'}: of {self.settings:,} settings "
-            f"{'' if self.barrier else 'at least '}{steps} of {self.epochs} go on; "
+            f"  successive halving{'' if self.barrier else ' without a barrier'} of {self.settings:,} settings over "
+            f"{self.epochs:,} epochs keeps {'' if self.barrier else 'at least '}{steps}; "
             f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
             "if all settings cost the same and no run stops early"
         )

@@ -67,7 +67,7 @@ def sweep(
       The table in Markdown, or "" for a dry run.
 
     Raises:
-      InputError: anything the user can mend.
+      InputError: anything the user can fix.
       FailedCohorts: some runs failed; it brings the table of the others.
     """
     changes: dict[str, Any] = {"overrides": overrides, "grid_overrides": grid_overrides, "options": options}

@@ -38,7 +38,7 @@ def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterato
             raise
         raise InputError(error.problem, path=path, remedy=error.remedy) from error
     except SyntaxError as error:
-        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="mend the file") from error
+        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="fix the file") from error
     except (Exception, SystemExit) as error:  # a file that ends the program would end it without a word
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
@@ -46,7 +46,7 @@ def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterato
             f"the file fails with {type(error).__name__}: {error}",
             path=path,
             line=lines[-1] if lines else None,
-            remedy="mend the file",
+            remedy="fix the file",
         ) from error
 
 

@@ -158,7 +158,7 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
         name = run.identity(data.fingerprint)
         if name in names:
             place = run.variant or dict(run.overrides)
-            raise InputError(f"{place} is in the grid twice", remedy="take one of the two out")
+            raise InputError(f"{place} is in the grid twice", remedy="remove one")
         names.add(name)
         signature = run.signature(data.fingerprint)
         groups.setdefault(signature, []).append(run)
@@ -258,8 +258,8 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
     scores = score(data.task, dev.labels, constant, **about_labels)
     if math.isnan(scores.get(training["selection"], 0.0)):
         ranked = data.task == "ranking" and training["selection"] != "auc"
-        reason = "no question has both a right and a wrong candidate" if ranked else "their labels are all alike"
+        reason = "no question has both a right and a wrong candidate" if ranked else "all labels are the same"
         raise InputError(
-            f'the dev pairs of "{data.name}" have no {training["selection"]}, for {reason}',
-            remedy="choose by another score with --config.training.selection, or mend the dev file",
+            f'{training["selection"]} is undefined on the dev pairs of "{data.name}": {reason}',
+            remedy="choose another score with --config.training.selection, or fix the dev file",
         )

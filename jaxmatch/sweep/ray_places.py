@@ -140,7 +140,7 @@ class ObjectStore(SharedFolder):
             raise InputError(
                 f"the store cannot be used ({error.problem})",
                 path=self._store.url,
-                remedy="the same command goes on where it stopped",
+                remedy="run the same command to resume",
             ) from None
 
 

@@ -73,7 +73,7 @@ class Waiting:
         """As `Engine.run`.
 
         Raises:
-          KeyboardInterrupt: with words about the jobs that go on.
+          KeyboardInterrupt: with words about the jobs that continue.
           InputError: Slurm refuses a job.
         """
         waiting, trained = sorted(tasks, key=lambda task: -task.lasts), False
@@ -103,7 +103,7 @@ class Waiting:
             self._running[task.folder.name] = _Running(task, job, replay, self._clock())
         old = len(tasks) - new
         told = [f"{new} job{'s' * (new > 1)} submitted"] * bool(new)
-        told += [f"{old} job{'s' * (old > 1)} of an earlier command go{'es' * (old == 1)} on"] * bool(old)
+        told += [f"{old} job{'s' * (old > 1)} of an earlier command continue{'s' * (old == 1)}"] * bool(old)
         logs = "" if there else f"; logs are in {slurm_jobs.folder_of(self._workdir)}"
         self._work.display.say(", ".join(told) + logs)
 
@@ -189,5 +189,7 @@ class Waiting:
         if not jobs:
             return ""
         kill = "kill" if self._local else "scancel"
-        many = f"{len(jobs)} jobs go on" if len(jobs) > 1 else "1 job goes on"
-        return f"interrupted; {many} ({kill} {' '.join(jobs)} ends {'them' if len(jobs) > 1 else 'it'}), and the same command waits for {'them' if len(jobs) > 1 else 'it'} again"
+        many, them = (f"{len(jobs)} jobs continue", "them") if len(jobs) > 1 else ("1 job continues", "it")
+        return (
+            f"interrupted; {many} ({kill} {' '.join(jobs)} ends {them}); run the same command to wait for {them} again"
+        )

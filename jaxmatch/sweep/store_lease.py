@@ -56,7 +56,7 @@ class Lease:
             raise InputError(
                 "another command has taken this store over",
                 path=self._store.url,
-                remedy="let it go on, or stop it and give this one again",
+                remedy="let it finish, or stop it and run this one again",
             )
 
     def release(self) -> None:

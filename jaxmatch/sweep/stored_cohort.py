@@ -116,7 +116,7 @@ class StoredCohort:
             raise InputError(
                 f"the object is damaged ({error})",
                 path=f"{self.url}/{STATE}",
-                remedy="remove what lies beside it, too, and start again",
+                remedy="remove all objects in the cohort's folder of the store, and start again",
             ) from None
 
     def replace(self, state: State) -> None:

@@ -153,7 +153,7 @@ class StoredSweep:
                 raise InputError(
                     "the archive is damaged",
                     path=f"{stored.url}/{state.folder.name}",
-                    remedy="remove what lies beside it, too, and start again",
+                    remedy="remove all objects in the cohort's folder of the store, and start again",
                 )
             found = Workdir(scratch)
             for vectors in found.path.glob("vectors/*.npy"):

@@ -80,7 +80,7 @@ def resolve(
       smoke: tiny models on generated data.
 
     Raises:
-      InputError: anything the user can mend.
+      InputError: anything the user can fix.
     """
     options, overrides = dict(options or {}), dict(overrides or {})
     directory = options.pop("data_directory", None)

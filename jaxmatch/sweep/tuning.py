@@ -108,7 +108,7 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
         if None not in values:
             means.append((statistics.fmean(values), runs[0]))
     if not means:
-        raise InputError("every setting of this grid diverged with a seed", remedy="try smaller learning rates")
+        raise InputError("every setting of this grid has a diverged run", remedy="try smaller learning rates")
     # max keeps the first of equals
     mean, first = max(means, key=lambda each: each[0] if SCORES[name].higher_is_better else -each[0])
     return Choice(
@@ -214,7 +214,7 @@ def tune(
       Both tables in Markdown, or "" for a dry run.
 
     Raises:
-      InputError: anything the user can mend, or nothing can be chosen.
+      InputError: anything the user can fix, or nothing can be chosen.
       FailedCohorts: some runs failed; it brings the tables of the others. A grid that is not whole chooses nothing.
     """
     planned = dataclasses.replace(resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder="")

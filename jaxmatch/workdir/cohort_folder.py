@@ -129,9 +129,9 @@ class CohortFolder:
             with self.lock().acquire(blocking=False):
                 if self.newest_checkpoint() >= 0:
                     raise InputError(
-                        f"{len(self.runs)} runs were begun here together, some of which are not asked for now",
+                        f"this cohort of {len(self.runs)} unfinished runs contains runs that are not in the sweep now",
                         path=self.place,
-                        remedy="ask for the same seeds and values as before to go on, or remove this folder to start anew",
+                        remedy="use the earlier seeds and values to resume it, or remove this folder",
                     )
                 shutil.rmtree(self.path)
                 return True

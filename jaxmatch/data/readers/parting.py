@@ -1,4 +1,4 @@
-"""One file parted into train, dev and test, the same in every run and on every machine."""
+"""One file split into train, dev and test, the same in every run and on every machine."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from jaxmatch.errors import InputError
 
 
 def part(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
-    """Parts the pairs of a file by shares.
+    """Splits the pairs of a file by shares.
 
     Groups, or pairs of the same two texts, stay together. They are taken in the order of the SHA-256 of the seed and
     their text, so that the parts do not depend on the order in the file. Pairs keep the file's order; dropped ones are
@@ -40,7 +40,7 @@ def part(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
         rows[place[unit]].append(row)
     if not all(rows):
         raise InputError(
-            f"the split leaves a part without pairs: {len(whole)} pairs, {len(order)} that can be parted",
+            f"the split leaves a part without pairs: {len(whole)} pairs in {len(order)} groups that stay together",
             path=whole.source,
             remedy="give other shares, or a file of its own for each split",
         )

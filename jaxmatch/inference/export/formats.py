@@ -102,7 +102,7 @@ def _try(kind: str, function: Function, program: Callable[..., Any], table: tupl
     """Compares a program with what it was made of, on random word vectors and ids.
 
     Raises:
-      InputError: it answers differently.
+      InputError: its outputs differ.
     """
     generator, jitted = np.random.default_rng(0), jax.jit(function)
     for batch, length, more in _TRIED:
@@ -115,7 +115,7 @@ def _try(kind: str, function: Function, program: Callable[..., Any], table: tupl
         with _refusing(kind, "the weights alone: --format safetensors"):
             found = np.asarray(program(vectors, ids, sentences))
         if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
-            raise InputError(f"the program in {kind} does not answer as the model does; it was not written")
+            raise InputError(f"the {kind} program gives other outputs than the model, so it was not written")
 
 
 def _rename(graph: Any) -> None:

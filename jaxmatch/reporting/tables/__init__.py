@@ -89,7 +89,7 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
         if other is not record:
             differing = record_schema.differing_settings(other, record)
             raise InputError(
-                f"records {other['run']} and {record['run']} have one place in the table and one seed, "
+                f"records {other['run']} and {record['run']} belong to the same table cell and seed, "
                 + (f"but differ in {', '.join(differing[:4])}" if differing else "and the same settings"),
                 remedy="name what differs in the layout's rows, or move one of the runs away",
             )
@@ -97,7 +97,7 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
     if len(fingerprints) > 1:
         first, second = list(fingerprints.values())[:2]
         raise InputError(
-            f"records {first} and {second} have one place in the table but were trained on different data",
+            f"records {first} and {second} belong to the same table cell but were trained on different data",
             remedy="move the runs of one of the two away",
         )
     of = {

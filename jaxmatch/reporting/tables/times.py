@@ -12,7 +12,7 @@ from jaxmatch.reporting.significance import mean_and_deviation
 from jaxmatch.reporting.tables.formats import Sheet, Text, latex, markdown
 from jaxmatch.reporting.tables.spreadsheet import csv_text
 
-_DASH = "–"
+_DASH, _REMEDY = "–", "run jaxmatch timing again"
 _FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
 _ROW_FIELDS = {
     "rows": ("model", "parameters", "batch_seconds", "split"),
@@ -33,13 +33,13 @@ def read_times(file: Path) -> dict[str, Any]:
     Raises:
       InputError: it cannot be read or is no record of a timing.
     """
-    check_plain_file(file, "time again")
+    check_plain_file(file, _REMEDY)
     try:
         record = read_json(file)
     except (OSError, ValueError) as error:
-        raise InputError(f"the record cannot be read ({error})", path=file, remedy="time again") from None
+        raise InputError(f"the record cannot be read ({error})", path=file, remedy=_REMEDY) from None
     if not isinstance(record, dict) or (record.get("kind"), record.get("format")) != ("timing", 1):
-        raise InputError("this is not the record of a timing, format 1", path=file, remedy="time again")
+        raise InputError("this is not the record of a timing, format 1", path=file, remedy=_REMEDY)
     missing = [field for field in _FIELDS if field not in record]
     missing += [
         f"{field} of {part}"
@@ -49,12 +49,12 @@ def read_times(file: Path) -> dict[str, Any]:
         if field not in row
     ]
     if missing:
-        raise InputError(f"the record lacks {missing[0]}", path=file, remedy="time again")
+        raise InputError(f"the record lacks {missing[0]}", path=file, remedy=_REMEDY)
     try:
         markdown(sheet(record)), as_csv(record)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
         raise InputError(
-            f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy="time again"
+            f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy=_REMEDY
         ) from None
     return record
 
@@ -62,7 +62,7 @@ def read_times(file: Path) -> dict[str, Any]:
 def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[str, Any]]:
     rows = record.get(part, [])
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise InputError(f"{part} of the record is damaged", path=file, remedy="time again")
+        raise InputError(f"{part} of the record is damaged", path=file, remedy=_REMEDY)
     return rows
 
 
