@@ -174,12 +174,12 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
         )
     if isinstance(checked, RE2Config) and checked.hidden_size % len(checked.kernel_sizes):
         raise InputError(
-            f"model.hidden_size {checked.hidden_size} cannot be shared by {len(checked.kernel_sizes)} kernel sizes",
-            remedy=f"give a hidden size that {len(checked.kernel_sizes)} divides",
+            f"model.hidden_size {checked.hidden_size} does not fit {len(checked.kernel_sizes)} kernel sizes",
+            remedy=f"give a multiple of {len(checked.kernel_sizes)}",
         )
     if isinstance(checked, TransformerConfig) and checked.hidden_size % math.lcm(2, checked.heads):
         raise InputError(
-            f"model.hidden_size {checked.hidden_size} cannot be shared by {checked.heads} attention heads",
+            f"model.hidden_size {checked.hidden_size} does not fit {checked.heads} attention heads",
             remedy=f"give a multiple of {math.lcm(2, checked.heads)}",
         )
     return checked

@@ -218,7 +218,7 @@ class Store:
 def _opened(url: str) -> tuple[Any, str]:
     found = URL.fullmatch(url)
     if not found:
-        raise InputError(f"{url!r} is no URL of an object store", remedy="give --store as s3://BUCKET/FOLDER")
+        raise InputError(f"{url!r} is not a URL of an object store", remedy="give --store as s3://BUCKET/FOLDER")
     scheme, remedy = found[1], "pip install 'jaxmatch[store]'"
     if importlib.util.find_spec("fsspec") is None:
         raise InputError("--store needs fsspec, which is not installed", remedy=remedy)

@@ -58,4 +58,4 @@ def test_a_folder_without_a_finished_run_is_refused(sweep, capsys):
     assert main(["evaluate", str(sweep), "--best"]) == 2
     assert "no run has finished with a score of dev; name a run" in capsys.readouterr().err
     assert main(["evaluate", str(sweep / "runs" / "fourth-seed0"), "--best"]) == 2
-    assert "holds no runs, which --best chooses among; give a sweep's --workdir" in capsys.readouterr().err
+    assert "has no runs for --best to choose from; give a sweep's --workdir" in capsys.readouterr().err

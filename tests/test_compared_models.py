@@ -163,7 +163,5 @@ def test_size_in_the_papers_setting(settings, size):
 
 
 def test_heads_share_the_hidden_size():
-    with pytest.raises(
-        InputError, match="model.hidden_size 30 cannot be shared by 4 attention heads; give a multiple of 4"
-    ):
+    with pytest.raises(InputError, match="model.hidden_size 30 does not fit 4 attention heads; give a multiple of 4"):
         build({"name": "transformer", "hidden_size": 30}, outputs=3)

@@ -138,13 +138,13 @@ def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path)
     with pytest.raises(InputError, match="every training pair of data set 'own' has a text of 3 tokens or more"):
         prepared(drop_from_length=3)
     with pytest.raises(
-        InputError, match="no text has data.drop_from_length = 4 tokens: data.maximum_length cuts it after 3"
+        InputError, match="data.drop_from_length = 4 drops nothing: data.maximum_length cuts texts to 3 tokens"
     ):
         prepared(drop_from_length=4, maximum_length=3)
 
 
 def test_settings_that_cannot_be_used(own, tmp_path):
-    with pytest.raises(InputError, match="'own' brings no word vectors; name a file"):
+    with pytest.raises(InputError, match="'own' has no word vectors of its own; name a file"):
         prepare(DataSettings("own", own.directory, own.task), tmp_path / "cache")
     with pytest.raises(InputError, match="no-such.txt: there is no such vector file"):
         prepare(DataSettings("own", own.directory, own.task, vectors=str(tmp_path / "no-such.txt")), tmp_path / "cache")

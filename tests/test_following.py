@@ -138,7 +138,7 @@ def test_a_listener_that_fails_hears_no_more_and_training_goes_on(small_files, t
     heard, watcher = Heard(), small_sweep.Watcher()
     jaxmatch.run(planned, tmp_path / "out", watcher, listeners=[Failing(), heard])
     said = [line for line in watcher.text.splitlines() if "Failing" in line]
-    assert said == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is called no more"]
+    assert said == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is not called again"]
     assert heard.ends == small_sweep.records(tmp_path / "out")
 
 

@@ -83,7 +83,7 @@ def test_processes_that_do_not_come(small_files, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         words[-1] = f"127.0.0.1:{server.getsockname()[1]}"
     process = small_sweep.start([*words, "--processes", "2", "--process", "0"], "-c", START, JAX_PLATFORMS="cpu")
-    said = "jaxmatch: not all processes have come; start the same command on every host\n"
+    said = "jaxmatch: not all processes have connected; start the same command on every host\n"
     assert ended(process) == (2, "", said)
     assert not (tmp_path / "runs").exists()
 
@@ -91,9 +91,9 @@ def test_processes_that_do_not_come(small_files, tmp_path):
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("127.0.0.1:1", "nobody answers at the coordinator's address 127.0.0.1:1 ("),
-        ("nowhere.invalid:1234", "nobody answers at the coordinator's address nowhere.invalid:1234 ("),
-        ("somewhere", "--coordinator somewhere is no address; give HOST:PORT of process 0"),
+        ("127.0.0.1:1", "no answer at the coordinator's address 127.0.0.1:1 ("),
+        ("nowhere.invalid:1234", "no answer at the coordinator's address nowhere.invalid:1234 ("),
+        ("somewhere", "--coordinator somewhere is not an address; give HOST:PORT of process 0"),
     ],
 )
 def test_a_coordinator_that_cannot_be_reached(small_files, tmp_path, monkeypatch, capsys, address, said):
@@ -111,7 +111,7 @@ def test_a_coordinator_that_cannot_be_reached(small_files, tmp_path, monkeypatch
         ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}, "this is one of 4 processes (SLURM_STEP_NUM_TASKS=4)"),
         ({"SLURM_NTASKS": "2", "SLURM_PROCID": "1"}, "this is one of 2 processes (SLURM_NTASKS=2)"),
         ({"OMPI_COMM_WORLD_SIZE": "3"}, "this is one of 3 processes (OMPI_COMM_WORLD_SIZE=3)"),
-        ({"JAX_COORDINATOR_ADDRESS": "a:1"}, "JAX_COORDINATOR_ADDRESS=a:1 is that of several processes"),
+        ({"JAX_COORDINATOR_ADDRESS": "a:1"}, "JAX_COORDINATOR_ADDRESS=a:1 is set, as for several processes"),
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "train", "tune"])
@@ -134,4 +134,4 @@ def test_one_task_of_an_allocation_for_several_trains(monkeypatch, small_files, 
 
 def test_options_of_several_processes_need_the_word(capsys):
     assert main(["train", "re2", "--process", "1"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --process is for several processes as one; add --distributed\n"
+    assert capsys.readouterr().err == "jaxmatch: --process needs --distributed\n"

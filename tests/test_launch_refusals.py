@@ -24,7 +24,7 @@ def test_a_setting_twice_in_the_grid_is_refused(small_files):
 @pytest.mark.parametrize(
     ("overrides", "problem"),
     [
-        ({"training.selection": "mrr"}, '"mrr" is no score of a classification data set.*accuracy'),
+        ({"training.selection": "mrr"}, '"mrr" is not a score of a classification data set.*accuracy'),
         ({"data.task": "regression"}, "not a number|number"),
         ({"data.name": "owm"}, "own"),
         ({"data.vectors": ""}, "vectors"),
@@ -46,7 +46,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(small_file
             'no setting of its runs; did you mean "optimizer.l',
         ),
         ('"test.accuracy")', '"test.acuracy")', "asks for 'test.acuracy', which no run has; did you mean \"accuracy\""),
-        ('"test.accuracy")', '"best.accuracy")', "which is no score; use one of dev.NAME"),
+        ('"test.accuracy")', '"best.accuracy")', "which is not a score; use one of dev.NAME"),
         (
             'rows=("optimizer.learning_rate",)',
             'rows=(), original={"model.blocks": 1}',
@@ -117,7 +117,7 @@ def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
 
 def test_texts_too_long_for_the_device_are_told_before_training(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "device_bytes", lambda device: 1000)
-    with pytest.raises(InputError, match="each padded to the longest of .* and the device has 0.0; cut long texts"):
+    with pytest.raises(InputError, match="each padded to .* and the device has 0.0 GiB; cut long texts"):
         small_sweep.launched(small_files, tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
@@ -138,12 +138,15 @@ def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeyp
         raise MemoryError
 
     for where, fails in (("train", full), ("__init__", no_memory)):
-        with monkeypatch.context() as patch, pytest.raises(InputError, match="2 runs at once do not fit the memory"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(InputError, match="2 runs at once do not fit in device memory"),
+        ):
             patch.setattr(claimed.Cohort, where, fails)
             small_sweep.launched(small_files, tmp_path / where)
     monkeypatch.setattr(claimed.Cohort, "train", full)
     with pytest.raises(
-        InputError, match="2 runs at once do not fit the memory.*smaller --config.execution.maximum_replicas"
+        InputError, match="2 runs at once do not fit in device memory.*smaller --config.execution.maximum_replicas"
     ) as told:
         small_sweep.launched(small_files, tmp_path / "work")
     assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder it says to remove

@@ -244,14 +244,14 @@ def refused(capsys, command):
     ("more", "said"),
     [
         (("--on", "slurm"), "there is no Slurm on this machine (sbatch is not found); give the command where jobs are"),
-        (("--on", "slurm:x"), "x is no Slurm; give --on slurm or --on slurm:local"),
+        (("--on", "slurm:x"), "slurm:x is unknown; give --on slurm or --on slurm:local"),
         (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
-        (("--on", "slurm", "--distributed"), "--on and --distributed are two ways to use several machines; give one"),
-        (("--on", "slurm:local", "--log", "tensorboard"), "--log follows runs while the command trains"),
+        (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
+        (("--on", "slurm:local", "--log", "tensorboard"), "--log needs a command that trains"),
         (("--on", "slurm:local", "--slurm", "no.toml"), "no.toml: "),
-        (("--status",), "--status is for jobs of Slurm; add --on slurm"),
-        (("--on", "ray", "--collect"), "--collect is for jobs of Slurm; add --on slurm"),
-        (("--on", "slurm", "--status", "--collect"), "--status and --collect ask for two things; give one of them"),
+        (("--status",), "--status needs --on slurm"),
+        (("--on", "ray", "--collect"), "--collect needs --on slurm"),
+        (("--on", "slurm", "--status", "--collect"), "--status and --collect cannot be combined; give one of them"),
         (("--on", "slurm", "--status"), "no jobs were submitted for this folder; leave out --status or --collect"),
     ],
 )
@@ -271,14 +271,14 @@ def test_submitit_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("partition = ", "this is no TOML ("),
+        ("partition = ", "this is not TOML ("),
         ("partitoin = 'x'", 'there is no option "partitoin"; did you mean "partition"?'),
         ("partition = 3", "partition = 3 is not a text"),
         ("minutes = 1.5", "minutes = 1.5 is not a whole number from 1 on"),
         ("cpus = true", "cpus = True is not a whole number from 1 on"),
         ("memory_gb = -1", "memory_gb = -1 is not a number above 0"),
         ("sbatch = 1", "sbatch = 1 is not a table"),
-        ("gpus = 1", "the plan needs the memory of a GPU, which is not seen here; add gpu_memory_gb"),
+        ("gpus = 1", "gpus needs gpu_memory_gb, the memory that runs are planned for"),
         ("minutes = 1", "signal_seconds is not less than the time of a job"),
     ],
 )

@@ -198,5 +198,5 @@ def test_a_caption_names_products_that_are_not_float32_as_asked(told, said):
 
 
 def test_a_record_whose_products_are_no_text_is_refused():
-    with pytest.raises(InputError, match="field 'products' is no text"):
+    with pytest.raises(InputError, match="field 'products' is not a text"):
         record_schema.check_record(record(products=["TF32"]))

@@ -79,7 +79,7 @@ def test_a_second_command_is_refused(small_files, tmp_path, nodes, bucket):
     first = Driver(small_files, tmp_path / "first", *words)
     first.until("epoch 1,")
     second = Driver(small_files, tmp_path / "second", *words)
-    second.until("waiting for a sign of life of another command")
+    second.until("waiting to see whether another command still uses")
     second.lines.clear()
     refused(second, f"{bucket}/small: process {first.process.pid} on ", "trains with this store; wait for it")
     assert not (tmp_path / "second").exists()

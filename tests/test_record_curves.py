@@ -23,7 +23,7 @@ POINT = {"samples": 10, "train_loss": 0.5, "dev": {"mrr": 0.25}}
         ({"curve": [POINT | {"train_loss": "low"}]}, "curve.1.train_loss' cannot be"),
         ({"curve": [POINT | {"dev": {"mrr": [1]}}]}, "curve.1.dev.mrr' cannot be"),
         ({"curve": [{"samples": 1, "dev": {}}]}, "has no field 'curve.1.train_loss'"),
-        ({"curve": [3]}, "point 1 is no JSON object"),
+        ({"curve": [3]}, "point 1 is not a JSON object"),
         ({"diverged_at_samples": "9"}, "diverged_at_samples' cannot be"),
         ({"cohort": None}, "cohort' cannot be null"),
     ],

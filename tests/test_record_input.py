@@ -89,7 +89,7 @@ def test_what_json_cannot_hold_comes_back_as_text(run, tmp_path, capsys):
         ("in.csv", b"text_a,text_b\n", ["--columns", "text_c=x"], "columns: 'text_c' is not a part of a pair; did you"),
         ("in.csv", b"text_a,text_b\n", AS_RENAMED, "in.csv:1: the header has no column 'question1', 'question2'"),
         ("in.csv.gz", b"text_a,text_b\na,b\n", [], "in.csv.gz: the archive is damaged"),
-        ("in.parquet", b"PAR1", [], "in.parquet: it is no Parquet file that can be read"),
+        ("in.parquet", b"PAR1", [], "in.parquet: it is not a readable Parquet file"),
         ("-", b"PAR1", ["--format", "parquet"], "standard input: Parquet cannot be read from a stream; give a file"),
     ],
 )

@@ -254,5 +254,5 @@ def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
     assert [list(record) for record in before.values()] == [list(record) for record in after.values()]
     assert table == other
     short("train_step", 0)
-    with pytest.raises(FailedCohorts, match="2 runs at once do not fit the memory of the device"):
+    with pytest.raises(FailedCohorts, match="2 runs at once do not fit in device memory"):
         small_sweep.launched(small_files, tmp_path / "third", **what)

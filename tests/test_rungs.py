@@ -239,7 +239,7 @@ def test_a_damaged_note_of_a_rung_is_one_line(small_files, halved, tmp_path, dam
         run(small_files, workdir)
     file.unlink()
     file.mkdir()
-    with pytest.raises(InputError, match=r"rung-1.json: this is no plain file"):
+    with pytest.raises(InputError, match=r"rung-1.json: this is not a regular file"):
         run(small_files, workdir)
 
 

@@ -150,7 +150,7 @@ def test_a_damaged_index_is_refused(matcher, texts, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"format": 2}, "is no index of format 1"),
+        ({"format": 2}, "is not an index of format 1"),
         ({"prefilter": "luck"}, "is damaged"),
         ({"texts": 7}, "is damaged: 60 texts, 60 in the prefilter, 7 expected; make the index again"),
         ({"sha256": {"../../model.json": "", "texts.jsonl": ""}}, "names a file outside the folder"),
@@ -223,7 +223,7 @@ def test_search_answers_queries_from_texts_and_from_an_index(binary, matcher, te
     [
         (["--texts", "in.txt"], "there is nothing to search for; give --query or --input, or --save an index"),
         (["--texts", "-", "--input", "-"], "texts and queries cannot both come from standard input; give one"),
-        (["--index", "in", "--save", "out"], "an index keeps its prefilter, and is saved already; give --texts"),
+        (["--index", "in", "--save", "out"], "--index cannot be combined with --prefilter or --save; give --texts"),
         (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
         (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
         (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),

@@ -133,8 +133,8 @@ def refused(url):
 
 
 def test_what_is_no_store_is_refused():
-    assert refused("runs/some") == "'runs/some' is no URL of an object store; give --store as s3://BUCKET/FOLDER"
-    assert refused("s3://") == "'s3://' is no URL of an object store; give --store as s3://BUCKET/FOLDER"
+    assert refused("runs/some") == "'runs/some' is not a URL of an object store; give --store as s3://BUCKET/FOLDER"
+    assert refused("s3://") == "'s3://' is not a URL of an object store; give --store as s3://BUCKET/FOLDER"
     assert refused("s4://bucket") == 'fsspec knows no store s4://; did you mean "s3"?'
 
 

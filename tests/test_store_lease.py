@@ -55,7 +55,7 @@ def test_the_lease_of_a_silent_command_elsewhere_is_taken_after_a_while(store, c
     lease = Lease(store)
     assert time.monotonic() - begun > 0.3
     lease.release()
-    assert "waiting for a sign of life of another command" in capsys.readouterr().err
+    assert "waiting to see whether another command still uses" in capsys.readouterr().err
 
 
 def test_of_two_that_take_over_one_goes_on(store, monkeypatch):
@@ -68,7 +68,7 @@ def test_of_two_that_take_over_one_goes_on(store, monkeypatch):
         sleep(seconds)
 
     monkeypatch.setattr(store_lease.time, "sleep", another_is_quicker)
-    with pytest.raises(InputError, match="another command has just taken this store over; wait for it"):
+    with pytest.raises(InputError, match="another command has just taken over this store; wait for it"):
         Lease(store)
 
 
@@ -76,7 +76,7 @@ def test_who_has_lost_it_is_told_and_leaves_it(store):
     lease = Lease(store)
     of_another(store)
     end = time.monotonic() + 10
-    with pytest.raises(InputError, match="another command has taken this store over"):
+    with pytest.raises(InputError, match="another command has taken over this store"):
         while time.monotonic() < end:
             lease.check()
             time.sleep(0.01)

@@ -201,5 +201,5 @@ def test_twins_are_told_apart_by_what_differs_in_their_configs():
 
 
 def test_a_score_of_no_known_part_is_refused():
-    with pytest.raises(InputError, match="'accuracy', which is no score"):
+    with pytest.raises(InputError, match="'accuracy', which is not a score"):
         make_table([record()], TableLayout("t", (), scores=("accuracy",)))

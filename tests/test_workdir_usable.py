@@ -70,7 +70,7 @@ def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
     file = workdir.path / name
     file.parent.mkdir(parents=True)
     put(file)
-    with pytest.raises(InputError, match="this is no plain file; remove it") as refused:
+    with pytest.raises(InputError, match="this is not a regular file; remove it") as refused:
         check_usable(workdir.path)
     assert refused.value.path == file
 

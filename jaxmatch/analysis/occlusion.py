@@ -100,7 +100,7 @@ def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:
         alike = one.labels == first.labels and one.change.shape == first.change.shape
         if not alike or not np.array_equal(one.pairs, first.pairs):
             raise InputError(
-                "the runs have not the same labels, blocks and pairs", remedy="give runs that differ in the seed alone"
+                "the runs differ in labels, blocks or pairs", remedy="give runs that differ in the seed alone"
             )
     found = {}
     for name in ("accuracy", "change"):
@@ -137,7 +137,7 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> 
     module = matcher.model.module
     if not isinstance(module, RE2):
         raise InputError(
-            f"occlusion knows the parts of RE2, and this is {type(module).__name__}", remedy="give a run of RE2"
+            f"occlusion works on RE2 only, and this is {type(module).__name__}", remedy="give a run of RE2"
         )
     if matcher.task == "regression":
         raise InputError(

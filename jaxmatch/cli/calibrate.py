@@ -4,10 +4,9 @@
     jaxmatch calibrate runs/quora --best --choose f1
     jaxmatch calibrate runs/quora/runs/RUN --precision 0.95 --positive duplicate
 
-The temperature is that of the highest likelihood. The threshold is the probability from which a pair is given the
-positive label; a model with more than two labels has none. They are kept in the run's model folder, as
-calibration.json. From then on `predict` gives these probabilities and labels; `jaxmatch evaluate` shows the scores
-with and without them. --remove takes them away again.
+The temperature maximizes the likelihood. A pair gets the positive label if its probability reaches the threshold; a
+model with more than two labels has none. Both are kept in the run's model folder, as calibration.json. From then on
+`predict` uses them; `jaxmatch evaluate` shows the scores with and without them. --remove removes them.
 """
 
 import argparse
@@ -23,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--choose", choices=("accuracy", "f1"), help="what the threshold is chosen for (default: accuracy)"
+        "--choose", choices=("accuracy", "f1"), help="score that the threshold maximizes (default: accuracy)"
     )
     what.add_argument(
         "--precision",
@@ -31,8 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="choose the threshold with the highest recall whose precision is at least P",
     )
-    what.add_argument("--remove", action="store_true", help="remove what was chosen before")
-    parser.add_argument("--positive", metavar="LABEL", help="the label of the threshold (default: the second one)")
+    what.add_argument("--remove", action="store_true", help="remove the run's calibration")
+    parser.add_argument(
+        "--positive", metavar="LABEL", help="the label that the threshold is for (default: the second of two)"
+    )
     splits.add_file_argument(parser, "pairs with labels to choose on (default: dev)")
     own_data.add_layout_arguments(parser)
     splits.add_directory_argument(parser)

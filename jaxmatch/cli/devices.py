@@ -15,7 +15,7 @@ GIB = 2**30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--no-trial", action="store_true", help="compile and time nothing")
+    parser.add_argument("--no-trial", action="store_true", help="list devices only, without a trial training step")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -105,7 +105,7 @@ def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> 
     """
     for name in ("coordinator", "processes", "process"):
         if getattr(arguments, name) is not None:
-            raise InputError(f"--{name} is for several processes as one", remedy="add --distributed")
+            raise InputError(f"--{name} needs --distributed")
     count, because = launchers.processes(variables)
     if count > 1:
         raise InputError(
@@ -113,7 +113,7 @@ def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> 
         )
     if address := variables.get("JAX_COORDINATOR_ADDRESS"):
         raise InputError(
-            f"JAX_COORDINATOR_ADDRESS={address} is that of several processes",
+            f"JAX_COORDINATOR_ADDRESS={address} is set, as for several processes",
             remedy="add --distributed, or unset the variable",
         )
     if told := launchers.apart(variables):
@@ -127,12 +127,12 @@ def _join(arguments: argparse.Namespace) -> None:
       InputError: they cannot find each other, or other workers are asked for as well.
     """
     if arguments.on is not None:
-        raise InputError("--on and --distributed are two ways to use several machines", remedy="give one of them")
+        raise InputError("--on and --distributed cannot be combined", remedy="give one of them")
     import jax
 
     address = arguments.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
     if address is not None and not address.rpartition(":")[2].isdigit():
-        raise InputError(f"--coordinator {address} is no address", remedy="give HOST:PORT of process 0")
+        raise InputError(f"--coordinator {address} is not an address", remedy="give HOST:PORT of process 0")
     if address and arguments.process:
         _wait_for(address)
     _filter_output()
@@ -152,7 +152,7 @@ def _join(arguments: argparse.Namespace) -> None:
     except (ValueError, TypeError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(
-            f"the processes cannot find each other ({reason})",
+            f"the processes cannot connect to each other ({reason})",
             remedy="give --coordinator HOST:PORT, --processes N and --process I",
         ) from None
     finally:
@@ -161,7 +161,7 @@ def _join(arguments: argparse.Namespace) -> None:
 
 def _nobody_came() -> None:
     """Ends this process, which cannot be interrupted while it waits."""
-    error = InputError("not all processes have come", remedy="start the same command on every host")
+    error = InputError("not all processes have connected", remedy="start the same command on every host")
     sys.stderr.write(f"jaxmatch: {error}\n")
     os._exit(2)
 
@@ -181,7 +181,7 @@ def _wait_for(address: str) -> None:
         except (OSError, OverflowError) as error:
             if time.monotonic() > end or isinstance(error, (socket.gaierror, OverflowError)):
                 raise InputError(
-                    f"nobody answers at the coordinator's address {address} ({error})",
+                    f"no answer at the coordinator's address {address} ({error})",
                     remedy="start the same command with --process 0 there",
                 ) from None
         time.sleep(0.5)

@@ -22,20 +22,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="ray[:ADDRESS]|slurm",
-        help="train on a Ray cluster, which needs jaxmatch[ray]: at HOST:PORT, or the one of this machine; or submit jobs "
-        "to Slurm, which needs jaxmatch[slurm] (slurm:local: the same jobs on this machine)",
+        help="ray: train on the Ray cluster at HOST:PORT, or of this machine (needs jaxmatch[ray]). slurm: submit jobs to "
+        "Slurm (needs jaxmatch[slurm]); slurm:local: run them on this machine",
     )
     parser.add_argument(
         "--store",
         metavar="URL",
-        help="with --on ray: keep checkpoints and records in an object store, as s3://BUCKET/FOLDER; without it, all nodes "
-        "must share --workdir",
+        help="with --on ray: keep checkpoints and records in an object store, such as s3://BUCKET/FOLDER; without it, all "
+        "nodes must share --workdir",
     )
     parser.add_argument(
-        "--slurm", type=Path, metavar="FILE", help="with --on slurm: what a job is given, as a partition (TOML)"
+        "--slurm",
+        type=Path,
+        metavar="FILE",
+        help="with --on slurm: TOML file with options of the jobs, such as partition",
     )
     parser.add_argument("--status", action="store_true", help="with --on slurm: list the cohorts, their jobs and logs")
-    parser.add_argument("--collect", action="store_true", help="with --on slurm: the table of the runs that are done")
+    parser.add_argument("--collect", action="store_true", help="with --on slurm: print the table of the finished runs")
 
 
 @contextlib.contextmanager
@@ -47,9 +50,9 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
     """
     kind, _, address = (arguments.on or "").partition(":")
     if kind != "slurm" and (given := [name for name in _OF_SLURM if getattr(arguments, name)]):
-        raise InputError(f"--{given[0]} is for jobs of Slurm", remedy="add --on slurm")
+        raise InputError(f"--{given[0]} needs --on slurm")
     if kind != "ray" and arguments.store is not None:
-        raise InputError("--store is for workers on a Ray cluster", remedy="add --on ray")
+        raise InputError("--store needs --on ray")
     if arguments.on is None:
         yield None
         return
@@ -70,10 +73,10 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) -> Any:
     if where not in ("", "local"):
-        raise InputError(f"{where} is no Slurm", remedy="give --on slurm or --on slurm:local")
+        raise InputError(f"slurm:{where} is unknown", remedy="give --on slurm or --on slurm:local")
     waits = arguments.subcommand == "tune"
     if arguments.log and not waits:
-        raise InputError("--log follows runs while the command trains, and jobs train later", remedy="leave it out")
+        raise InputError("--log needs a command that trains, and jobs train later", remedy="leave it out")
     from jaxmatch.sweep.on_slurm import SlurmEngine
     from jaxmatch.sweep.slurm_options import read_options
 
@@ -96,7 +99,7 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
     from jaxmatch.sweep import slurm_jobs
 
     if arguments.status and arguments.collect:
-        raise InputError("--status and --collect ask for two things", remedy="give one of them")
+        raise InputError("--status and --collect cannot be combined", remedy="give one of them")
     if arguments.collect and arguments.subcommand == "tune":
         raise InputError("tune prints its tables itself, once its jobs are done", remedy="leave out --collect")
     if arguments.status:

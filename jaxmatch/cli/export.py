@@ -21,7 +21,7 @@ WHEN_INTERRUPTED = "interrupted; nothing was written"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
-    parser.add_argument("--format", choices=FORMATS, required=True, help="what to write")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="format of the export")
     parser.add_argument("--output", type=Path, metavar="DIR", required=True, help="folder of the export")
 
 

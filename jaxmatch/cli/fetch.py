@@ -19,7 +19,7 @@ def add_parser(actions: Any) -> None:
     fetch.add_argument("names", nargs="*", metavar="NAME", help="what to fetch (default: list what there is)")
     fetch.add_argument("--data-directory", metavar="DIR", help="folder to put it into (default: $JAXMATCH_DATA)")
     fetch.add_argument(
-        "--from", dest="source", default="", metavar="URL|FOLDER", help="a mirror that has the files under their names"
+        "--from", dest="source", default="", metavar="URL|FOLDER", help="mirror or folder with files of the same names"
     )
     fetch.add_argument("--accept-licences", action="store_true", help="accept the licences shown, without being asked")
     fetch.set_defaults(act=_fetch)

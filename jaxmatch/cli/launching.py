@@ -27,7 +27,7 @@ def positive(text: str) -> int:
 def _folder(text: str) -> Path:
     """A folder of this machine, for argparse."""
     if "://" in text:
-        raise argparse.ArgumentTypeError(f"{text} is no folder of this machine; give it as --store, with --on ray")
+        raise argparse.ArgumentTypeError(f"{text} is not a local folder; give it as --store, with --on ray")
     return Path(text)
 
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workdir", type=_folder, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)"
     )
-    parser.add_argument("--seeds", type=positive, metavar="N", help="train N seeds, beginning with the file's first")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, counted from the file's first")
     for name, setting in SHORT.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")

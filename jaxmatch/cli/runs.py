@@ -70,7 +70,7 @@ def best_run(directory: Path) -> tuple[Path, str]:
     from jaxmatch.reporting.records import best_record
 
     if not (directory / "runs").is_dir():
-        raise InputError("holds no runs, which --best chooses among", path=directory, remedy="give a sweep's --workdir")
+        raise InputError("has no runs for --best to choose from", path=directory, remedy="give a sweep's --workdir")
     records = [record for record in records_of(directory) if record["status"] == "finished"]
     best = best_record(records)
     if best is None:

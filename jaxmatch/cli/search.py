@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     texts = parser.add_mutually_exclusive_group(required=True)
     texts.add_argument("--texts", metavar="FILE", help="the texts to search; - is standard input")
     texts.add_argument("--index", type=Path, metavar="DIR", help="an index that --save made")
-    parser.add_argument("--prefilter", choices=PREFILTERS, help="what finds candidates (default: vectors)")
+    parser.add_argument("--prefilter", choices=PREFILTERS, help="method that finds candidates (default: vectors)")
     parser.add_argument("--save", type=Path, metavar="DIR", help="keep the index of the texts here")
     queries = parser.add_mutually_exclusive_group()
     queries.add_argument("--query", metavar="TEXT", help="what to search for, the first text of each pair")
@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.query is None and arguments.input is None and arguments.save is None:
         raise InputError("there is nothing to search for", remedy="give --query or --input, or --save an index")
     if arguments.index is not None and (arguments.save is not None or arguments.prefilter is not None):
-        raise InputError("an index keeps its prefilter, and is saved already", remedy="give --texts to make another")
+        raise InputError(
+            "--index cannot be combined with --prefilter or --save", remedy="give --texts to make another index"
+        )
     if arguments.texts == "-" == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
     folder = chosen_run(arguments)

@@ -10,7 +10,7 @@ options of `jaxmatch sweep`:
 With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
 after a ninth of the epochs, and again after a third. A setting is ranked by the mean of its seeds' best dev scores so
 far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting continues as soon as it
-is among the best third of those that have come as far, which keeps many workers busy.
+is among the best third of those that have reached the same epoch, which keeps many workers busy.
 
 With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them; given again, it waits for them again.
 

@@ -39,11 +39,11 @@ class DataConfig:
     )
     lowercase: bool = setting(True, "convert text to lower case")
     remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")
-    minimum_count: int = setting(5, "how often a word without a vector must occur to be kept", least=0)
-    maximum_length: int = setting(0, "most tokens of a text; 0: no limit, as in the paper", least=0)
+    minimum_count: int = setting(5, "keep words without a vector that occur at least this often", least=0)
+    maximum_length: int = setting(0, "maximum number of tokens in a text; 0: no limit, as in the paper", least=0)
     truncation_side: Literal["right", "left"] = setting("right", "side on which longer texts are cut")
     drop_from_length: int = setting(
-        0, "leave out training pairs with a text of so many tokens or more; 0: none", least=0
+        0, "leave out training pairs with a text of at least this many tokens; 0: none", least=0
     )
 
 
@@ -52,20 +52,22 @@ class TrainingConfig:
     """How long a run trains, and when it is scored. Times are counted in pairs, whatever the batch size."""
 
     batch_size: int = setting(128, "number of pairs in a training step", least=1)
-    epochs: int = setting(30, "most passes over the training set", least=1)
-    evaluate_every_samples: int = setting(0, "score dev each time after so many pairs; 0: after every epoch", least=0)
+    epochs: int = setting(30, "maximum number of passes over the training set", least=1)
+    evaluate_every_samples: int = setting(
+        0, "number of pairs between two dev scores; 0: one after every epoch", least=0
+    )
     evaluate_each_epoch: bool = setting(False, "with evaluate_every_samples: also score after every epoch")
     late_from_samples: int = setting(0, "number of pairs after which evaluate_every_samples_late applies", least=0)
     evaluate_every_samples_late: int = setting(
         0, "value of evaluate_every_samples after late_from_samples; 0: unchanged", least=0
     )
     patience_samples: int = setting(
-        400_000, "stop a run after so many pairs without a better dev score; 0: never", least=0
+        400_000, "stop a run after this many pairs without a better dev score; 0: never", least=0
     )
     minimum_samples: int = setting(0, "no early stopping before this many pairs", least=0)
     selection: str = setting("accuracy", "dev score that chooses the checkpoint", choices=SCORES)
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
-    maximum_buckets: int = setting(10, "most lengths that pairs are padded to; a program is compiled for each", least=1)
+    maximum_buckets: int = setting(10, "maximum number of padded lengths; a program is compiled for each", least=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +81,7 @@ class OptimizerConfig:
     decay_samples: int = setting(128_000, "number of pairs between two decays", least=0)
     dropout_rate: float = setting(0.2, "rate of every dropout", least=0, below=1)
     weight_decay: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
-    gradient_clip: float = setting(5.0, "largest norm of all gradients together; 0: no limit", least=0)
+    gradient_clip: float = setting(5.0, "maximum global norm of the gradient; 0: no limit", least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,8 +92,8 @@ class ExecutionConfig:
         0, "number of pairs predicted at once for scores; 0: 512, on a CPU 32", least=0
     )
     checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
-    maximum_replicas: int = setting(0, "most runs trained at once; 0: as many as the memory holds", least=0)
-    steps_at_once: int = setting(0, "most training steps in one dispatch; 0: 64, on a CPU 1", least=0)
+    maximum_replicas: int = setting(0, "maximum number of runs trained at once; 0: as many as fit in memory", least=0)
+    steps_at_once: int = setting(0, "maximum number of training steps in one dispatch; 0: 64, on a CPU 1", least=0)
     restack: bool = setting(True, "shrink the program when half of its runs have stopped")
     cache_directory: str = setting(
         "", "folder of encoded data and compiled programs; empty: below the user's cache folder"

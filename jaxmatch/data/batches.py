@@ -135,7 +135,7 @@ def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], rows: Sequen
 
 def _checked_batch_size(batch_size: int) -> int:
     if batch_size < 1:
-        raise InputError(f"a batch size of {batch_size} trains on nothing", remedy="use 1 or more")
+        raise InputError(f"the batch size is {batch_size}", remedy="give 1 or more")
     return batch_size
 
 

@@ -48,7 +48,7 @@ def download(address: str, path: Path, checksum: str, progress: Progress) -> Non
         if "hash of downloaded file" not in str(error):
             raise
         raise InputError(
-            f"what {address} gave has another checksum than {checksum}",
+            f"the download from {address} has another checksum than {checksum}",
             path=path,
             remedy="it was not kept; try again, or take it from a mirror with --from",
         ) from None
@@ -124,7 +124,7 @@ def is_address(source: str) -> bool:
     if source.startswith(("http://", "https://")):
         return True
     if "://" in source:
-        raise InputError(f"{shown(source)} is no address of HTTP", remedy="give https://..., or a folder")
+        raise InputError(f"{shown(source)} is not an HTTP address", remedy="give https://..., or a folder")
     if not Path(source).is_dir():
         raise InputError("there is no such folder", path=source, remedy="give a folder, or https://...")
     return False

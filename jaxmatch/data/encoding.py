@@ -129,8 +129,8 @@ def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple
 def _check_vectors_named(settings: DataSettings) -> None:
     if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
         raise InputError(
-            f"data set {settings.name!r} brings no word vectors",
-            remedy="name a file in GloVe's layout (.txt, .txt.gz or .zip), or take --vectors hashed",
+            f"data set {settings.name!r} has no word vectors of its own",
+            remedy="name a file in GloVe's layout (.txt, .txt.gz or .zip), or use --vectors hashed",
         )
 
 

@@ -28,7 +28,7 @@ def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> 
                 " without punctuation" if preprocessing.remove_punctuation else ""
             )
             raise InputError(
-                f"no text of the {name} split of data set {data.name!r} has a word left by {by}",
+                f"no text of the {name} split of data set {data.name!r} has a word left after {by}",
                 path=split.source,
                 remedy="keep punctuation (remove_punctuation), or use another tokenizer",
             )
@@ -42,7 +42,7 @@ def check_drop_length(length: int, maximum_length: int) -> None:
     """
     if maximum_length and length > maximum_length:
         raise InputError(
-            f"no text has data.drop_from_length = {length} tokens: data.maximum_length cuts it after {maximum_length}",
+            f"data.drop_from_length = {length} drops nothing: data.maximum_length cuts texts to {maximum_length} tokens",
             remedy="give the maximum length or less",
         )
 

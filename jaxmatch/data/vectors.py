@@ -111,7 +111,7 @@ def _read(
     dimensions = header or _common_dimensions(head)
     if dimensions < 1:
         raise InputError(
-            "this is no file of word vectors", path=path, line=1, remedy="a line is a word and its numbers"
+            "this is not a file of word vectors", path=path, line=1, remedy="a line is a word and its numbers"
         )
     index: dict[str, int] = {}
     rows = _Rows(dimensions)
@@ -142,7 +142,7 @@ def _read(
         # Most lines are not wanted, and are only checked to be made of the characters of numbers.
         numbers = numbers.rstrip(b" \t\r")
         if not problem and numbers.translate(None, _NUMBER_BYTES):
-            problem = "something that is no finite number"
+            problem = "a value that is not a finite number"
         if not problem:
             try:
                 word = name.decode()
@@ -153,7 +153,7 @@ def _read(
                 if word in words and word not in index:
                     row = _parse(numbers, dimensions)
                     if row is None:
-                        problem = "something that is no finite number"
+                        problem = "a value that is not a finite number"
                     else:
                         index[word] = rows.count
                         rows.append(row)

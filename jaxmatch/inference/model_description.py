@@ -77,7 +77,7 @@ def check_task(task: str, labels: Sequence[str], path: Path) -> None:
         raise InputError(f"unknown task {shown(task)}", path=path, remedy=f"use one of {', '.join(TASKS)}")
     for label in labels:
         if not isinstance(label, str) or not label or any(mark in label for mark in "\r\n") or not _is_encodable(label):
-            raise InputError(f"{shown(label)} is no label", path=path, remedy="a label is a text in one line")
+            raise InputError(f"{shown(label)} is not a label", path=path, remedy="a label is a text in one line")
     fitting = not labels if task == "regression" else len(labels) == 2 if task == "ranking" else len(labels) > 0
     if not fitting or len(set(labels)) != len(labels):
         raise InputError(f"labels {shown(list(labels))} do not fit the task {task}", path=path)

@@ -154,7 +154,7 @@ def _description(folder: Path) -> dict[str, Any]:
         except ValueError as error:
             raise InputError(f"cannot be read ({error})", path=path, remedy=_ANEW) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"is no index of format {FORMAT}", path=path, remedy=_ANEW)
+        raise InputError(f"is not an index of format {FORMAT}", path=path, remedy=_ANEW)
     names = found.get("sha256")
     if found.get("prefilter") not in PREFILTERS or not isinstance(names, dict) or _TEXTS not in names:
         raise InputError("is damaged", path=path, remedy=_ANEW)

@@ -57,11 +57,11 @@ def read_npy(content: bytes, name: str = "it") -> np.ndarray:
 def _npy_header(file: BinaryIO, size: int, name: str) -> tuple[Shape, str, int]:
     """Shape, order ('C' or 'F'), and where the numbers begin."""
     if file.read(8) != _NPY_MAGIC:
-        raise ValueError(f"{name} is no array that NumPy wrote")
+        raise ValueError(f"{name} is not an array that NumPy wrote")
     length = int.from_bytes(file.read(2), "little")
     found = _NPY_HEADER.fullmatch(file.read(length).decode("latin-1"))
     if not found:
-        raise ValueError(f"{name} is no array of numbers that NumPy wrote")
+        raise ValueError(f"{name} is not an array of numbers that NumPy wrote")
     _check_type(found[1], "<f4", name)
     shape, start = tuple(int(extent) for extent in re.findall(r"\d+", found[3])), 10 + length
     if start + 4 * math.prod(shape) != size:
@@ -78,7 +78,7 @@ def safetensors_shapes(path: Path) -> dict[str, Shape]:
     """name -> shape of the arrays in a safetensors file."""
     with open(path, "rb") as file:
         if int.from_bytes(file.read(8), "little") > _MOST_OF_NAMES:
-            raise ValueError("it is no safetensors file")
+            raise ValueError("it is not a safetensors file")
     shapes = {}
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
@@ -87,7 +87,7 @@ def safetensors_shapes(path: Path) -> dict[str, Shape]:
                 _check_type(stored.get_dtype(), "F32", name)
                 shapes[name] = tuple(stored.get_shape())
     except safetensors.SafetensorError as error:
-        raise ValueError(f"it is no safetensors file: {error}") from error
+        raise ValueError(f"it is not a safetensors file: {error}") from error
     return shapes
 
 
@@ -96,7 +96,7 @@ def read_safetensors(content: bytes) -> dict[str, np.ndarray]:
     try:
         return safetensors.numpy.load(content)
     except safetensors.SafetensorError as error:
-        raise ValueError(f"it is no safetensors file: {error}") from error
+        raise ValueError(f"it is not a safetensors file: {error}") from error
 
 
 def npz_shapes(path: Path) -> dict[str, Shape]:
@@ -124,7 +124,7 @@ def _read_members(file: BinaryIO, read: Callable[[zipfile.ZipFile, zipfile.ZipIn
                     raise ValueError(f"{name} occurs twice, or is compressed as NumPy compresses no array")
                 found[name] = read(archive, member, name)
     except _BROKEN_ARCHIVE as error:
-        raise ValueError(f"it is no archive of arrays: {error}") from error
+        raise ValueError(f"it is not an archive of arrays: {error}") from error
     return found
 
 

@@ -107,7 +107,7 @@ class WordFeatures(nn.Module):
             return tokens[name]
         if not self.is_initializing():
             raise InputError(
-                f"the model takes {name!r} of each word, which the data does not bring",
+                f"the model takes {name!r} of each word, which the data does not have",
                 remedy=f"leave model.{name} as it is by default",
             )
         shape = tokens["ids"].shape

@@ -30,7 +30,9 @@ def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         )
     selections = sorted({record["selected_on"] for members in settings for record in members})
     if len(selections) > 1:
-        raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy="draw them apart")
+        raise InputError(
+            f"the runs were chosen by different scores: {', '.join(selections)}", remedy="draw them separately"
+        )
     score = selections[0].removeprefix("dev.")
     return {
         "kind": "curves",

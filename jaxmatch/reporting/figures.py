@@ -64,7 +64,7 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
             drawn = {ending: _drawn(figure, ending) for ending in _METADATA}
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             problem = f"does not hold the values of a figure ({type(error).__name__}: {error})"
-            raise InputError(problem, path=source, remedy="let the command that wrote it write it again") from error
+            raise InputError(problem, path=source, remedy="run the command that wrote it again") from error
     files = {Path(folder) / f"{name}.{ending}": content for ending, content in drawn.items()}
     for file, content in files.items():
         write_atomically(file, content)

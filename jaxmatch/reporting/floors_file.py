@@ -32,7 +32,7 @@ def read_floors(directory: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError) as error:
         raise InputError(f"the floors cannot be read ({error})", path=file, remedy=_REMEDY) from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"these are no floors of format {FORMAT}", path=file, remedy=_REMEDY)
+        raise InputError(f"this is not a floors file of format {FORMAT}", path=file, remedy=_REMEDY)
     rows = found.get("rows")
     if not isinstance(found.get("fingerprint"), str) or not isinstance(rows, list):
         raise InputError("the floors have no fingerprint or no rows", path=file, remedy=_REMEDY)
@@ -62,7 +62,7 @@ def _row(row: Mapping[str, Any]) -> FloorRow:
 def _problem(row: Any) -> str:
     """What is wrong with a row, or ""."""
     if not isinstance(row, Mapping):
-        return "is no JSON object"
+        return "is not a JSON object"
     for field, kind in (("name", str), ("title", str), ("parameters", int)):
         if not isinstance(row.get(field), kind) or isinstance(row[field], bool):
             return f"has no {field}"

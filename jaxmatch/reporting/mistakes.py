@@ -47,10 +47,10 @@ def _check(found: Any) -> None:
             if not isinstance(row[name], kind):
                 raise TypeError(f"{name} cannot be {row[name]!r}")
     if not isinstance(found["pairs"], int):
-        raise TypeError("pairs is no number")
+        raise TypeError("pairs is not a number")
     if found["task"] == "classification":
         labels, counts = found["labels"], found["confusion"]
         if [len(row) for row in counts] != [len(labels)] * len(labels):
-            raise ValueError("confusion is no square of the labels")
+            raise ValueError("confusion is not a square matrix of the labels")
         if not all(isinstance(count, int) for row in counts for count in row):
-            raise TypeError("confusion holds what is no count")
+            raise TypeError("confusion has a value that is not a count")

@@ -87,7 +87,7 @@ def check_record(record: Any, position: int = 0) -> None:
     _check_fields(record, _FIELDS, name)
     _check_fields(record["data"], _DATA_FIELDS, name, "data.")
     if not isinstance(record.get("products", ""), str):
-        raise InputError(f"{name}: field 'products' is no text", remedy=ANEW)
+        raise InputError(f"{name}: field 'products' is not a text", remedy=ANEW)
     if record["status"] not in STATUSES:
         raise InputError(f"{name}: status {record['status']!r} is none of {', '.join(STATUSES)}")
     if record["status"] == "finished" and record["dev"] is None:
@@ -108,7 +108,7 @@ def _check_sampling(record: Mapping, name: str) -> None:
     if sampling is None:
         return
     if not isinstance(sampling, Mapping):
-        raise InputError(f"{name}: field 'test_sampling' is no JSON object", remedy=ANEW)
+        raise InputError(f"{name}: field 'test_sampling' is not a JSON object", remedy=ANEW)
     _check_fields(sampling, {"questions": (int,), "deviations": (Mapping,)}, name, "test_sampling.")
     _check_fields(
         sampling["deviations"], dict.fromkeys(sampling["deviations"], _NUMBER), name, "test_sampling.deviations."
@@ -137,7 +137,7 @@ def check_curve(record: Mapping) -> None:
     _check_fields(record, _CURVE_FIELDS, name)
     for place, entry in enumerate(record["curve"], start=1):
         if not isinstance(entry, Mapping):
-            raise InputError(f"{name}: field 'curve' is damaged: point {place} is no JSON object", remedy=ANEW)
+            raise InputError(f"{name}: field 'curve' is damaged: point {place} is not a JSON object", remedy=ANEW)
         _check_fields(entry, {"samples": (int,), "train_loss": _NUMBER, "dev": (Mapping,)}, name, f"curve.{place}.")
         _check_fields(entry["dev"], dict.fromkeys(entry["dev"], _NUMBER), name, f"curve.{place}.dev.")
 

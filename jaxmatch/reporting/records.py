@@ -60,6 +60,6 @@ def read_record(path: Path) -> dict[str, Any]:
         raise InputError(error.problem, path=path, remedy=ANEW) from None
     if record["selected_on"].removeprefix("dev.") not in SCORES:
         raise InputError(
-            f"field 'selected_on' is {record['selected_on']!r}, which is no score of dev", path=path, remedy=ANEW
+            f"field 'selected_on' is {record['selected_on']!r}, which is not a dev score", path=path, remedy=ANEW
         )
     return record

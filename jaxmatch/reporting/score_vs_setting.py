@@ -46,7 +46,8 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
         value = first["overrides"].get(axis)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise InputError(
-                f"{axis} is {value!r} in run {first['run']}, which is no number", remedy="draw against another setting"
+                f"{axis} is {value!r} in run {first['run']}, which is not a number",
+                remedy="draw against another setting",
             )
         others = {key: each for key, each in first["overrides"].items() if key != axis}
         name = setting_name({**first, "overrides": others})

@@ -61,7 +61,7 @@ def _changed_grid(
     new = {key: text for key, text in grid_overrides.items() if text.strip()}
     for key in (key for key in grid_overrides if key not in new):
         if key not in grid:
-            raise InputError(f"{key} is no axis of this sweep's grid", remedy=nearest(key, grid))
+            raise InputError(f"{key} is not an axis of this sweep's grid", remedy=nearest(key, grid))
         del grid[key]
     settings = flatten(with_overrides(planned.config, overrides) if "model.name" in overrides else planned.config)
     for key, text in new.items():
@@ -91,7 +91,7 @@ def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
     # It would be lost there without a word.
     if own:
         raise InputError(
-            f"config.{key} is a setting of the variant {' and of '.join(own)} itself and would not reach it",
+            f"config.{key} would not reach {' and '.join(own)}, which set{'s' * (len(own) == 1)} it",
             remedy=leave_out,
         )
 

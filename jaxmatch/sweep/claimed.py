@@ -185,7 +185,7 @@ def _train(
         if not isinstance(error, MemoryError) and not ran_out(error):
             raise
         raise InputError(
-            f"{len(runs)} runs at once do not fit the memory of the device",
+            f"{len(runs)} runs at once do not fit in device memory",
             path=folder.path,
             remedy="free memory, or remove this folder and start anew with a smaller --config.execution.maximum_replicas",
         ) from error

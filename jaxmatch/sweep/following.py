@@ -109,7 +109,7 @@ class Following:
                 except Exception as error:
                     self._listeners.remove(listener)
                     name = type(listener).__name__
-                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is called no more")
+                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is not called again")
 
 
 def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:

@@ -162,7 +162,7 @@ class Sweep:
             if not isinstance(settings, Mapping):
                 raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")
         if unknown := [name for name in self.analyses if name not in ANALYSES]:
-            raise TypeError(f"the sweep asks for {unknown[0]!r}, which is no analysis: use {', '.join(ANALYSES)}")
+            raise TypeError(f"the sweep asks for {unknown[0]!r}, which is not an analysis: use {', '.join(ANALYSES)}")
         for name, options in self.analyses.items():
             if not isinstance(options, Mapping) or set(options).difference(ANALYSES[name]):
                 known = ", ".join(ANALYSES[name])

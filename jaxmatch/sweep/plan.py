@@ -192,9 +192,8 @@ def _cohorts(
     shared = memory.shared_bytes(data)
     if shared > memory.device_bytes(devices[0]):
         raise InputError(
-            f'the training pairs of "{data.name}", each padded to the longest of {train.lengths.max():,} tokens, and '
-            "the word vectors take "
-            f"{shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f}",
+            f'the word vectors and the training pairs of "{data.name}", each padded to {train.lengths.max():,} tokens, '
+            f"need {shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f} GiB",
             remedy="cut long texts: --config.data.maximum_length=N",
         )
     that_fit = needs.that_fit(devices, shared)
@@ -244,7 +243,7 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
     known = (*score_names(data.task, len(data.labels)), "loss")
     if training["selection"] not in known:
         raise InputError(
-            f'config.training.selection = "{training["selection"]}" is no score of a {data.task} data set',
+            f'config.training.selection = "{training["selection"]}" is not a score of a {data.task} data set',
             remedy=f"use one of {', '.join(known)}",
         )
     dev = data.splits["dev"]

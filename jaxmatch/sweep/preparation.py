@@ -70,7 +70,7 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
     if settings["vectors"] == encoding.NO_VECTORS and not trained:
         raise InputError(
             "data.vectors is 'none', and model.words is 'fixed': the model would see no word",
-            remedy="train them with --config.model.words=trained, or take --vectors hashed",
+            remedy="train them with --config.model.words=trained, or use --vectors hashed",
         )
     return encoding.DataSettings(**settings, **_features(config["model"]))
 

@@ -113,7 +113,7 @@ def _check_answers(place: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
     except (OSError, OverflowError) as error:
-        raise InputError(f"no Ray answers at {place} ({error})", remedy=remedy) from None
+        raise InputError(f"no answer from Ray at {place} ({error})", remedy=remedy) from None
     asking = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check", "--address", place]
     try:
         subprocess.run(asking, capture_output=True, timeout=SECONDS_FOR_HEALTH, check=True)
@@ -123,7 +123,7 @@ def _check_answers(place: str) -> None:
             remedy="see ray status there, and try again",
         ) from None
     except (OSError, subprocess.SubprocessError):
-        raise InputError(f"what answers at {place} is not Ray, or is too busy", remedy=remedy) from None
+        raise InputError(f"{place} answers, but is not Ray or is too busy", remedy=remedy) from None
 
 
 def _keep_quiet() -> None:

@@ -174,7 +174,7 @@ def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
 def check_number(*values: Any) -> None:
     """Raises a TypeError if a value is no number."""
     if not all(isinstance(value, int | float) for value in values):
-        raise TypeError(f"{values[0]!r} is no number")
+        raise TypeError(f"{values[0]!r} is not a number")
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -72,7 +72,7 @@ def read_options(path: Path | None) -> SlurmOptions:
     except OSError as error:
         raise InputError(f"the file cannot be read ({error.strerror})", path=path) from None
     except ValueError as error:
-        raise InputError(f"this is no TOML ({error})", path=path, remedy=REMEDY) from None
+        raise InputError(f"this is not TOML ({error})", path=path, remedy=REMEDY) from None
     known = [field.name for field in dataclasses.fields(SlurmOptions)]
     for name, value in told.items():
         if name not in known:
@@ -81,9 +81,7 @@ def read_options(path: Path | None) -> SlurmOptions:
             raise InputError(f"{name} = {value!r} is not {wanted}", path=path)
     options = SlurmOptions(**told)
     if options.gpus and options.gpu_memory_gb is None:
-        raise InputError(
-            "the plan needs the memory of a GPU, which is not seen here", path=path, remedy="add gpu_memory_gb"
-        )
+        raise InputError("gpus needs gpu_memory_gb, the memory that runs are planned for", path=path)
     if options.signal_seconds >= 60 * options.minutes:
         raise InputError("signal_seconds is not less than the time of a job", path=path)
     return options

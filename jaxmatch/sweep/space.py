@@ -101,7 +101,7 @@ def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
       InputError: there is nothing to search, or a setting cannot have the values.
     """
     if planned.variants:
-        raise InputError("this sweep has variants, which are no space", remedy="make them choices of settings")
+        raise InputError("a sweep with variants cannot be searched", remedy="make the variants choices of settings")
     in_ranges = {name: text for name, text in given.items() if ":" in text}
     texts = {name: text for name, text in planned.space.items() if name not in given} | in_ranges
     removed = {name for name, text in given.items() if not text.strip() and name not in planned.grid}
@@ -146,7 +146,7 @@ def _range(name: str, text: str, kind: type) -> Range:
     except ValueError:
         example = "1:3, 8:64:8 or log:1:16" if kind is int else "0.1:0.5 or log:1e-4:1e-2"
         remedy = f"write it like {example}" if kind in (int, float) else "give choices: a,b"
-        raise InputError(f"{shown(text)} is no range of {name}", remedy=remedy) from None
+        raise InputError(f"{shown(text)} is not a range of {name}", remedy=remedy) from None
     if not low < high or (log and low <= 0) or (step and not 0 < step[0] <= high - low):
         raise InputError(
             f"the range {text} of {name} holds nothing to choose from",

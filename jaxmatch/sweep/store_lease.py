@@ -54,7 +54,7 @@ class Lease:
         """
         if self._lost:
             raise InputError(
-                "another command has taken this store over",
+                "another command has taken over this store",
                 path=self._store.url,
                 remedy="let it finish, or stop it and run this one again",
             )
@@ -78,7 +78,7 @@ class Lease:
             return
         holder = _parsed(there)
         if not _dead(holder):
-            sys.stderr.write(f"waiting for a sign of life of another command at {self._store.url}\n")
+            sys.stderr.write(f"waiting to see whether another command still uses {self._store.url}\n")
             end = time.monotonic() + SECONDS_TO_EXPIRE
             while time.monotonic() < end:
                 time.sleep(SECONDS_BETWEEN_BEATS / 4)
@@ -95,7 +95,7 @@ class Lease:
         time.sleep(SECONDS_TO_SETTLE)
         if not self._is_ours(self._store.read(NAME)):
             raise InputError(
-                "another command has just taken this store over", path=self._store.url, remedy="wait for it"
+                "another command has just taken over this store", path=self._store.url, remedy="wait for it"
             )
 
     def _keep(self) -> None:

@@ -139,6 +139,6 @@ def answers_of(timing: Timing) -> tuple[tuple[str, ...], str]:
         return catalog.CATALOG[name].labels, catalog.CATALOG[name].task
     if name not in catalog.EMBEDDED_TASKS:
         raise InputError(
-            f"the labels of data set {name!r} are known when it is read", remedy="time one that has an official form"
+            f"the labels of data set {name!r} are not known without reading it", remedy="give a public data set"
         )
     return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]

@@ -50,7 +50,7 @@ class CohortFolder:
             notes = read_json(file)
             signature, runs = notes["signature"], notes["runs"]
             if isinstance(runs, str) or not all(isinstance(text, str) for text in (signature, *runs)):
-                raise TypeError("signature or runs are no texts")
+                raise TypeError("signature or runs are not texts")
             return cls(path, signature, tuple(runs))
         except FileNotFoundError:
             return None

@@ -35,7 +35,7 @@ def open_parquet(path: Path) -> Any:
                 source = pyarrow.BufferReader(file.read())
         return parquet.ParquetFile(source)
     except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
-        raise InputError(f"it is no Parquet file that can be read ({_first_line(error)})", path=path) from None
+        raise InputError(f"it is not a readable Parquet file ({_first_line(error)})", path=path) from None
 
 
 def read_parquet(

@@ -113,7 +113,7 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
         # Theirs has the map of the embeddings even where there is no second block to use it.
         unread = {name: value for name, value in unread.items() if not name.startswith("connection.linear.")}
     if unread:
-        raise InputError(f"the state dict has {sorted(unread)[0]}, which a network of these settings has not")
+        raise InputError(f"the state dict has {sorted(unread)[0]}, which a network with these settings does not have")
     return flax.traverse_util.unflatten_dict(flat), vectors
 
 
@@ -225,7 +225,7 @@ def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarr
         arrays = dict(checkpoint["state_dict"]["model"])
         settings = dict(vars(checkpoint["args"]))
         if not all(isinstance(value, np.ndarray) for value in arrays.values()):
-            raise TypeError("a parameter is no tensor")
+            raise TypeError("a parameter is not a tensor")
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"this is not a checkpoint of the authors' RE2 ({type(error).__name__}: {error})",

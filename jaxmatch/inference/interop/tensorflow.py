@@ -144,7 +144,7 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
         flat[*path, "gain"] = read(f"{scope}/weight_g").reshape(-1)
         flat[*path, "bias"] = read(f"{scope}/bias")
     if unread:
-        raise InputError(f"the variables have {sorted(unread)[0]}, which a network of these settings has not")
+        raise InputError(f"the variables have {sorted(unread)[0]}, which a network with these settings does not have")
     params = flax.traverse_util.unflatten_dict(flat)
     check_shapes(model, params, vectors, _EMBEDDING)
     return InferenceModel(model, params, vectors)

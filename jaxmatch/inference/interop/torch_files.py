@@ -147,7 +147,7 @@ def _from_zip(file: BinaryIO, size: int) -> Any:
 def _from_sequence(file: BinaryIO, size: int) -> Any:
     magic, protocol, system, value = (_Unpickler(_pickled(file), size) for _ in range(4))
     if (magic.load(), protocol.load()) != (_MAGIC, _PROTOCOL):
-        raise ValueError("it is no file of PyTorch")
+        raise ValueError("it is not a PyTorch file")
     order = "little" if system.load()["little_endian"] else "big"
     found, keys = value.load(), _Unpickler(_pickled(file), size).load()
     if set(keys) != value.storages.keys():

@@ -123,7 +123,7 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
         for key in shown:
             if key not in known and key not in record_schema.NAMED:
                 raise InputError(
-                    f"the table shows {key!r}, which is no setting of its runs", remedy=nearest(key, sorted(known))
+                    f"the table shows {key!r}, which is not a setting of its runs", remedy=nearest(key, sorted(known))
                 )
     comparisons.check_original(layout, [*layout.rows, *record_schema.NAMED])
     for score in layout.scores:
@@ -136,7 +136,7 @@ def _score_parts(score: str) -> tuple[str, str]:
     part, _, name = score.partition(".")
     if part not in numbers.PARTS or not name:
         known = ", ".join(f"{each}.NAME" for each in numbers.PARTS)
-        raise InputError(f"the table asks for {score!r}, which is no score", remedy=f"use one of {known}")
+        raise InputError(f"the table asks for {score!r}, which is not a score", remedy=f"use one of {known}")
     return part, name
 
 
