@@ -39,7 +39,7 @@ _SOURCE = re.compile(r'(?m)^SOURCE = ".*?"')
 # Of a cell's metadata; "small" is what takes the cell's place in a small run.
 KEPT = ("tags", "small")
 # Lines of the progress that tell a time.
-_TIMES = re.compile(r"^.*(?:estimated training time|left for the whole sweep).*\n", re.MULTILINE)
+_TIMES = re.compile(r"^.*(?:estimated \w+ time|left for the whole sweep).*\n", re.MULTILINE)
 
 
 def read(name: str) -> NotebookNode:

@@ -160,6 +160,7 @@ def test_what_differs_from_run_to_run_is_left_out():
     lines = [
         "sweep a: 2 runs",
         "  estimated training time: 4 s",
+        "  estimated compilation time: 9 s",
         "cohort 1: 3 steps, about 2 s left for the whole sweep",
         "done",
         "",

@@ -41,7 +41,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
     assert line.split() == [cohort, "2", "running", job, str(workdir / "slurm" / f"{job}_0_log.out")]
     assert main([*command, "--collect"]) == 2
     said = capfd.readouterr()
-    wanted = f"jaxmatch: {workdir}: 2 of 2 runs are missing (cohorts: 1 running); --status says more\n"
+    wanted = f"jaxmatch: {workdir}: 2 of 2 runs are missing (cohorts: 1 running); see --status\n"
     assert (said.out, said.err) == ("", wanted)
     assert main(command) == 0 and "0 jobs submitted (1 running)" in capfd.readouterr().err
 

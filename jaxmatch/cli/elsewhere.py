@@ -115,7 +115,7 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
         raise InputError(
             f"{len(folder.missing)} of {len(folder.runs)} runs are missing (cohorts: {slurm_jobs.counted(found)})",
             path=workdir,
-            remedy="--status says more",
+            remedy="see --status",
         )
     return True
 

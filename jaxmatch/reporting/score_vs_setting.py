@@ -78,7 +78,7 @@ def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], asked: str) -> str:
     known = sorted({key for members in settings for key in members[0]["overrides"]})
     found = [key for key in known if asked in (key, key.rpartition(".")[2])]
     if len(found) != 1:
-        problem = f"{asked!r} is {'no axis' if not found else 'more than one axis'} of this sweep's grid"
+        problem = f"{asked!r} is {'more than one axis' if found else 'not an axis'} of this sweep's grid"
         remedy = f"its axes are {', '.join(known)}" if known else "draw its learning curves: leave --against out"
         raise InputError(problem, remedy=remedy)
     return found[0]

@@ -77,15 +77,16 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         )
     lines += _left_out(cohorts)
     if cohorts[0].needs.most is None:
-        lines.append("  memory is an estimate; how many runs are computed at once follows from the compiled programs")
+        lines.append("  memory is an estimate; the compiled programs decide how many runs fit at once")
     if plan.slots is not None:
         lines.append(f"  trained by {_count(plan.slots, 'worker')} at once")
     compiled = sum(sum(parts.values()) for parts in to_compile(cohorts).values())
     each = assumed_seconds(_platform(cohorts))
-    lines.append(
-        f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scores, if no run stops early; compilation "
-        f"before, for {_count(compiled, 'padded length')}: about {duration_text(compiled * each)}, and less for what was compiled before"
-    )
+    lines += [
+        f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, if no run stops early",
+        f"  estimated compilation time: {duration_text(compiled * each)} for {_count(compiled, 'padded length')} in training "
+        "and scoring; less for what was compiled before",
+    ]
     return "\n".join(lines)
 
 

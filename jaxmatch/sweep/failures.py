@@ -91,5 +91,5 @@ class FailedCohorts(InputError):
         super().__init__(
             f"this cohort failed: {message_of(first)}{others}",
             path=first.path,
-            remedy=f"{self.note}; {first.error.name} says more, and the same command tries again",
+            remedy=f"{self.note}; see {first.error.name}; run the same command to try again",
         )

@@ -23,8 +23,8 @@ from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 60.0
 # The remedies for what Slurm does not take, and for too much of it.
-_REFUSED = "see sinfo, and say in --slurm FILE what a job may have"
-_TOO_MANY = "give the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE"
+_REFUSED = "see sinfo, and set the options of jobs in --slurm FILE"
+_TOO_MANY = "run the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE"
 STATES = ("queued", "running", "paused", "done", "failed", "stopped", "not submitted")
 _QUEUED = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "CONFIGURING", "SUSPENDED", "RESV_DEL_HOLD"}
 
