@@ -209,7 +209,7 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
         ("stacked model", [0.7]),
     ]
     assert main([*words, "--score", "test.accuracy"]) == 2
-    assert "add --against" in capsys.readouterr().err
+    assert "--score needs --against SETTING" in capsys.readouterr().err
     assert main([*words[:2], *words[1:]]) == 2
     assert "several folders share a figure only with --against SETTING" in capsys.readouterr().err
 

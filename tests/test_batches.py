@@ -136,9 +136,9 @@ def test_tokens_by_hand():
 
 
 def test_wrong_requests():
-    with pytest.raises(InputError, match="batch size of 0"):
+    with pytest.raises(InputError, match="batch size is 0"):
         BatchPlan(np.zeros(3, np.int32), BUCKETS, 0)
-    with pytest.raises(InputError, match="batch size of -2"):
+    with pytest.raises(InputError, match="batch size is -2"):
         evaluation_rows([np.array([1])], BUCKETS, -2)
     with pytest.raises(ValueError, match="other numbers than 0..2"):
         BatchPlan(np.array([0, 3]), BUCKETS, 2)

@@ -189,7 +189,7 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
     [
         (["rte", "--from", "http://127.0.0.1:9"], "could not be fetched"),
         (["rte", "--from", "/nowhere"], "no such folder"),
-        (["rte", "--from", "ftp://host/x"], "no address of HTTP"),
+        (["rte", "--from", "ftp://host/x"], "not an HTTP address"),
         (["rte", "--from", "."], "cannot be copied"),
         (["quora"], "BiMPM"),
         (["glove"], "glove.6B"),

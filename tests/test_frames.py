@@ -95,7 +95,7 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
         ({"split": "1"}, "split is '1'"),
         ({"task": "rank"}, "there is no task 'rank'"),
         ({"data": 7}, "int is neither a DataFrame nor a Dataset"),
-        ({"data": {"train": frame()}}, "split says to part one table"),
+        ({"data": {"train": frame()}}, "split takes one table"),
         ({"data": {"validation": frame()}, "split": ""}, "there is no split 'train'"),
         ({"data": {"train": frame(), "matched": frame()}, "split": ""}, "split 'matched' is none of"),
         ({"data": {"train": frame(1), "dev": frame()}, "split": ""}, "dev: label '1' is in no pair of train"),

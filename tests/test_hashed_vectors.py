@@ -64,7 +64,7 @@ def test_every_word_of_the_data_has_one(own, tmp_path):
     bare = prepare(DataSettings("own", own.directory, vectors="none", minimum_count=2), tmp_path / "cache")
     assert bare.vocabulary.words[2:] == ("the",) and bare.vectors.shape == (3, 300) and not bare.vectors.any()
     assert bare.fingerprint != data.fingerprint
-    with pytest.raises(InputError, match="take --vectors hashed"):
+    with pytest.raises(InputError, match="use --vectors hashed"):
         prepare(own, tmp_path / "cache")
 
 

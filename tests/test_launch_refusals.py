@@ -43,7 +43,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(small_file
         (
             'rows=("optimizer.learning_rate",)',
             'rows=("optimiser.learning_rate",)',
-            'no setting of its runs; did you mean "optimizer.l',
+            'not a setting of its runs; did you mean "optimizer.l',
         ),
         ('"test.accuracy")', '"test.acuracy")', "asks for 'test.acuracy', which no run has; did you mean \"accuracy\""),
         ('"test.accuracy")', '"best.accuracy")', "which is not a score; use one of dev.NAME"),

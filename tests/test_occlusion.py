@@ -166,7 +166,7 @@ def test_what_has_no_such_features_is_refused(tmp_path, network):
         occlusion.occlusion(matcher, Split([], [], []))
     stranger = jaxmatch.load(saved_model.save(tmp_path / "other"))
     object.__setattr__(stranger.model, "module", jax.nn)
-    with pytest.raises(InputError, match="knows the parts of RE2"):
+    with pytest.raises(InputError, match="works on RE2 only"):
         occlusion.occlusion(stranger, SPLIT)
 
 

@@ -228,7 +228,7 @@ def test_what_slurm_refuses_is_said_before_anything_is_written(small_files, tmp_
     (slurm / "refusal").write_text("sbatch: error: invalid partition specified: x\nallocation failure: Invalid name\n")
     assert main(words(small_files, tmp_path / "work", "--on", "slurm")) == 2
     said = capsys.readouterr()
-    wanted = "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name; see sinfo, and say in --slurm FILE"
+    wanted = "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name; see sinfo, and set the options"
     assert not said.out and said.err.startswith(wanted) and said.err.count("\n") == 1
     assert not (tmp_path / "work").exists()
 

@@ -276,5 +276,5 @@ def test_when_everything_diverges_there_is_nothing_to_choose(small_files, tmp_pa
     )
     records = launch.run(sweep, tmp_path, small_sweep.Watcher(), RULE)
     assert {record["status"] for record in records} == {"diverged"}
-    with pytest.raises(InputError, match="every setting of this grid diverged"):
+    with pytest.raises(InputError, match="every setting of this grid has a diverged run"):
         tuning.choose(records)

@@ -47,7 +47,7 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
     choice = tuning.choose(records)
     assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.diverged == 1
     assert "among 2 settings, 1 of which diverged" in choice.note()
-    with pytest.raises(InputError, match="every setting of this grid diverged"):
+    with pytest.raises(InputError, match="every setting of this grid has a diverged run"):
         tuning.choose(records[:2])
 
 
