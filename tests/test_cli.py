@@ -192,18 +192,18 @@ def _raising(error):
         (
             OSError(28, "No space left", "a.json"),
             2,
-            "jaxmatch: a.json: No space left; make room, and give the same command again\n",
+            "jaxmatch: a.json: No space left; make room, and run the same command again\n",
         ),
-        (OSError(28, "No space left"), 2, "jaxmatch: No space left; make room, and give the same command again\n"),
+        (OSError(28, "No space left"), 2, "jaxmatch: No space left; make room, and run the same command again\n"),
         (
             OSError(122, "Disk quota exceeded", "a.json"),
             2,
-            "jaxmatch: a.json: Disk quota exceeded; make room, or have the quota raised, and give the same command again\n",
+            "jaxmatch: a.json: Disk quota exceeded; make room, or have the quota raised, and run the same command again\n",
         ),
         (
             OSError(27, "File too large", b"a\x1b.json"),
             2,
-            "jaxmatch: a\\x1b.json: File too large; raise the limit of a file's size (ulimit -f), and give the same command again\n",
+            "jaxmatch: a\\x1b.json: File too large; raise the limit of a file's size (ulimit -f), and run the same command again\n",
         ),
         (
             MemoryError(),

@@ -90,7 +90,11 @@ def test_damaged_floors_are_one_line(tmp_path, changes, problem):
     with pytest.raises(InputError) as error:
         read_floors(tmp_path)
     assert problem in str(error.value) and "remove it, and run the sweep again" in str(error.value)
-    for text, problem in (("{", "cannot be read"), ("[]", "no floors of format 1"), ('{"format": 1}', "fingerprint")):
+    for text, problem in (
+        ("{", "cannot be read"),
+        ("[]", "not a floors file of format 1"),
+        ('{"format": 1}', "fingerprint"),
+    ):
         (tmp_path / "floors.json").write_text(text)
         with pytest.raises(InputError, match=problem):
             read_floors(tmp_path)

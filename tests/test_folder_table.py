@@ -54,7 +54,7 @@ def test_a_layout_that_cannot_be_followed_names_its_file(sweep_copy):
     notes = json.loads((sweep_copy / "sweep.json").read_text())
     notes["layout"]["scores"] = ["x"]
     (sweep_copy / "sweep.json").write_text(json.dumps(notes))
-    with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is no score"):
+    with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is not a score"):
         folder_table.table(sweep_copy)
 
 

@@ -50,7 +50,7 @@ def test_other_paths_and_execution_settings_train_nothing_either(small_files, sw
 @pytest.mark.slow
 def test_adding_a_seed_trains_only_that_seed(small_files, finished_sweep, sweep_copy):
     _, watcher = small_sweep.launched(small_files, sweep_copy, seeds=2, dry_run=True)
-    assert "4 runs (2 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in watcher.text
+    assert "4 runs (2 on record); remaining: 1 program, 1 cohort, 12 training steps" in watcher.text
     text, watcher = small_sweep.launched(small_files, sweep_copy, seeds=2)
     assert [{run.rsplit("-", 1)[1] for run in runs} for runs in watcher.trained] == [{"seed1"}]
     assert "±" in text

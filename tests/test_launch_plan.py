@@ -25,15 +25,15 @@ def planned(small_files, **arguments):
 def test_a_dry_run_shows_the_plan_and_writes_nothing(small_files, tmp_path):
     text, watcher = small_sweep.launched(small_files, tmp_path / "work", dry_run=True, seeds=3)
     assert (text, watcher.trained) == ("", [])
-    assert "sweep small: 6 runs (0 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in watcher.text
-    assert "6 runs at once, 1 shape, 4 steps x 3 epochs" in watcher.text
+    assert "sweep small: 6 runs (0 on record); remaining: 1 program, 1 cohort, 12 training steps" in watcher.text
+    assert "6 runs at once, 1 padded length, 4 steps x 3 epochs" in watcher.text
     assert "estimated training time" in watcher.text
     assert list(tmp_path.iterdir()) == []
 
 
 def test_on_an_accelerator_the_plan_says_that_memory_is_an_estimate(small_files):
     plan = planned(small_files)
-    told = "memory is an estimate; how many runs are computed at once follows from the compiled programs"
+    told = "memory is an estimate; the compiled programs decide how many runs fit at once"
     assert (told in plan_text(plan, set())) == (jax.default_backend() != "cpu")
     (cohort,) = plan.cohorts
     cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as `memory.needs` says
@@ -48,8 +48,8 @@ def test_the_plan_counts_programs_and_cohorts(small_files):
         overrides={"execution.maximum_replicas": "4"},
     )
     text = plan_text(plan, set())
-    assert "12 runs (0 on record); to go: 2 programs, 4 cohorts, 48 lockstep steps" in text
-    assert [line.split(":")[1].strip() for line in text.splitlines()[1:-1]] == [
+    assert "12 runs (0 on record); remaining: 2 programs, 4 cohorts, 48 training steps" in text
+    assert [line.split(":")[1].strip() for line in text.splitlines()[1:-2]] == [
         "hidden_size=8",
         "learning_rate=1e+30 hidden_size=8",
         "hidden_size=12",
@@ -81,7 +81,7 @@ def test_the_plan_counts_only_what_is_missing(small_files):
     plan = planned(small_files, seeds=3, overrides={"execution.maximum_replicas": "2"})
     names = list(plan.runs)
     text = plan_text(plan, {name for name in names if not name.endswith("-seed2")})
-    assert "6 runs (4 on record); to go: 1 program, 1 cohort, 12 lockstep steps" in text
+    assert "6 runs (4 on record); remaining: 1 program, 1 cohort, 12 training steps" in text
     assert "cohort 1: re2: 2 runs at once" in text
     assert plan_text(plan, set(names)) == "sweep small: 6 runs, all on record"
 

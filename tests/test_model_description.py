@@ -90,7 +90,7 @@ def test_preprocessing_that_cannot_be_is_refused(model, changed):
 @pytest.mark.parametrize("wrong", [1, "", "y\n", "a\rb", {}, None, "\ud800"], ids=ascii)
 def test_labels_are_lines_of_text(model, wrong):
     saved_model.edit(model, labels=["x", wrong, "y"])
-    soon_refused(model, "model.json: .* is no label")
+    soon_refused(model, "model.json: .* is not a label")
 
 
 def test_a_ranking_has_two_labels(model):

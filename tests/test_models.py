@@ -244,7 +244,7 @@ def test_an_inference_model_answers_as_the_model_does(settings):
         ({"blocks": 2.0}, "model.blocks is 2.0"),
         ({"kernel_size": 4}, "model.kernel_size is 4; give one odd number"),
         ({"kernel_size": ()}, "model.kernel_size is"),
-        ({"kernel_size": (1, 3), "hidden_size": 7}, "hidden_size 7 cannot be shared by 2"),
+        ({"kernel_size": (1, 3), "hidden_size": 7}, "hidden_size 7 does not fit 2 kernel sizes"),
         ({"encoder_input": "no"}, "model.encoder_input is 'no'"),
         ({"name": "esan", "blocks": 2}, "model 'esan' has no setting 'blocks'"),
         ({"name": "esan", "augmentation": "gate"}, "model.augmentation is 'gate'; did you mean \"gated\""),

@@ -97,20 +97,23 @@ def no_ray(monkeypatch, tmp_path):
     ("words", "said"),
     [
         (("--on", "ray"), "no Ray runs on this machine; start one with ray start --head, or give --on ray:HOST:PORT"),
-        (("--on", "ray:127.0.0.1:1"), "no Ray answers at 127.0.0.1:1 ("),
+        (("--on", "ray:127.0.0.1:1"), "no answer from Ray at 127.0.0.1:1 ("),
         (
             ("--on", "ray:ray://head:1"),
-            "ray://head:1 is no address of a Ray cluster; give --on ray:HOST:PORT of its head",
+            "ray://head:1 is not an address of a Ray cluster; give --on ray:HOST:PORT of its head",
         ),
-        (("--on", "ray:somewhere"), "somewhere is no address of a Ray cluster; give --on ray:HOST:PORT of its head"),
+        (
+            ("--on", "ray:somewhere"),
+            "somewhere is not an address of a Ray cluster; give --on ray:HOST:PORT of its head",
+        ),
         (
             ("--on", "ray", "--store", "runs/some"),
-            "'runs/some' is no URL of an object store; give --store as s3://BUCKET",
+            "'runs/some' is not a URL of an object store; give --store as s3://BUCKET",
         ),
-        (("--on", "slurm", "--store", "s3://bucket"), "--store is for workers on a Ray cluster; add --on ray"),
-        (("--store", "s3://bucket"), "--store is for workers on a Ray cluster; add --on ray"),
+        (("--on", "slurm", "--store", "s3://bucket"), "--store needs --on ray"),
+        (("--store", "s3://bucket"), "--store needs --on ray"),
         (("--on", "rai"), "cohorts cannot be trained on 'rai'; did you mean \"ray\"?"),
-        (("--on", "ray", "--distributed"), "--on and --distributed are two ways to use several machines; give one"),
+        (("--on", "ray", "--distributed"), "--on and --distributed cannot be combined; give one"),
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "train", "tune"])
@@ -141,7 +144,7 @@ def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, 
 
     monkeypatch.setattr("jaxmatch.sweep.ray_cluster.subprocess.run", refuses)
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{deaf}")) == 2
-    said = f"jaxmatch: what answers at {deaf} is not Ray, or is too busy; start it with ray start --head"
+    said = f"jaxmatch: {deaf} answers, but is not Ray or is too busy; start it with ray start --head"
     assert capsys.readouterr().err.startswith(said)
 
 
@@ -151,7 +154,7 @@ def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, 
         ("auto", "no Ray runs on this machine; start one with ray start --head"),
         (
             "http://127.0.0.1:8265",
-            "RAY_ADDRESS=http://127.0.0.1:8265 is no address of a Ray cluster; unset it, or give",
+            "RAY_ADDRESS=http://127.0.0.1:8265 is not an address of a Ray cluster; unset it, or give",
         ),
     ],
 )
@@ -161,7 +164,7 @@ def test_an_address_for_other_tools(small_files, tmp_path, capsys, no_ray, monke
     assert capsys.readouterr().err.startswith(f"jaxmatch: {said}")
     # What the command names counts.
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray:127.0.0.1:1")) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: no Ray answers at 127.0.0.1:1 (")
+    assert capsys.readouterr().err.startswith("jaxmatch: no answer from Ray at 127.0.0.1:1 (")
 
 
 def test_ray_is_an_extra(small_files, tmp_path, capsys, monkeypatch):

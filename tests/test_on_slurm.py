@@ -186,7 +186,7 @@ def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(five_jo
     assert five_jobs(limit=3) == (2, ["5", "2", "2", "1", "1"], ["100_0", "100_1", "102"])
     assert (
         "Slurm refuses: QOSMaxSubmitJobPerUserLimit (jobs that were submitted before: 3); "
-        "give the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE\n"
+        "run the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE\n"
     ) in capsys.readouterr().err
 
 

@@ -57,16 +57,16 @@ def test_what_is_given_empty_is_not_searched():
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("model.blocks", "1:2.5", "'1:2.5' is no range of model.blocks; write it like 1:3, 8:64:8"),
+        ("model.blocks", "1:2.5", "'1:2.5' is not a range of model.blocks; write it like 1:3, 8:64:8"),
         ("model.blocks", "3:1", "the range 3:1 of model.blocks holds nothing to choose from; give the lower end first"),
         ("model.blocks", "1:3:5", "the range 1:3:5 of model.blocks holds nothing"),
         ("model.blocks", "0:3", "model.blocks is 0; give a whole number from 1"),
         ("optimizer.learning_rate", "log:0:1", "holds nothing to choose from; give the lower end first, above 0"),
-        ("optimizer.learning_rate", "0.1:0.2:0.1", "'0.1:0.2:0.1' is no range of optimizer.learning_rate"),
+        ("optimizer.learning_rate", "0.1:0.2:0.1", "'0.1:0.2:0.1' is not a range of optimizer.learning_rate"),
         ("optimizer.learning_rate", "0.1:nan", "holds nothing"),
         ("optimizer.learning_rate", "0.1:inf", "optimizer.learning_rate is inf; give a finite number"),
         ("optimizer.learning_rat", "0.1:0.2", 'there is no setting "config.optimizer.learning_rat"; did you mean'),
-        ("model.fusion", "a:b", "'a:b' is no range of model.fusion; give choices: a,b"),
+        ("model.fusion", "a:b", "'a:b' is not a range of model.fusion; give choices: a,b"),
         ("model.fusion", "simple,none", "model.fusion is 'none'"),
         ("optimizer.dropout_rate", "", "optimizer.dropout_rate is not in the space of this sweep"),
         ("data.name", "sick,snli", "the settings of this grid differ in data.name"),
@@ -81,7 +81,7 @@ def test_a_space_that_makes_no_sense_is_refused(name, text, problem):
 def test_nothing_to_search_is_refused():
     with pytest.raises(InputError, match="there is nothing to search; give a space: --space"):
         space({})
-    with pytest.raises(InputError, match="this sweep has variants, which are no space"):
+    with pytest.raises(InputError, match="a sweep with variants cannot be searched"):
         space({"optimizer.learning_rate": "log:1e-4:1e-1"}, variants={"a": {}})
     with pytest.raises(TypeError, match=r"the space of model.blocks is 3: make it a text like"):
         Sweep("s", default_config(), space={"model.blocks": 3})

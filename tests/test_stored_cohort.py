@@ -140,7 +140,7 @@ def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store
     sweep.bring()
     (found,) = workdir.cohorts()
     assert found.newest_checkpoint() == 8 and found.runs == folder.runs
-    with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: 2 runs were begun here together"):
+    with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: this cohort of 2 unfinished runs contains runs"):
         workdir.claim([("signature", RUNS[:1])])
     store.remove("cohorts/abc/state.json")  # the user gives it up
     sweep.bring()

@@ -121,7 +121,7 @@ def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(
     shutil.rmtree(tmp_path / "first")
     elsewhere = node("elsewhere")
     table, watcher = small_sweep.launched(small_files, tmp_path / "second", engine=ByStore(store))
-    assert "goes on from a checkpoint" in watcher.text and table == finished_sweep[1]
+    assert "resumed from a checkpoint" in watcher.text and table == finished_sweep[1]
     assert small_sweep.lasting(tmp_path / "second") == small_sweep.lasting(finished_sweep[0])
     assert [path.name for path in elsewhere.rglob("*")] == ["jaxmatch-store-" + str(os.getuid())]
     (cohort,) = store.names("cohorts")
@@ -156,7 +156,7 @@ def test_what_was_begun_without_the_store_goes_on_with_it(small_files, tmp_path,
     os.utime(left[0].with_suffix(".lock"), (1e9, 1e9))
     _, watcher = small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
     assert {path.name for path in left[0].parent.iterdir()} == {"lately", "lately.lock"}
-    assert "goes on from a checkpoint" in watcher.text
+    assert "resumed from a checkpoint" in watcher.text
     assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
 
 

@@ -252,7 +252,7 @@ def test_an_empty_value_removes_an_axis(tmp_path):
     )
     sizes = {run.config.model.head_size for run in planned.runs()}
     assert sizes == {8, 16} and {run.config.model.name for run in planned.runs()} == {"siamese"}
-    with pytest.raises(InputError, match="model.hidden_size is no axis of this sweep's grid"):
+    with pytest.raises(InputError, match="model.hidden_size is not an axis of this sweep's grid"):
         launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides={"model.hidden_size": ""})
 
 

@@ -62,7 +62,7 @@ def test_nothing_published_and_nothing_answered_leave_no_columns():
 def test_what_is_no_record_of_a_timing_is_refused(tmp_path, capsys):
     (tmp_path / "timing.json").write_text('{"kind": "timing", "format": 2}')
     assert main(["table", str(tmp_path)]) == 2
-    assert "this is not the record of a timing, format 1; time again" in capsys.readouterr().err
+    assert "this is not the record of a timing, format 1; run jaxmatch timing again" in capsys.readouterr().err
     for lacking, problem in (
         ({key: value for key, value in TIMING.items() if key != "device"}, "the record lacks device"),
         ({**TIMING, "rows": [{"model": "RE2"}]}, "the record lacks parameters of rows"),

@@ -155,7 +155,7 @@ def _of_the_system(error: OSError) -> str:
     """An error of the operating system in one line."""
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     remedy = _NO_ROOM.get(error.errno)
-    return f"{place}{error.strerror or error}" + (f"; {remedy}, and give the same command again" if remedy else "")
+    return f"{place}{error.strerror or error}" + (f"; {remedy}, and run the same command again" if remedy else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ after a ninth of the epochs, and again after a third. A setting is ranked by the
 far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting continues as soon as it
 is among the best third of those that have reached the same epoch, which keeps many workers busy.
 
-With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them; given again, it waits for them again.
+With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run again, it waits for them again.
 
 With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the grid
 as choices. Suggestions are taken in batches that train as one program:

@@ -69,7 +69,7 @@ def _train(
     except OSError as error:
         raise InputError(
             f"the worker on {socket.gethostname()} cannot continue ({first_line(error)})",
-            remedy="repair that there, or remove the node from the cluster, and give the same command again",
+            remedy="fix that there, or remove the node from the cluster, and run the same command again",
         ) from None
     finally:
         for number, handler in before.items():

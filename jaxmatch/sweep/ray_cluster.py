@@ -99,7 +99,7 @@ def _check_address(place: str, of_variable: bool) -> None:
         place, remedy = f"{ADDRESS_VARIABLE}={place}", "unset it, or give --on ray:HOST:PORT of its head"
     else:
         remedy = "give --on ray:HOST:PORT of its head"
-    raise InputError(f"{place} is no address of a Ray cluster", remedy=remedy)
+    raise InputError(f"{place} is not an address of a Ray cluster", remedy=remedy)
 
 
 def _check_answers(place: str) -> None:

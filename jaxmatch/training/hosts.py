@@ -125,7 +125,7 @@ def meet(error: Exception | None = None) -> None:
     except jax.errors.JaxRuntimeError:
         time.sleep(SECONDS_TO_END)
         where = "another host" if error is None else f"process {jax.process_index()} alone ({error})"
-        raise OutOfStep(f"training failed on {where}", remedy="give the same command again on all hosts") from None
+        raise OutOfStep(f"training failed on {where}", remedy="run the same command again on all hosts") from None
     if first():
         _store().key_value_delete(f"jaxmatch/said/{_place.meeting - 1}/")
 

@@ -39,7 +39,7 @@ def check_usable(workdir: Path) -> None:
             # Another launcher may have removed it since.
             if not file.is_file() and os.path.lexists(file):
                 raise InputError(
-                    "this is not a regular file", path=file, remedy="remove it, and give the same command again"
+                    "this is not a regular file", path=file, remedy="remove it, and run the same command again"
                 )
 
 
