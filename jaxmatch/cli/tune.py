@@ -1,21 +1,22 @@
 """Train the grid of a sweep file, choose a setting on dev, train it with new seeds, and print both tables.
 
 The setting with the best mean dev score over the grid's seeds is chosen. It is trained in the folder "final" of the
-working folder, with seeds that the grid did not use. Given again, the command does only what is missing. It takes the
+working folder, with seeds that the grid did not use. Run again, the command does only what is missing. It takes the
 options of `jaxmatch sweep`:
 
     jaxmatch tune re2_tuning --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
         --seeds 3 --workdir runs/tuning
 
 With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
-after a ninth of the epochs, and again after a third. A setting is ranked by the mean of its seeds' best dev scores so
+after a ninth of the epochs, and again after a third: these are the rungs. A setting is ranked by the mean of its seeds' best dev scores so
 far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting continues as soon as it
-is among the best third of those that have reached the same epoch, which keeps many workers busy.
+is among the best third of those that have reached the same rung. This keeps many workers busy.
 
-With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run again, it waits for them again.
+With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run the same command to wait
+for them again.
 
-With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the grid
-as choices. Suggestions are taken in batches that train as one program:
+With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the
+grid as choices. Suggestions are taken in batches that train as one program:
 
     jaxmatch tune re2 --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
         --optuna 40 --space.optimizer.learning_rate=log:1e-4:1e-2 --space.model.blocks=1:3

@@ -14,8 +14,8 @@ class DataConfig:
     name: str = setting("embedded_inference", "name of the data set; own: a folder of your own")
     directory: str = setting(
         "",
-        "folder with the data files, or one file of your own; empty: the environment variable JAXMATCH_DATA, for public "
-        "data sets only",
+        "folder with the data files, or one file of your own; empty: the environment variable JAXMATCH_DATA, for "
+        "public data sets only",
     )
     task: Literal["", "classification", "regression", "ranking"] = setting(
         "", "task of your own data; empty: from its columns"

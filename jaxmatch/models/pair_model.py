@@ -65,8 +65,8 @@ class PairModel(nn.Module):
           a: {'ids': <int32>[batch, length_a]}, the words of the first sentences; 0 is padding. A model may take further
             features of each word (layers/words.py).
           b: {'ids': <int32>[batch, length_b]}, of the second.
-          vectors: <float32>[words, dimensions], the word vectors; with `model.words=trained`, only their initial values.
-            Or a table that has the characters, too.
+          vectors: <float32>[words, dimensions], the word vectors; with `model.words=trained`, only their initial
+            values. Or a table that has the characters, too.
           dropout_rate: <float32>[], or None in evaluation; otherwise the random numbers come from the key 'dropout'.
 
         Returns:

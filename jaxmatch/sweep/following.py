@@ -45,8 +45,8 @@ class RunListener:
 
         Arguments:
           run: the run.
-          curve: its evaluations before this point, as in `evaluated`. Later ones that were already reported are computed
-            and reported again.
+          curve: its evaluations before this point, as in `evaluated`. Later ones that were already reported are
+            computed and reported again.
         """
 
     def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ class Listener:
         """Dev was scored: the selection score of every run still training."""
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
-        """Training begins, or is resumed from a checkpoint: the evaluations of each run so far (`RunProgress.curve`)."""
+        """Training begins, or is resumed: the evaluations of each run so far (`RunProgress.curve`)."""
 
     def noted(self, run: int, evaluation: Mapping) -> None:
         """An evaluation was added to the curve of a run, counted from 0."""
@@ -39,7 +39,7 @@ class Listener:
         """The devices have memory for `at_once` replicas side by side in "training" or "evaluation", not for all."""
 
     def ran_out(self, part: str, at_once: int) -> None:
-        """Memory ran out in "training" or "evaluation", which continues with at most `at_once` replicas side by side."""
+        """Memory ran out in "training" or "evaluation"; at most `at_once` replicas run side by side from now on."""
 
 
 @dataclasses.dataclass
