@@ -125,7 +125,7 @@ def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
 
 def commands(page):
     """Every `jaxmatch ...` of a page: in shell examples, in indented lines, in tables."""
-    text = page.read_text()
+    text = page.read_text().replace("\\\n", " ")
     lines = [line for code in fenced(page, "sh") for line in code.replace("\\\n", " ").splitlines()]
     lines += re.findall(r"^    (jaxmatch [^\n]*)", text, re.MULTILINE)
     inline = re.findall(r"`(jaxmatch [^`]*)`", text)
