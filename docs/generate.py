@@ -92,7 +92,7 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, st
         words = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or value
         meaning = action.help or ""
         values = ", ".join(f"`{choice}`" for choice in action.choices or ())
-        if action.default not in (None, False, "") and "default" not in meaning:
+        if action.default not in (None, False, "", []) and "default" not in meaning:
             values += f" (default: `{action.default}`)"
         yield f"`{words}`", meaning, values
 
@@ -112,8 +112,9 @@ def command_line_page() -> str:
     for name, parser in subcommands(main.build_parser()).items():
         parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]
         inner = subcommands(parser)
-        parts += [f"The arguments of `jaxmatch {name} {action}`:" for action in inner]
-        parts += [table(("argument", "meaning", "values"), arguments_of(each)) for each in inner.values() or [parser]]
+        for action, each in inner.items() or [("", parser)]:
+            parts += [f"The arguments of `jaxmatch {name} {action}`:"] if action else []
+            parts.append(table(("argument", "meaning", "values"), arguments_of(each)))
         module = main.module_of(name)
         if getattr(module, "TAKES_OVERRIDES", False):
             options = OPTIONS if getattr(module, "TAKES_OPTIONS", False) else ""

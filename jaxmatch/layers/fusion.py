@@ -24,7 +24,7 @@ def _product(own: Parts, aligned: Parts) -> Parts:
     return tuple(a * other for a, other in zip(own, aligned, strict=True))
 
 
-# `_together` and `_fused` compute the three networks without the difference; with dropout_placement=every_layer it is made.
+# Used as written only in training with dropout_placement=every_layer. Else `_together` or `_fused` computes Eq. 4.
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
     "difference": _difference,  # Eq. 4: G_2([a; a - a'])
@@ -49,6 +49,7 @@ def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], p
     (first, first_aligned), (second, difference), (third, product) = (
         (each[: len(own)], each[len(own) :]) for each in rows
     )
+    # Eq. 4: the sums in G_1, G_2 and G_3, side by side.
     of_own = [
         jnp.concatenate([one, two + less, three], axis=-1)
         for one, two, less, three in zip(first, second, difference, third, strict=True)
