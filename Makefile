@@ -1,23 +1,23 @@
 # make test    the whole test suite
 # make demo    a real sweep on an embedded data set, and its table
-# make bench   every benchmark that can run; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
+# make bench   every benchmark that can run here; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
 # make papers  the tables and figures of the papers, with ten seeds (the ensemble eight, the figures of RE2 three), one sweep after another,
-#              each in a folder of runs/; take it up again at any time; make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
-# make accelerators  what the programs hold and move on TPUs and GPUs for which they are compiled, without having one; hours, resumable;
+#              each in a folder of runs/; resumable; make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
+# make accelerators  compiles the programs for TPUs and GPUs that need not be present, and reports memory and traffic; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
-# make device  on a machine with a GPU or TPU: what needs one, in 25 minutes, most informative first, resumable; elsewhere with --quick;
-#              make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
+# make device  on a machine with a GPU or TPU: the measurements that need one, in 25 minutes, most informative first, resumable; elsewhere
+#              with --quick; make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make clusters  clusters of Ray and of Slurm on this machine: workers, nodes and commands that die, jobs that are cancelled or reach their
-#              time limit; about 15 minutes on two cores; the logs are results/clusters/ray.txt and slurm.txt; Slurm: root, and
+#              time limit; about 25 minutes on two cores; the logs are results/clusters/ray.txt and slurm.txt; Slurm: root, and
 #              apt-get install slurm-wlm
 # make lowest  the whole test suite with the lowest versions requirements.txt allows
 # make installed  builds the package, installs it in a new environment, gives the README's commands in an empty folder, and runs tests
 #              of the sdist; about 5 minutes
 # make docs    the documentation as a site, in build/docs
-# make lint    what ruff says of the code and of its format, and pyright of the types of what scripts import
-# Each creates its own virtual environment if it is missing; another Python: make PYTHON=/path/to/python3.12 test
+# make lint    ruff on the code and its format, and pyright on the modules that scripts import
+# Each creates its own virtual environment if it is missing; with another Python: make PYTHON=/path/to/python3.12 test
 
 SHELL := /bin/sh
 PYTHON ?= python3
