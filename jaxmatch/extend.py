@@ -43,7 +43,7 @@ def add_model(settings: type[config.ModelConfig], module: type) -> None:
         number of outputs.
 
     Raises:
-      InputError: the package has a model of this name.
+      InputError: the package has a model of this name, or the name is no identifier.
     """
     from jaxmatch import models  # imports flax
 
@@ -58,11 +58,11 @@ def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
       score: its name, title and direction.
       function: labels `<int32>[pairs]`, outputs `<float64>[replica, pairs, classes]` -> `<float>[replica]`. In a
         regression, labels are `<float32>[pairs]` and outputs `<float64>[replica, pairs]`. If it has an argument
-        `groups`, it is given those of a ranking.
+        `groups`, it gets those of a ranking: `[pairs]`, whole numbers or texts, equal for the candidates of a group.
       task: "classification", "regression" or "ranking".
 
     Raises:
-      InputError: the package has a score of this name, or there is no such task.
+      InputError: the package has a score of this name, the name is no identifier, or there is no such task.
     """
     from jaxmatch.data.dataset import TASKS
     from jaxmatch.training import scores
@@ -81,7 +81,7 @@ def add_data_set(source: Any) -> None:
       source: a `jaxmatch.data.sources.Source`: where its files lie, and what reads them.
 
     Raises:
-      InputError: the package has a data set of this name.
+      InputError: the package has a data set of this name, or the name is no identifier.
     """
     from jaxmatch.data.sources import CATALOG
 
@@ -105,12 +105,13 @@ def add_hyperparameter(
       default: at which the loss is what it is without it. Runs with this value keep the names that they have without
         the hyperparameter.
       help: its meaning, in a line.
-      loss: (losses `<float32>[batch]`, outputs `<float32>[batch, classes]`, labels, value `<float32>[]`) ->
-        `<float32>[batch]`: what takes the place of the losses.
+      loss: (losses `<float32>[batch]`, outputs `<float32>[batch, classes]`, labels `<int32>[batch]`, value
+        `<float32>[]`) -> `<float32>[batch]`: what takes the place of the losses. In a regression, outputs are
+        `<float32>[batch, 1]` and labels `<float32>[batch]`.
       least, most, below: bounds.
 
     Raises:
-      InputError: there is a setting of this name.
+      InputError: there is a setting of this name, or the name is no identifier.
     """
     from jaxmatch.config.fields import setting
 

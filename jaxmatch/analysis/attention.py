@@ -43,8 +43,13 @@ class BlockAttention:
       name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, "matching
         forward" of BiMPM, whose weights may be negative, and so on; and "stack", by the affinity of which CSRAN aligns
         all layers (Tay et al., 2018, Eq. 4).
-      over_b: <float32>[length_a, length_b], what each token of the first sentence finds in the second; rows sum to 1.
-      over_a: <float32>[length_a, length_b], what each token of the second finds in the first; columns sum to 1.
+      over_b: <float32>[length_a, length_b], the weights of the second sentence's tokens for each token of the first;
+        rows sum to 1.
+      over_a: <float32>[length_a, length_b], the weights of the first sentence's tokens for each token of the second;
+        columns sum to 1.
+
+    The weights are bfloat16 if the model computes them so (`model.precision`). In BiMPM, where similarities may cancel,
+    a row or column need not sum to 1.
     """
 
     name: str
@@ -54,12 +59,12 @@ class BlockAttention:
 
 @dataclasses.dataclass(frozen=True)
 class PairAttention:
-    """A pair, what the model answers, and the weights of all blocks.
+    """A pair, its prediction, and the weights of all blocks.
 
     Attributes:
       text_a, text_b: the pair.
-      tokens_a, tokens_b: as the model reads them.
-      prediction: the answer.
+      tokens_a, tokens_b: as the model reads them; length_a and length_b of `BlockAttention` are their numbers.
+      prediction: the prediction of the model.
       blocks: from the first to the last.
     """
 
@@ -94,11 +99,18 @@ def papers_pair(matcher: Matcher) -> tuple[str, str]:
 
 
 def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAttention]:
-    """The attention weights of pairs, in the order of the pairs.
+    """The attention weights of pairs, layer by layer (as in Figure 3 of Yang et al., 2019).
+
+    Arguments:
+      matcher: a trained model.
+      pairs: of texts.
+
+    Returns:
+      The weights and the prediction of each pair, in the order of the pairs.
 
     Raises:
-      InputError: the model has no attention that it keeps.
       TypeError: an element is not a pair of two strings.
+      InputError: the model has no attention from one sentence to the other; or as in `Matcher.logits`.
     """
     found = []
     encoded = matcher.encoded(pairs)

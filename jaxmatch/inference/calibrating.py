@@ -25,7 +25,8 @@ def chosen_calibration(
     positive: str | None = None,
     data: str = "",
 ) -> Calibration:
-    """The calibration that suits labelled pairs best.
+    """The calibration that suits labelled pairs best: temperature scaling (Guo et al., 2017, section 4.2), and a
+    threshold between two labels.
 
     Arguments:
       logits: <float32>[pairs, labels], of a classification or a ranking.
@@ -37,6 +38,9 @@ def chosen_calibration(
       precision: above 0, at most 1.
       positive: the label that the threshold is for; None: the second one.
       data: what the pairs are, for `Calibration.data`.
+
+    Returns:
+      The calibration, with its scores of these pairs (`before`, `after`).
 
     Raises:
       InputError: there are no labels or no pairs, a setting makes no sense, or no threshold has this precision.

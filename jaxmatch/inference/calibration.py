@@ -51,13 +51,13 @@ class Calibration:
     after: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def scaled(self, logits: np.ndarray) -> np.ndarray:
-        """Logits whose softmax are the probabilities, <float64>[pairs, labels]."""
+        """Logits whose softmax are the probabilities: <float32>[pairs, labels] -> <float64>[pairs, labels]."""
         return logits.astype(np.float64) / self.temperature
 
     def decisive(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """Logits whose maximum is at the predicted label, <float64>[pairs, labels].
+        """Logits whose maximum is at the predicted label: <float32>[pairs, labels] -> <float64>[pairs, labels].
 
-        Those of the positive label are lower by log(threshold / (1 - threshold)).
+        Those of the positive label are those of `scaled` less log(threshold / (1 - threshold)).
         """
         result = self.scaled(logits)
         if self.threshold is not None:

@@ -93,7 +93,7 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings, or the batch size no whole number.
           ValueError: the batch size is below 1.
-          InputError: a logit is not a finite number.
+          InputError: a logit is not a finite number, or NLTK's tagger, which the model needs, is not installed.
         """
         if batch_size is not None and operator.index(batch_size) < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
@@ -112,10 +112,16 @@ class Matcher:
         return result
 
     def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
-        """Predictions in the order of the pairs; arguments as in `logits`.
+        """Predictions in the order of the pairs.
+
+        Arguments:
+          pairs, batch_size: as in `logits`.
+
+        Returns:
+          The label of each pair and the probabilities of all, calibrated if the model is; in a regression its score.
 
         Raises:
-          TypeError: an element is not a pair of two strings.
+          TypeError, ValueError, InputError: as in `logits`.
         """
         logits = self.logits(pairs, batch_size)
         if self.task == "regression":
@@ -128,21 +134,48 @@ class Matcher:
         ]
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """The probabilities of the labels, calibrated if the model is: <float32>[pairs, labels] -> <float64> alike."""
+        """The probabilities of the labels, calibrated if the model is.
+
+        <float32>[pairs, labels] -> <float64>[pairs, labels], of which each row sums to 1.
+        """
         return probabilities_of((self.calibration or Calibration()).scaled(logits))
 
     def rank(
         self, query: str, candidates: Sequence[str], top_k: int | None = None, label: str | None = None
     ) -> list[Candidate]:
-        """Orders texts by how well they match a query; see `jaxmatch.inference.candidates.ranked`."""
+        """Orders texts by how well they match a query.
+
+        Arguments:
+          query: the first text of each pair.
+          candidates: the second texts.
+          top_k: how many to return; None: all.
+          label: the label that means a match; None: the positive label of the calibration, or the second of two.
+
+        Returns:
+          The best first, equal ones in the order given. The score is the probability of the label, from 0 to 1 and
+          calibrated if the model is; in a regression it is the predicted number.
+
+        Raises:
+          TypeError: a text is not a string, or `top_k` not a whole number.
+          ValueError: `top_k` is below 1.
+          InputError: as in `logits`; there is no such label, or there are more than two and none is given.
+        """
         return ranked(self, query, candidates, top_k, label)
 
     def index(self, texts: Iterable[str], prefilter: str = "vectors") -> SearchIndex:
-        """Stores texts to search, with a prefilter: "vectors", or "bm25" which needs bm25s."""
+        """Stores texts to be searched, with the prefilter "vectors" or "bm25".
+
+        Raises:
+          TypeError, InputError: as of `SearchIndex`.
+        """
         return SearchIndex(self, texts, prefilter)
 
     def load_index(self, folder: str | os.PathLike) -> SearchIndex:
-        """Reads an index that `SearchIndex.save` wrote."""
+        """Reads an index that `SearchIndex.save` wrote.
+
+        Raises:
+          InputError: there is no index, it is damaged, or it was made with another vocabulary.
+        """
         return SearchIndex.load(self, folder)
 
     def ids(self, text: str) -> list[int]:

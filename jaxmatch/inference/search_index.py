@@ -40,6 +40,11 @@ class SearchIndex:
       matcher: the model that ranks.
       texts: the stored texts.
       prefilter: the name of the prefilter: "vectors" or "bm25".
+
+    Raises:
+      TypeError: a text is not a string.
+      InputError: there are no texts, a text cannot be encoded in UTF-8, there is no such prefilter, or "bm25" is named
+        and the library bm25s is not installed.
     """
 
     def __init__(self, matcher: Matcher, texts: Iterable[str], prefilter: str = "vectors", *, stored: Any = None):
@@ -67,11 +72,15 @@ class SearchIndex:
           query: a text, the first of each pair.
           top_k: how many to return, at most.
           candidates: how many the prefilter chooses for the model to rank; more take longer.
-          label: the label that means a match; None: as `rank` takes it.
+          label: the label that means a match; None: as in `Matcher.rank`.
+
+        Returns:
+          As of `Matcher.rank`, at most `candidates` of them. `index` is the position among the stored texts.
 
         Raises:
+          TypeError: the query is not a string, or a number not a whole one.
           ValueError: a number is below 1.
-          InputError: as `Matcher.rank`.
+          InputError: as in `Matcher.rank`.
         """
         if operator.index(candidates) < 1:
             raise ValueError(f"candidates is {candidates}; it must be at least 1")

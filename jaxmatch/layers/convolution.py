@@ -77,7 +77,16 @@ class Convolution(nn.Module):
         return kernel, self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
 
     def fused(self, parts: Parts, sentences: jax.Array, drop: Drop | None) -> jax.Array:
-        """As a call with GeLU, with what `drop` leaves of the outputs, as one kernel (layers/fused.py)."""
+        """As a call with GeLU, as one kernel (layers/fused.py); in training with `model.kernels=pallas`.
+
+        Arguments:
+          parts: of <float32 or bfloat16>[batch, length, inputs].
+          sentences: as in `convolve`.
+          drop: what is dropped of the outputs; None: nothing.
+
+        Returns:
+          <float32 or bfloat16>[batch, length, features].
+        """
         kernel, bias = self.weights(sum(sizes(parts)))
         terms = [Term((part,), offset - self.width // 2) for offset in range(self.width) for part in range(len(parts))]
         rows = [own for of_neighbour in kernel for own in split(of_neighbour, sizes(parts), axis=0)]

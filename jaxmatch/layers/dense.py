@@ -51,7 +51,15 @@ class Dense(nn.Module):
         return gelu(outputs) if self.activated else outputs
 
     def fused(self, *parts: jax.Array, drop: Drop | None = None) -> jax.Array:
-        """As a call of an activated layer with what `drop` leaves of the parts, as one kernel (layers/fused.py)."""
+        """As a call of an activated layer, as one kernel (layers/fused.py); in training with `model.kernels=pallas`.
+
+        Arguments:
+          parts: <float32 or bfloat16>[..., inputs of the part], as if concatenated.
+          drop: what is dropped of them; None: nothing.
+
+        Returns:
+          <float32 or bfloat16>[..., features].
+        """
         rows, bias = self.weights(*parts_module.sizes(parts))
         terms = [Term((part,)) for part in range(len(parts))]
         return layer(terms, parts, rows, bias, precision=self.config.precision, drop_inputs=drop)

@@ -21,8 +21,12 @@ def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict
 
 
 class PairModel(nn.Module):
-    """A model of pairs of sentences. A subclass has `predict`, its prediction layer, and `sentence_vectors`, all below
-    it.
+    """A model of pairs of sentences. A subclass has:
+
+        sentence_vectors(tokens, sentences, vectors, dropout_rate) -> two arrays <float32>[batch, size]
+            All below the prediction layer, with the arguments of `match`: a vector of each first and second sentence.
+        predict(vector_a, vector_b, dropout_rate) -> <float32>[batch, outputs]
+            The prediction layer: the logits. Both vectors are <float32>[batch, size].
 
     Arguments:
       config: its settings (jaxmatch/config/).

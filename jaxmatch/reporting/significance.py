@@ -139,8 +139,13 @@ def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: f
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p values corrected for how many there are (Holm, 1979): `max_{j <= i} min(1, (m - j + 1) p_(j))`, in the order
-    given.
+    """p values corrected for how many there are (Holm, 1979).
+
+    Arguments:
+      p_values: of m tests.
+
+    Returns:
+      `max_{j <= i} min(1, (m - j + 1) p_(j))` for the i-th smallest, in the order given.
     """
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, largest = [0.0] * len(p_values), 0.0
@@ -154,8 +159,15 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float]) -> int |
     """How many seeds each of two settings needs, so that Welch's test finds a difference as large as theirs, at their
     spreads, with a power of 80% at 5% (two-sided).
 
+    Arguments:
+      values: one score a seed, of one setting.
+      others: one score a seed, of the other.
+
     Returns:
       None where there is no difference, no spread, or more than `MOST_SEEDS` are needed.
+
+    Raises:
+      statistics.StatisticsError: fewer than two values on a side.
     """
     difference = abs(statistics.fmean(values) - statistics.fmean(others))
     one, other = statistics.variance(values), statistics.variance(others)

@@ -124,6 +124,10 @@ class Sweep:
       command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
       space: dotted setting -> a range as text, "1:3", "8:64:8" or "log:1e-4:1e-2", which `jaxmatch tune --optuna`
         searches in place of an axis.
+
+    Raises:
+      TypeError: a field is of another type than above, or names a floor or an analysis that there is not; the config
+        lacks a section; or the table has no row "variant" for floors or a cross-encoder.
     """
 
     name: str
@@ -194,6 +198,9 @@ class Sweep:
 
     def runs(self) -> list[Run]:
         """All runs, in the order of the grid.
+
+        Returns:
+          A run for each variant, combination of the grid's values and seed. Seeds vary fastest, variants slowest.
 
         Raises:
           InputError: an axis without values, no seeds or unusable ones, a value given twice, or a setting that does not

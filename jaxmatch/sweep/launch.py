@@ -135,13 +135,13 @@ def show_plan(
 
 def run(
     planned: Sweep,
-    workdir: Path,
+    workdir: str | Path,
     display: Display | None = None,
     halve: Callable[[Plan], Halving] | None = None,
     listeners: Iterable[RunListener] = (),
     engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
-    """Trains what a folder lacks of a sweep; its records.
+    """Trains what a folder lacks of a sweep.
 
     Arguments:
       planned: as `resolve` gives it, or made in Python.
@@ -151,6 +151,9 @@ def run(
       listeners: told when a run starts, is scored and ends.
       engine: trains the cohorts; default: this process.
 
+    Returns:
+      The records of the sweep's runs (docs/reference/files.md), also of those that were trained before.
+
     Raises:
       InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for
         what no run will have, or the folder cannot be written, or is that of a timing or of another sweep.
@@ -159,7 +162,7 @@ def run(
     display, engine = display or Display(), engine or Engine()
     display.listeners += listeners
     planned = changed(planned)  # of Python, its table may lack scores
-    folder = Workdir(workdir)
+    folder = Workdir(Path(workdir))
     plan, halving = _planned(planned, folder, engine, halve)
     if halving is not None:
         if not halving.barrier:

@@ -51,7 +51,11 @@ class ReplicaState(NamedTuple):
 
 
 def optimizer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
-    """Global-norm clipping, L2 penalty, Adam; every number traced. The rate is applied by `train_step`."""
+    """Global-norm clipping, L2 penalty, Adam (Kingma and Ba, 2015); every number traced.
+
+    Its updates, `<float32>[parameters]`, are Adam's steps for a learning rate of 1, with the sign of the gradient:
+    `train_step` subtracts them times the learning rate.
+    """
     h = hyperparameters
     clip = jnp.where(h.gradient_clip > 0, h.gradient_clip, jnp.inf)
     return optax.chain(
@@ -125,6 +129,9 @@ def initial_state(
       seed: `<uint32>[]`.
       hyperparameters: of this run.
       vectors: `<float32>[words, dimensions]`; what trained words start at.
+
+    Returns:
+      Parameters drawn by the seed, moments and counts of 0.
     """
     a = b = {"ids": jnp.zeros((1, 1), jnp.int32)}  # parameters do not depend on how many pairs or tokens there are
     tree = flat.module.init(keys.run_key(seed, "parameters"), a, b, vectors)["params"]
@@ -176,6 +183,9 @@ def train_step(
       weights: 1 for a pair, 0 for a row that only fills the batch, `<float32>[batch]`.
       split: {"tokens", "sentences", "labels"}, the whole training set on the device.
       vectors: `<float32>[words, dimensions]`.
+
+    Returns:
+      The state after the update; if the loss or its gradient is not finite, the old one with `diverged_at`.
     """
     tokens, sentences = take_batch(split, rows, length)
     labels = split["labels"][rows]

@@ -138,7 +138,9 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
 
     Arguments:
       state_dict: name -> array, of any float type; the word vectors are among them.
-      settings: see the top of this file.
+      settings: `alignment` ("linear" or "identity"), `fusion` ("full" or "simple"), `connection` ("aug", "residual" or
+        "none"), `prediction` ("full", "symmetric" or "simple"), and the numbers `blocks`, `enc_layers`, `hidden_size`,
+        `kernel_sizes` (a list) and `num_classes`. Others are ignored.
 
     Returns:
       The model with its parameters and word vectors, all float32.
@@ -154,7 +156,14 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
 
 
 def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The inverse of `re2_from_pytorch`: a state dict <float32> and its settings.
+    """The inverse of `re2_from_pytorch`.
+
+    Arguments:
+      trained: an RE2.
+
+    Returns:
+      A state dict, name -> <float32>, the word vectors as "embedding.embedding.weight"; and its settings: those that
+      `re2_from_pytorch` takes, `num_vocab` and `embedding_dim`.
 
     Raises:
       InputError: if the authors' code has no such network.

@@ -118,7 +118,9 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
     Arguments:
       variables: name -> array, of any float type, as `tf.train.load_checkpoint` reads them; the word vectors are among
         them. What an optimizer adds (`global_step`, `lr`, Adam's) is left alone.
-      settings: see the top of this file.
+      settings: `alignment` ("linear" or "identity"), `fusion` ("full" or "simple"), `connection` ("aug", "residual" or
+        "none"), `prediction` ("full", "symmetric" or "simple"), and the numbers `blocks`, `enc_layers`, `hidden_size`,
+        `kernel_size` and `num_classes`. Others are ignored.
 
     Returns:
       The model with its parameters and word vectors, all float32.

@@ -31,6 +31,9 @@ class Published:
       chosen_on_test: whether the released setting behind it chooses checkpoints on the test set; a note says so.
       unlike: score -> why ours of that name cannot be compared with it. A note says so, and the table does not say
         which is better.
+
+    Raises:
+      TypeError: a field is of another type than above.
     """
 
     label: str
@@ -73,6 +76,9 @@ class TableLayout:
       original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or
         empty.
       ensembles: rows of papers for the table of ensembles (analysis/ensemble_table.py).
+
+    Raises:
+      TypeError: a field is of another type than above, such as a text in place of a tuple.
     """
 
     title: str
