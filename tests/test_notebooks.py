@@ -146,7 +146,7 @@ def test_the_first_cell_installs_the_package_beside_the_jax_that_is_there(tmp_pa
         return
     assert done.returncode == 0, done.stdout + done.stderr
     asked, device = done.stdout.splitlines()
-    assert asked == f'pip install --quiet --constraint jax.txt "jaxmatch[figures,tables] @ git+{address}"'
+    assert asked == f'pip install --quiet --constraint jax.txt "jaxmatch[figures] @ git+{address}"'
     kept = (tmp_path / "jax.txt").read_text().split()
     assert {f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")} <= set(kept)
     assert re.fullmatch(r"JAX \S+ on \d+ x \S.*", device)
