@@ -95,9 +95,9 @@ def test_the_expected_calibration_error_is_that_of_its_bins():
         ({"labels": ("a", "b", "c"), "objective": "f1"}, "the model has 3 labels; a threshold needs two"),
         ({"labels": ("a", "b", "c"), "positive": "a"}, "the model has 3 labels; a threshold needs two"),
         ({"objective": "luck"}, "there is no objective 'luck'; use one of accuracy"),
-        ({"objective": "precision"}, "precision is None; give a number above 0"),
-        ({"objective": "precision", "precision": 1.5}, "precision is 1.5; give a number above 0"),
-        ({"precision": 0.5}, "precision is 0.5; give a number above 0"),
+        ({"objective": "precision"}, "precision is None; give a number in "),
+        ({"objective": "precision", "precision": 1.5}, "precision is 1.5; give a number in "),
+        ({"precision": 0.5}, "precision is 0.5; give a number in "),
         ({"positive": "2"}, r"'2' is not one of the model's labels \(0, 1\)"),
     ],
 )

@@ -153,7 +153,7 @@ def test_files_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match="this is a folder"):
         read_vectors(tmp_path, ())
     (tmp_path / "empty.txt").write_bytes(b"")
-    with pytest.raises(InputError, match="no file of word vectors"):
+    with pytest.raises(InputError, match="not a file of word vectors"):
         read_vectors(tmp_path / "empty.txt", ())
     (tmp_path / "prose.txt").write_text("once upon a time\nthere was a\n")
     with pytest.raises(InputError, match="prose.txt: no line holds a word vector"):
