@@ -208,6 +208,8 @@ def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> 
             remedy = f"give a number from {least} on"
         elif below is not None and value >= below:
             remedy = f"give a number below {below}"
+        elif bounds["most"] is not None and value > bounds["most"]:
+            remedy = f"give a number up to {bounds['most']}"
     elif kind is str:
         remedy = None if isinstance(value, str) else "give a text"
     else:  # the one setting of two kinds

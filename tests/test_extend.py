@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 
+import jax
 import pytest
 import small_sweep
+from small_cohort import MODEL
 from test_docs import ROOT, fenced
 
-from jaxmatch import config, extend
+from jaxmatch import config, extend, models
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.main import main
 from jaxmatch.config.scores import Score
@@ -17,8 +19,10 @@ from jaxmatch.data.sources import CATALOG
 from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS
 from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep import memory
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.training import scores
+from jaxmatch.training.signature_programs import programs
 
 SOURCE = "\n".join(fenced(ROOT / "docs" / "how_to" / "extend.md", "python"))
 
@@ -95,6 +99,23 @@ def test_a_run_at_the_default_keeps_its_name():
     assert default_config().optimizer.strength == 0.25
     assert names() == before
     assert names(**{"optimizer.strength": 0.5}) != before
+
+
+def test_what_is_added_again_is_another_program():
+    """As in a notebook, where a function was corrected."""
+
+    def compiled():
+        return programs(models.build(MODEL, outputs=2), "classification", 6, 2, tuple(jax.devices()[:1]))
+
+    def bytes_of(batch):
+        return memory.step_bytes(models.build(MODEL, outputs=2), "classification", 6, batch, 8, "gpu")
+
+    before = compiled(), bytes_of(16)
+    extend.add_hyperparameter("strength", 0.25, "of something", lambda each, outputs, labels, value: each)
+    first = compiled()
+    assert first is compiled() and first is not before[0] and bytes_of(32) > before[1]
+    extend.add_hyperparameter("strength", 0.25, "of something", lambda each, outputs, labels, value: 2 * each)
+    assert compiled() is not first
 
 
 def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():

@@ -39,6 +39,7 @@ def test_the_released_snli_schedule_by_hand(samples, expected):
 def test_without_decay_the_rate_stays():
     for samples in (0, 1, 10_000_000):
         assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-3)
+        assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_samples=0) == pytest.approx(1e-3)
         # A floor above the rate must not raise it.
         assert rate(samples, learning_rate=1e-5, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-5)
 

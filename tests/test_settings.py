@@ -115,6 +115,12 @@ def test_values_that_no_run_could_use_are_refused_by_name(key, value):
     assert key in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["1.5", "30"])
+def test_a_share_is_at_most_one(value):
+    with pytest.raises(InputError, match=f"model.first_scale is {value}.*give a number up to 1"):
+        with_overrides(default_config(), {"model.name": "diin", "model.first_scale": value})
+
+
 def test_a_misspelt_choice_is_answered_with_the_nearest():
     with pytest.raises(InputError, match='did you mean "accuracy"'):
         with_overrides(default_config(), {"training.selection": "acuracy"})

@@ -9,7 +9,7 @@ from rich.console import Console
 from jaxmatch.reporting.wording import duration_text
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.plan import make_plan
+from jaxmatch.sweep.plan import make_plan, to_compile
 from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder
 
@@ -96,6 +96,13 @@ def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, cl
     display.end()
     last = text.getvalue().splitlines()[-1]
     assert last.endswith(f"compiling, length 1 of {cohort.buckets}, about {about} left for the whole sweep")
+
+
+def test_where_a_dispatch_takes_several_steps_one_program_holds_all_lengths(small_files):
+    changes = small_sweep.overrides(small_files) | {"execution.steps_at_once": 8}
+    plan = make_plan(launch.resolve(small_files / "small.py", overrides=changes))
+    (parts,) = to_compile(plan.cohorts).values()
+    assert plan.cohorts[0].buckets > 1 and parts["training"] == 1
 
 
 def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):

@@ -46,6 +46,15 @@ def test_each_run_has_its_own_and_they_learn():
     np.testing.assert_array_equal([first[0], second[0]], 0)
 
 
+def test_they_learn_where_a_model_divides_them_by_their_length():
+    """The length of padding is 0."""
+    model = {"name": "decatt", "hidden_size": 8, "intra_attention": False, **TRAINED}
+    cohort = make_cohort(seeds=(7,), model=model)
+    losses, state = lockstep(cohort, 3)
+    assert np.isfinite(losses).all() and state.diverged_at[0] == -1
+    np.testing.assert_array_equal(table(cohort, state, 0)[0], 0)
+
+
 def test_alone_is_as_in_a_cohort():
     together, _ = lockstep(make_cohort(seeds=(7, 1), model=TRAINED), 12)
     alone, _ = lockstep(make_cohort(seeds=(7,), model=TRAINED), 12)

@@ -75,7 +75,9 @@ class RE2Config(ModelConfig):
     # the first networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional
     # layer".
     dropout_placement: Literal["released", "every_layer"] = setting(
-        "released", "places of dropout; every_layer: before every dense or convolution layer, as in the paper"
+        "released",
+        "places of dropout; every_layer: before every dense or convolution layer, as in the paper, but for the projection "
+        "of a vanilla connection",
     )
     kernels: Literal["xla", "pallas"] = setting(
         "xla",

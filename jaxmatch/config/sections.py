@@ -67,7 +67,7 @@ class TrainingConfig:
     minimum_samples: int = setting(0, "no early stopping before this many pairs", least=0)
     selection: str = setting("accuracy", "dev score that chooses the checkpoint", choices=SCORES)
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
-    maximum_buckets: int = setting(10, "maximum number of padded lengths; a program is compiled for each", least=1)
+    maximum_buckets: int = setting(10, "maximum number of padded lengths; each makes compilation longer", least=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +78,7 @@ class OptimizerConfig:
     learning_rate_floor: float = setting(6e-5, "learning rate at which warmup starts and decay ends", least=0)
     warmup_samples: int = setting(0, "number of pairs of linear warmup", least=0)
     decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0)
-    decay_samples: int = setting(128_000, "number of pairs between two decays", least=0)
+    decay_samples: int = setting(128_000, "number of pairs between two decays; 0: no decay", least=0)
     dropout_rate: float = setting(0.2, "rate of every dropout", least=0, below=1)
     weight_decay: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
     gradient_clip: float = setting(5.0, "maximum global norm of the gradient; 0: no limit", least=0)

@@ -38,8 +38,8 @@ def gathered(
 
 
 class Interaction(nn.Module):
-    """The interaction tensor, I_ij = a_i * b_j, whose channels a linear layer scales down; zeros where either sentence
-    has no token.
+    """The interaction tensor, I_ij = a_i * b_j, whose channels a linear layer scales down. Where either sentence has no
+    token, the products are zero, and the layer makes its bias of them.
 
     Arguments:
       config: its `first_scale` and `precision` count.

@@ -90,8 +90,8 @@ class Lstm(nn.Module):
         # Each direction is given the sequence for itself, the second first: so their gradients are added, in this
         # order, to those that come from elsewhere, as if there were no choice.
         sequences = (sequence,) * len(begins)
-        # Which of the two is known when the program is lowered; the other leaves nothing in it. In both, the states of
-        # a scan are float32 whatever the rest is in: rounding would add up over the steps.
+        # Which of the two is known when the program is lowered; the other leaves nothing in it. In both, the cell of a
+        # scan is float32 whatever the rest is in: rounding would add up over the steps.
         arguments = sequences, *weights, is_token, begins
         states = forms["cpu"](*arguments) if _ON_A_CPU.get() else jax.lax.platform_dependent(*arguments, **forms)
         return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

@@ -77,8 +77,9 @@ class DecAtt(PairModel):
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
         """All below the prediction layers: as `match` -> v_1 and v_2 (section 3.3), <float32>[batch, hidden] each."""
         word, *others = self.words(tokens, vectors)
-        length = jnp.sqrt(jnp.sum(jnp.square(word.astype(jnp.float32)), axis=-1, keepdims=True))
-        word = word / jnp.maximum(length, 1e-12).astype(word.dtype)
+        squares = jnp.sum(jnp.square(word.astype(jnp.float32)), axis=-1, keepdims=True)
+        # Bounded below the root, whose slope at 0, where padding is, is not finite.
+        word = word / jnp.sqrt(jnp.maximum(squares, 1e-24)).astype(word.dtype)
         own = self.project(word, *others)
         own = (own, self.intra(own, sentences, dropout_rate)) if self.config.intra_attention else (own,)
         aligned = self.align(self.attend(own, dropout_rate), own, sentences)  # section 3.1: beta_i and alpha_j

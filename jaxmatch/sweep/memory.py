@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxmatch.config import SECTIONS
+from jaxmatch.config import ADDED_DEFAULTS, SECTIONS
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.vocabulary import WordTable
@@ -84,9 +84,9 @@ def parameter_count(module: Any, dimensions: int, words: int = 2) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _state(
-    module: Any, dimensions: int, words: int
+    module: Any, dimensions: int, words: int, added: tuple[str, ...]
 ) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
-    """The shapes of a run's state, settings, seed and word vectors."""
+    """The shapes of a run's state, settings (with those that were added), seed and word vectors."""
     defaults = stack([dataclasses.asdict(SECTIONS["optimizer"]())])
     settings = jax.tree.map(lambda leaf: _array(leaf.shape[1:], leaf.dtype), defaults)
     seed, vectors = _array((), np.uint32), _array((words, dimensions), np.float32)
@@ -102,7 +102,7 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
     Returns:
       state, settings, seed, active, rows, weights, split, vectors.
     """
-    state, settings, seed, vectors = _state(module, dimensions, words)
+    state, settings, seed, vectors = _state(module, dimensions, words, tuple(ADDED_DEFAULTS))
     if module.takes_characters:
         vectors = WordTable(vectors, _array((words, LONGEST_WORD), np.uint16))
     features = {name: _array((batch, length), np.int8) for name in module.token_features}

@@ -22,7 +22,7 @@ from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.scores import score, score_names
-from jaxmatch.training.step import words_trained
+from jaxmatch.training.step import most_steps_at_once, words_trained
 from jaxmatch.workdir.packing import pack
 
 
@@ -42,6 +42,7 @@ class PlannedCohort:
       there_are: the number of available devices. The cohort uses as many as it fills.
       limit: the estimated number of replicas that fit on one device at the same time; None: no limit.
       scored_shapes: the number of shapes that scoring is compiled for.
+      one_program: whether one training program holds all shapes, as where a dispatch takes several steps.
     """
 
     signature: str
@@ -55,6 +56,7 @@ class PlannedCohort:
     there_are: int
     limit: int | None
     scored_shapes: int = 1
+    one_program: bool = False
 
     @property
     def devices(self) -> int:
@@ -91,8 +93,14 @@ class PlannedCohort:
 
 
 def to_compile(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
-    """`program` of some cohorts -> "training" and "evaluation" -> how many shapes it is compiled for."""
-    return {cohort.program: {"training": cohort.buckets, "evaluation": cohort.scored_shapes} for cohort in cohorts}
+    """`program` of some cohorts -> "training" and "evaluation" -> how often it is compiled."""
+    return {
+        cohort.program: {
+            "training": 1 if cohort.one_program else cohort.buckets,
+            "evaluation": cohort.scored_shapes,
+        }
+        for cohort in cohorts
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,12 +214,15 @@ def _cohorts(
     work = memory.parameter_count(fixed, dimensions) * (
         3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps)
     )
+    one_program = most_steps_at_once(config.execution.steps_at_once, devices[0].platform) > 1
     cohorts = []
     for start in range(0, len(runs), fit):
         chosen = tuple(runs[start : start + fit])
         steps_of = len(batches.batch_rows), batches.steps_per_epoch, steps
         cohorts.append(
-            PlannedCohort(signature, chosen, data, *steps_of, needs, work, len(devices), limit, len(lengths))
+            PlannedCohort(
+                signature, chosen, data, *steps_of, needs, work, len(devices), limit, len(lengths), one_program
+            )
         )
     return cohorts
 

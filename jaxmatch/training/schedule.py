@@ -10,7 +10,9 @@ def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.A
     """Linear warmup, then exponential decay in steps (RE2, section 3.2; the released settings count in samples).
 
         samples < warmup:  floor + (rate - floor) * samples / warmup
-        afterwards:        max(floor, rate * decay_rate ** floor((samples - warmup) / decay_samples))
+        afterwards:        min(rate, max(floor, rate * decay_rate ** floor((samples - warmup) / decay_samples)))
+
+    A floor above the rate does not raise it. Without `decay_samples`, there is no decay.
 
     optax has these schedules, but with lengths and rates that are compiled in; here they are traced, so that runs which
     differ in them share a program.
@@ -26,7 +28,7 @@ def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.A
     seen = samples.astype(jnp.float32)
     rising = h.learning_rate_floor + (h.learning_rate - h.learning_rate_floor) * seen / jnp.maximum(h.warmup_samples, 1)
     periods = jnp.floor((seen - h.warmup_samples) / jnp.maximum(h.decay_samples, 1))
-    falling = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate ** jnp.maximum(periods, 0))
-    # A floor above the rate would otherwise raise a rate that does not decay.
+    periods = jnp.where(h.decay_samples > 0, jnp.maximum(periods, 0), 0)
+    falling = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)
     falling = jnp.minimum(falling, h.learning_rate)
     return jnp.where(seen < h.warmup_samples, rising, falling)

@@ -1,11 +1,13 @@
 """The programs of a signature: initial states, training steps, and evaluation, each over replicas."""
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 
+from jaxmatch.training import losses
 from jaxmatch.training.evaluation import cohort_outputs
 from jaxmatch.training.programs import Program, replica_mesh
 from jaxmatch.training.step import Flattening, cohort_step, cohort_steps, flattening, initial_state
@@ -21,9 +23,20 @@ class Programs(NamedTuple):
     evaluate: Program
 
 
-@functools.lru_cache(maxsize=64)
 def programs(module: nn.Module, task: str, dimensions: int, words: int, devices: tuple[jax.Device, ...]) -> Programs:
     """The programs of a signature, shared by all cohorts that have it."""
+    return _programs(module, task, dimensions, words, devices, tuple(losses.ADDED.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _programs(
+    module: nn.Module,
+    task: str,
+    dimensions: int,
+    words: int,
+    devices: tuple[jax.Device, ...],
+    added: tuple[tuple[str, Callable], ...],  # a loss that was added anew is another program
+) -> Programs:
     mesh = replica_mesh(devices)
     flat = flattening(module, dimensions, words, devices[0].platform)
     initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
