@@ -99,7 +99,8 @@ def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, cl
 
 
 def test_where_a_dispatch_takes_several_steps_one_program_holds_all_lengths(small_files):
-    changes = small_sweep.overrides(small_files) | {"execution.steps_at_once": 8}
+    several = {"execution.steps_at_once": 8, "training.maximum_buckets": 3}
+    changes = small_sweep.overrides(small_files) | several
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=changes))
     (parts,) = to_compile(plan.cohorts).values()
     assert plan.cohorts[0].buckets > 1 and parts["training"] == 1
