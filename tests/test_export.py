@@ -269,5 +269,9 @@ def test_a_folder_of_something_else_is_not_replaced(run, tmp_path, capsys):
     assert (tmp_path / "letters").read_text() == "dear"
     for _ in range(2):
         assert main(["export", str(run), "--format", "safetensors", "--output", str(tmp_path / "exported")]) == 0
+    (tmp_path / "exported" / "mine.txt").write_text("mine")
+    assert main(["export", str(run), "--format", "safetensors", "--output", str(tmp_path / "exported")]) == 2
+    assert "there is something else than an export: 'mine.txt'; name a new folder" in capsys.readouterr().err
+    assert (tmp_path / "exported" / "mine.txt").read_text() == "mine"
     with pytest.raises(jaxmatch.InputError, match="no format 'pickle'; use one of stablehlo, onnx, safetensors"):
         export(jaxmatch.load(run), tmp_path / "exported", "pickle")

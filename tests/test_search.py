@@ -119,58 +119,6 @@ def test_texts_of_unknown_words_are_found_all_the_same(matcher, prefilter):
         assert scores.argmax() == 1 and scores[0] == scores[2] == 0
 
 
-@pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
-def test_a_saved_index_finds_the_same(matcher, binary, texts, prefilter, tmp_path):
-    odd = [*texts, 'a "quoted"\u2028line\nb', "\U0001f600 é"]
-    index = matcher.index(odd, prefilter)
-    for _ in range(2):  # an index that is there is replaced
-        index.save(tmp_path / "index")
-    assert [path.name for path in tmp_path.iterdir()] == ["index"]
-    loaded = jaxmatch.load(binary).load_index(tmp_path / "index")
-    assert loaded.texts == tuple(odd) and loaded.prefilter == prefilter
-    assert loaded.search(QUERY, candidates=20) == index.search(QUERY, candidates=20)
-
-
-def test_a_folder_of_something_else_is_not_replaced(matcher, texts, tmp_path):
-    (tmp_path / "letters").write_text("dear")
-    with pytest.raises(InputError, match="there is something else than an index; name a new folder"):
-        matcher.index(texts).save(tmp_path)
-    assert (tmp_path / "letters").read_text() == "dear"
-
-
-def test_a_damaged_index_is_refused(matcher, texts, tmp_path):
-    matcher.index(texts).save(tmp_path / "index")
-    (tmp_path / "index" / "texts.jsonl").write_text('"a"\n')
-    with pytest.raises(InputError, match="texts.jsonl: is damaged: its checksum"):
-        matcher.load_index(tmp_path / "index")
-    with pytest.raises(InputError, match="holds no index"):
-        matcher.load_index(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"format": 2}, "is not an index of format 1"),
-        ({"prefilter": "luck"}, "is damaged"),
-        ({"texts": 7}, "is damaged: 60 texts, 60 in the prefilter, 7 expected; make the index again"),
-        ({"sha256": {"../../model.json": "", "texts.jsonl": ""}}, "names a file outside the folder"),
-    ],
-)
-def test_an_index_whose_description_does_not_fit_is_refused(matcher, texts, tmp_path, changed, problem):
-    matcher.index(texts).save(tmp_path / "index")
-    path = tmp_path / "index" / "index.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
-    with pytest.raises(InputError, match=problem):
-        matcher.load_index(tmp_path / "index")
-
-
-def test_an_index_of_another_vocabulary_is_refused(matcher, texts, tmp_path):
-    matcher.index(texts).save(tmp_path / "index")
-    other = jaxmatch.load(save(tmp_path / "run", labels=("0", "1"), vectors=2 * saved_model.vectors()))
-    with pytest.raises(InputError, match="was made with other words, vectors or preprocessing"):
-        other.load_index(tmp_path / "index")
-
-
 def test_without_bm25s_one_line_says_what_to_install(matcher, texts, monkeypatch):
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(InputError, match=r"pip install 'jaxmatch\[search\]', or take the prefilter 'vectors'"):

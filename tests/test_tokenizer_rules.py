@@ -1,6 +1,7 @@
 """The rules that an export carries make the tokens that training made, and those of NLTK."""
 
 import re
+import time
 
 import pytest
 import regex
@@ -24,6 +25,10 @@ def followed(name, text):
     return text.split()
 
 
+# What the second and the third rule do, in time quadratic in the number of spaces.
+STRIPPED = re.compile(r"\A +| +\Z")
+
+
 def means_two_things(character):
     """Some releases of NLTK compile their rules with `re`, others with `regex`."""
     return any(bool(re.match(kind, character)) != bool(regex.match(kind, character)) for kind in (r"\w", r"\s", r"\d"))
@@ -42,6 +47,24 @@ def test_the_rules_make_the_same_tokens(name, text):
 def test_the_rules_make_the_tokens_of_nltk(text):
     text = "".join(character for character in text if not means_two_things(character))
     assert followed("word", text) == NLTKWordTokenizer().tokenize(SENTENCE_END.sub(" . ", text).strip(" "))
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=st.one_of(TEXTS, st.text(" .'\"a`)", max_size=20)))
+def test_the_number_of_spaces_makes_no_token(text):
+    (end, dot), _, _, *rules = RULES["word"]
+    expected = STRIPPED.sub("", re.sub(end, dot, text))
+    for pattern, replacement in rules:
+        expected = re.sub(pattern, replacement, expected)
+    assert followed("word", text) == expected.split()
+
+
+@pytest.mark.parametrize("before", ["\u00e9", "ab."])
+def test_many_spaces_take_little_time(before):
+    text = before + 10**6 * " " + "\u00e9"
+    began = time.process_time()
+    assert followed("word", text) == TOKENIZERS["word"](text) == followed("word", f"{before} \u00e9")
+    assert time.process_time() - began < 10  # half an hour, if each space is tried as the beginning of the last ones
 
 
 def test_the_tokenizers_of_tweets_are_no_rules():

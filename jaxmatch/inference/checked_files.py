@@ -1,13 +1,15 @@
-"""Reads the files of a model folder; what is wrong with one becomes an InputError that names it."""
+"""Reads the files of a model folder, an index or an export; what is wrong with one becomes an InputError that names it."""
 
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from jaxmatch.errors import InputError
+from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.printable import shown
 
 COPY_AGAIN = "copy the folder again"
 
@@ -53,3 +55,27 @@ def checksum(path: Path) -> str:
     """The SHA-256 checksum of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_replaceable(folder: Path, description: str, kind: str) -> None:
+    """Refuses to replace a folder that holds more than its description lists, since all of it would be removed.
+
+    Arguments:
+      folder: to be written; it may be missing.
+      description: the name of the JSON file in it that lists all other files under "sha256".
+      kind: what the folder is to hold, such as "an index".
+
+    Raises:
+      InputError: something else is there.
+    """
+    if not folder.exists():
+        return
+    problem, remedy = f"there is something else than {kind}", "name a new folder"
+    try:
+        listed = [PurePosixPath(name) for name in read_json(folder / description)["sha256"].keys()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(problem, path=folder, remedy=remedy) from error
+    known = {PurePosixPath(description), *listed, *(above for name in listed for above in name.parents)}
+    there = {PurePosixPath(path.relative_to(folder).as_posix()) for path in folder.rglob("*")}
+    if other := sorted(there - known):
+        raise InputError(f"{problem}: {shown(str(other[0]))}", path=folder, remedy=remedy)

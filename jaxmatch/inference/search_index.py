@@ -22,7 +22,7 @@ import numpy as np
 from jaxmatch import files
 from jaxmatch.errors import InputError
 from jaxmatch.inference.candidates import Candidate, matched_label, ranked
-from jaxmatch.inference.checked_files import checksum, read_bytes, reading
+from jaxmatch.inference.checked_files import check_replaceable, checksum, read_bytes, reading
 from jaxmatch.inference.prefilters import PREFILTERS
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ class SearchIndex:
           InputError: something else is there.
         """
         path = Path(folder)
-        if path.exists() and not (path / _INDEX).is_file():
-            raise InputError("there is something else than an index", path=path, remedy="name a new folder")
+        check_replaceable(path, _INDEX, "an index")
         with files.directory_atomically(path) as scratch:
             lines = "".join(f"{json.dumps(text)}\n" for text in self.texts)
             (scratch / _TEXTS).write_text(lines, encoding="ascii")

@@ -4,6 +4,7 @@ _INFERENCE = "jaxmatch/inference/"
 _CALIBRATING, _CALIBRATION = _INFERENCE + "calibrating.py", _INFERENCE + "calibration.py"
 _FOLDER, _FORMATS = _INFERENCE + "export/folder.py", _INFERENCE + "export/formats.py"
 _ON_CALIBRATION, _ON_SEARCH = ["tests/test_calibration.py"], ["tests/test_search.py"]
+_ON_INDEX = ["tests/test_search_index.py"]
 _ON_THRESHOLDS = ["tests/test_calibration.py::test_no_threshold_is_better_than_the_chosen_one"]
 
 MUTANTS = [
@@ -19,15 +20,17 @@ MUTANTS = [
     (_INFERENCE + "candidates.py", "label = labels[1]", "label = labels[0]", _ON_SEARCH),
     (_INFERENCE + "search_index.py", "np.argpartition(-scores, count - 1)", "np.argpartition(scores, count - 1)", _ON_SEARCH),
     (_INFERENCE + "search_index.py", "Candidate(int(best[one.index]),", "Candidate(one.index,", _ON_SEARCH),
-    (_INFERENCE + "search_index.py", 'if described["vocabulary"] != fingerprint(matcher):', "if False:", _ON_SEARCH),
-    (_INFERENCE + "search_index.py", "if path.exists() and not (path / _INDEX).is_file():", "if False:", _ON_SEARCH),
+    (_INFERENCE + "search_index.py", 'if described["vocabulary"] != fingerprint(matcher):', "if False:", _ON_INDEX),
+    (_INFERENCE + "search_index.py", 'check_replaceable(path, _INDEX, "an index")', "pass", _ON_INDEX),
+    (_INFERENCE + "checked_files.py", "if other := sorted(there - known):", "if other := []:", _ON_INDEX),
     (_INFERENCE + "prefilters.py", "out=result, where=lengths > 0", "out=result, where=lengths < 0", _ON_SEARCH),
     ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
     ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
     (_INFERENCE + "inference_model.py", "        with _making_a_predictor:", "        self.__dict__.pop(\"_predictor\", None)\n        with _making_a_predictor:", ["tests/test_serve.py"]),
     (_FOLDER, '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),
-    (_FOLDER, "if path.exists() and not (path / DESCRIPTION).is_file():", "if False:", ["tests/test_export.py::test_a_folder_of_something_else_is_not_replaced"]),
+    (_FOLDER, 'check_replaceable(path, DESCRIPTION, "an export")', "pass", ["tests/test_export.py::test_a_folder_of_something_else_is_not_replaced"]),
     (_FORMATS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_a_program_that_answers_otherwise_is_not_written"]),
     (_FORMATS, "                setattr(module, name, value)", "                pass", ["tests/test_export.py::test_every_model_but_diin_is_a_program_in_onnx"]),
+    ("jaxmatch/data/tokenizer_rules.py", '(" {2,}", " ")', '(" {2,}", "")', ["tests/test_tokenizer_rules.py::test_the_number_of_spaces_makes_no_token"]),
     ("jaxmatch/data/tokenizer_rules.py", '(r"\\A|\\Z", " "), ', "", ["tests/test_tokenizer_rules.py"]),
 ]

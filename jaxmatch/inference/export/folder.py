@@ -29,7 +29,7 @@ from jaxmatch.data.tokenizer_rules import substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.checked_files import checksum
+from jaxmatch.inference.checked_files import check_replaceable, checksum
 from jaxmatch.inference.export import formats
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
     if format not in FORMATS:
         raise InputError(f"there is no format {format!r}", remedy=f"use one of {', '.join(FORMATS)}")
     path = Path(directory)
-    if path.exists() and not (path / DESCRIPTION).is_file():
-        raise InputError("there is something else than an export", path=path, remedy="name a new folder")
+    check_replaceable(path, DESCRIPTION, "an export")
     name, content = _content(matcher, format)
     with files.directory_atomically(path) as folder:
         (folder / name).write_bytes(content)
