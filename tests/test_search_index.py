@@ -1,14 +1,21 @@
 """The folder of a search index: what is written is read back, and what does not fit is one line."""
 
+import hashlib
+import io
 import json
 
 import numpy as np
 import pytest
 import saved_model
+from refusals import refused
 from saved_model import save
 
 import jaxmatch
+from jaxmatch.cli.main import main
+from jaxmatch.data.hashed_vectors import hashed_vectors
 from jaxmatch.errors import InputError
+from jaxmatch.inference import prefilters
+from jaxmatch.inference.search_index import SearchIndex
 
 LETTERS = [word for word in saved_model.WORDS if len(word) == 1 and word.isalpha()]
 QUERY = "a b c"
@@ -89,14 +96,18 @@ def test_a_damaged_index_is_refused(matcher, texts, tmp_path):
     [
         ({"format": 2}, "is not an index of format 1"),
         ({"prefilter": "luck"}, "is damaged"),
-        ({"texts": 7}, "is damaged: 60 texts, 60 in the prefilter, 7 expected; make the index again"),
+        ({"prefilter": []}, "is damaged"),
+        ({"vocabulary": None}, "is damaged"),
+        ({"texts": 7}, "is damaged: 60 texts, 60 lines, 60 in the prefilter, 7 expected; make the index again"),
+        ({"sha256": {"a\0": "", "texts.jsonl": ""}}, "is damaged"),
         ({"sha256": {"../../model.json": "", "texts.jsonl": ""}}, "names a file outside the folder"),
     ],
 )
 def test_an_index_whose_description_does_not_fit_is_refused(matcher, texts, tmp_path, changed, problem):
     matcher.index(texts).save(tmp_path / "index")
     path = tmp_path / "index" / "index.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    described = json.loads(path.read_text()) | changed
+    path.write_text(json.dumps({key: value for key, value in described.items() if value is not None}))
     with pytest.raises(InputError, match=problem):
         matcher.load_index(tmp_path / "index")
 
@@ -106,3 +117,97 @@ def test_an_index_of_another_vocabulary_is_refused(matcher, texts, tmp_path):
     other = jaxmatch.load(save(tmp_path / "run", labels=("0", "1"), vectors=2 * saved_model.vectors()))
     with pytest.raises(InputError, match="was made with other words, vectors or preprocessing"):
         other.load_index(tmp_path / "index")
+
+
+def _with(folder, name, content):
+    """Gives an index another file, as somebody would who wants it to be believed."""
+    (folder / name).write_bytes(content)
+    described = json.loads((folder / "index.json").read_text())
+    described["sha256"][name] = hashlib.sha256(content).hexdigest()
+    (folder / "index.json").write_text(json.dumps(described))
+
+
+def _array(*shape):
+    file = io.BytesIO()
+    np.save(file, np.zeros(shape, np.float32))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("texts.jsonl", b"[" * 200_000 + b"\n", "is damaged"),
+        ("texts.jsonl", b"5\n" * 60, "is damaged: text 0 is 5, not a string"),
+        ("texts.jsonl", b"", "is damaged: 0 texts, 60 lines"),
+        ("lines.json", b"5", "is damaged"),
+        ("lines.json", b"[1.5]", "is damaged: lines.json holds something else than whole numbers"),
+        ("lines.json", b"[1, 2]", "is damaged: 60 texts, 2 lines"),
+        ("prefilter/means.npy", _array(), "is damaged: means.npy"),
+        ("prefilter/means.npy", _array(60), r"is damaged: means.npy has shape \(60,\); \[texts, 6\] is expected"),
+        ("prefilter/means.npy", _array(60, 5), r"is damaged: means.npy has shape \(60, 5\)"),
+        ("prefilter/params.index.json", b'{"of_another_release": 1}', "is damaged"),
+        ("prefilter/params.index.json", b"[]", "is damaged"),
+        ("prefilter/data.csc.index.npy", b"", "is damaged"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(matcher, texts, tmp_path, name, content, problem):
+    prefilter = "bm25" if ".index." in name else "vectors"
+    matcher.index(texts, prefilter).save(tmp_path / "index")
+    _with(tmp_path / "index", name, content)
+    assert refused(matcher.load_index, tmp_path / "index", match=problem).path == tmp_path / "index"
+
+
+def test_an_index_without_lines_counts_its_texts(matcher, texts, tmp_path):
+    """As those of earlier versions."""
+    SearchIndex(matcher, texts, lines=range(100, 160)).save(tmp_path / "index")
+    assert matcher.load_index(tmp_path / "index").lines == tuple(range(100, 160))
+    (tmp_path / "index" / "lines.json").unlink()
+    described = json.loads((tmp_path / "index" / "index.json").read_text())
+    del described["sha256"]["lines.json"]
+    (tmp_path / "index" / "index.json").write_text(json.dumps(described))
+    assert matcher.load_index(tmp_path / "index").lines == tuple(range(1, 61))
+
+
+def test_a_search_of_the_command_names_the_same_lines_with_texts_and_with_an_index(binary, tmp_path, capsys):
+    stored, index = tmp_path / "texts.csv", tmp_path / "index"
+    stored.write_text('text,id\na b,1\n"c\nd",2\ne,3\n')
+    words = ["--query", QUERY, "--top-k", "3"]
+    assert main(["search", str(binary), "--texts", str(stored), "--save", str(index), *words]) == 0
+    answers = capsys.readouterr().out
+    found = {answer["text"]: answer["line"] for answer in map(json.loads, answers.splitlines())}
+    assert found == {"a b": 2, "c\nd": 3, "e": 5}
+    assert main(["search", str(binary), "--index", str(index), *words]) == 0
+    assert capsys.readouterr().out == answers
+
+
+@pytest.fixture(scope="module")
+def hashed(tmp_path_factory):
+    """A model whose word vectors are made from the spelling."""
+    table = np.concatenate([np.zeros((2, 300), np.float32), hashed_vectors(saved_model.WORDS[2:])])
+    config = {"data": {"name": "own", "vectors": "hashed"}, "model": saved_model.SETTINGS}
+    options = {"labels": ("0", "1"), "params": saved_model.parameters(2, dimensions=300)}
+    return jaxmatch.load(save(tmp_path_factory.mktemp("hashed") / "run", vectors=table, config=config, **options))
+
+
+def test_new_words_have_vectors_where_these_are_made_from_the_spelling(hashed, matcher, tmp_path):
+    generator = np.random.default_rng(0)
+    texts = ["".join(generator.choice(list("bcdfghjklm"), 9)) for _ in range(40)] + ["a zebrafications"]
+    index = hashed.index(texts)
+    found = index.search("zebrafication", candidates=5)
+    assert 40 in [one.index for one in found]
+    vector = hashed_vectors(["a", "zebrafications"]).sum(axis=0)
+    (mean,) = prefilters.mean_vectors(hashed, ["a zebrafications"])
+    np.testing.assert_allclose(mean, vector / np.linalg.norm(vector), rtol=1e-4)
+    index.save(tmp_path / "index")
+    assert hashed.load_index(tmp_path / "index").search("zebrafication", candidates=5) == found
+    assert not prefilters.mean_vectors(matcher, ["zebrafications"]).any()
+
+
+def test_an_index_without_the_vectors_of_new_words_is_refused(hashed, texts, tmp_path):
+    """As earlier versions made them for hashed vectors."""
+    hashed.index(texts).save(tmp_path / "index")
+    digest = hashlib.sha256(json.dumps([vars(hashed.preprocessing), hashed.vocabulary.words]).encode())
+    digest.update(np.asarray(hashed.model.vectors).tobytes())
+    described = json.loads((tmp_path / "index" / "index.json").read_text())
+    (tmp_path / "index" / "index.json").write_text(json.dumps(described | {"vocabulary": digest.hexdigest()}))
+    refused(hashed.load_index, tmp_path / "index", match="was made with other words.*make the index again")

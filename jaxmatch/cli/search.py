@@ -64,15 +64,15 @@ def run(arguments: argparse.Namespace) -> None:
         lines, texts = all_texts(source_of(arguments.texts), arguments)
     from jaxmatch.inference.candidates import matched_label
     from jaxmatch.inference.matcher import load
+    from jaxmatch.inference.search_index import SearchIndex
 
     matcher = load(folder)
     if arguments.query is not None or arguments.input is not None:
         matched_label(matcher, arguments.label)  # a wrong label is found before the work is done
     if arguments.index is None:
-        index = matcher.index(texts, arguments.prefilter or PREFILTERS[0])
+        index = SearchIndex(matcher, texts, arguments.prefilter or PREFILTERS[0], lines=lines)
     else:
         index = matcher.load_index(arguments.index)
-        lines = range(1, len(index) + 1)
     if arguments.save is not None:
         index.save(arguments.save)
     if arguments.query is None and arguments.input is None:
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
         for query in _queries(arguments):
             found = index.search(query, arguments.top_k, arguments.candidates, arguments.label)
             for place, one in enumerate(found, start=1):
-                output.write(answer(query, place, lines[one.index], one.text, one.score))
+                output.write(answer(query, place, index.lines[one.index], one.text, one.score))
             output.flush()
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from jaxmatch.data.hashed_vectors import hashed_vectors
 from jaxmatch.data.vocabulary import UNKNOWN
 from jaxmatch.errors import InputError
 from jaxmatch.inference import stored_arrays
+from jaxmatch.inference.encoded_pairs import word_ids
 
 if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher
@@ -23,7 +25,7 @@ _BLOCK = 4096
 
 
 class MeanVectors:
-    """The cosine of the mean word vectors; words without a vector are left out.
+    """The cosine of the mean word vectors; words without a vector are left out. With hashed vectors every word has one.
 
     Arguments:
       matcher: has the word vectors.
@@ -44,9 +46,13 @@ class MeanVectors:
         """What `save` wrote.
 
         Raises:
-          ValueError: the file is damaged.
+          OSError, ValueError: the file is missing or damaged.
         """
-        return cls(matcher, stored_arrays.read_npy((folder / "means.npy").read_bytes()))
+        means = stored_arrays.read_npy((folder / "means.npy").read_bytes(), "means.npy")
+        dimensions = matcher.model.vectors.shape[1]
+        if means.ndim != 2 or means.shape[1] != dimensions:
+            raise ValueError(f"means.npy has shape {means.shape}; [texts, {dimensions}] is expected")
+        return cls(matcher, means)
 
     def save(self, folder: Path) -> None:
         np.save(folder / "means.npy", self._means, allow_pickle=False)
@@ -59,14 +65,21 @@ class MeanVectors:
 
 
 def mean_vectors(matcher: Matcher, texts: Sequence[str]) -> np.ndarray:
-    """<float32>[texts, dimensions], the mean of the vectors of a text's known words, scaled to length 1."""
-    vectors = np.asarray(matcher.model.vectors)
-    ids = [np.array([number for number in matcher.ids(text) if number > UNKNOWN], np.int64) for text in texts]
-    result = np.zeros((len(ids), vectors.shape[1]), np.float32)
+    """<float32>[texts, dimensions], the mean of the vectors of a text's words that have one, scaled to length 1."""
+    table = np.asarray(matcher.model.vectors)
+    new: dict[str, int] = {}
+    pairs = [(text, "") for text in texts]
+    sides, _ = word_ids(pairs, matcher.vocabulary, matcher.preprocessing, new if matcher.hashed else None)
+    ids = [np.array([number for number in numbers if number > UNKNOWN], np.int64) for numbers in sides]
+    result = np.zeros((len(ids), table.shape[1]), np.float32)
     filled = [row for row, numbers in enumerate(ids) if numbers.size]
     if filled:
         starts = np.cumsum([0, *(ids[row].size for row in filled[:-1])])
-        result[filled] = np.add.reduceat(vectors[np.concatenate([ids[row] for row in filled])], starts)
+        words = np.concatenate([ids[row] for row in filled])
+        vectors = table[np.where(words < len(table), words, UNKNOWN)]
+        if new:
+            vectors[words >= len(table)] = hashed_vectors(list(new))[words[words >= len(table)] - len(table)]
+        result[filled] = np.add.reduceat(vectors, starts)
     lengths = np.linalg.norm(result, axis=1, keepdims=True)
     return np.divide(result, lengths, out=result, where=lengths > 0)
 
@@ -94,7 +107,7 @@ class Bm25:
         """What `save` wrote.
 
         Raises:
-          OSError, ValueError, KeyError: a file is missing or damaged.
+          OSError, ValueError, KeyError, TypeError: a file is missing, damaged, or of another release of bm25s.
         """
         return cls(matcher, _bm25s().BM25.load(str(folder), allow_pickle=False))
 

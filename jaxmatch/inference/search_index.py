@@ -4,6 +4,7 @@ A saved index is a folder, anywhere, of plain arrays and JSON:
 
     index.json     format number, prefilter, number of texts, fingerprint of the vocabulary, checksums of all files
     texts.jsonl    a text a line, as a JSON string
+    lines.json     the number of each text, such as its line in the file that it came from
     prefilter/     what the prefilter keeps (prefilters.py)
 """
 
@@ -13,13 +14,14 @@ import hashlib
 import json
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from jaxmatch import files
+from jaxmatch.data import hashed_vectors
 from jaxmatch.errors import InputError
 from jaxmatch.inference.candidates import Candidate, matched_label, ranked
 from jaxmatch.inference.checked_files import check_replaceable, checksum, read_bytes, reading
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher
 
 FORMAT = 1
-_INDEX, _TEXTS, _PREFILTER = "index.json", "texts.jsonl", "prefilter"
+_INDEX, _TEXTS, _LINES, _PREFILTER = "index.json", "texts.jsonl", "lines.json", "prefilter"
 _ANEW = "make the index again"
+# What reading a file raises that holds something else than `save` writes.
+_DAMAGED = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 class SearchIndex:
@@ -40,6 +44,7 @@ class SearchIndex:
       matcher: the model that ranks.
       texts: the stored texts.
       prefilter: the name of the prefilter: "vectors" or "bm25".
+      lines: a number for each text, such as its line in a file; unless they are given, 1, 2, 3, ...
 
     Raises:
       TypeError: a text is not a string.
@@ -47,12 +52,21 @@ class SearchIndex:
         and the library bm25s is not installed.
     """
 
-    def __init__(self, matcher: Matcher, texts: Iterable[str], prefilter: str = "vectors", *, stored: Any = None):
+    def __init__(
+        self,
+        matcher: Matcher,
+        texts: Iterable[str],
+        prefilter: str = "vectors",
+        *,
+        lines: Sequence[int] | None = None,
+        stored: Any = None,
+    ):
         self.matcher, self.texts, self.prefilter = matcher, tuple(texts), prefilter
         if prefilter not in PREFILTERS:
             raise InputError(f"there is no prefilter {prefilter!r}", remedy=f"use one of {', '.join(PREFILTERS)}")
         if not self.texts:
             raise InputError("there are no texts to search")
+        self.lines = tuple(range(1, len(self.texts) + 1) if lines is None else lines)
         for number, text in enumerate(self.texts):
             if not isinstance(text, str):
                 raise TypeError(f"text {number} is {text!r}, not a string")
@@ -107,6 +121,7 @@ class SearchIndex:
         with files.directory_atomically(path) as scratch:
             lines = "".join(f"{json.dumps(text)}\n" for text in self.texts)
             (scratch / _TEXTS).write_text(lines, encoding="ascii")
+            (scratch / _LINES).write_text(json.dumps(self.lines), encoding="ascii")
             (scratch / _PREFILTER).mkdir()
             self._prefilter.save(scratch / _PREFILTER)
             kept = sorted(file for file in scratch.rglob("*") if file.is_file())
@@ -136,19 +151,25 @@ class SearchIndex:
             raise InputError(
                 "was made with other words, vectors or preprocessing than the model's", path=folder, remedy=_ANEW
             )
-        for name, expected in described["sha256"].items():
-            if hashlib.sha256(read_bytes(folder / name)).hexdigest() != expected:
-                raise InputError("is damaged: its checksum is not the one in index.json", path=folder / name)
+        names = described["sha256"]
         try:
+            for name, expected in names.items():
+                if hashlib.sha256(read_bytes(folder / name)).hexdigest() != expected:
+                    raise InputError("is damaged: its checksum is not the one in index.json", path=folder / name)
             texts = [json.loads(line) for line in (folder / _TEXTS).read_bytes().splitlines()]
+            # An index of an earlier version has no such file.
+            lines = files.read_json(folder / _LINES) if _LINES in names else range(1, len(texts) + 1)
+            if not all(isinstance(line, int) for line in lines):
+                raise ValueError(f"{_LINES} holds something else than whole numbers")
             stored = PREFILTERS[described["prefilter"]].load(matcher, folder / _PREFILTER)
-            if not len(texts) == len(stored) == described["texts"]:
-                raise ValueError(f"{len(texts)} texts, {len(stored)} in the prefilter, {described['texts']} expected")
+            found = f"{len(texts)} texts, {len(lines)} lines, {len(stored)} in the prefilter"
+            if not len(texts) == len(lines) == len(stored) == described["texts"]:
+                raise ValueError(f"{found}, {described['texts']} expected")
+            return cls(matcher, texts, described["prefilter"], lines=lines, stored=stored)
         except InputError:
             raise
-        except (OSError, ValueError, KeyError, IndexError) as error:
+        except _DAMAGED as error:
             raise InputError(f"is damaged: {error!s:.300}", path=folder, remedy=_ANEW) from error
-        return cls(matcher, texts, described["prefilter"], stored=stored)
 
 
 def _description(folder: Path) -> dict[str, Any]:
@@ -163,16 +184,19 @@ def _description(folder: Path) -> dict[str, Any]:
             raise InputError(f"cannot be read ({error})", path=path, remedy=_ANEW) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"is not an index of format {FORMAT}", path=path, remedy=_ANEW)
-    names = found.get("sha256")
-    if found.get("prefilter") not in PREFILTERS or not isinstance(names, dict) or _TEXTS not in names:
+    kinds = {"prefilter": str, "vocabulary": str, "texts": int, "sha256": dict}
+    wrong = [key for key, kind in kinds.items() if not isinstance(found.get(key), kind)]
+    if wrong or found["prefilter"] not in PREFILTERS or _TEXTS not in found["sha256"]:
         raise InputError("is damaged", path=path, remedy=_ANEW)
-    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in names):
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in found["sha256"]):
         raise InputError("names a file outside the folder", path=path, remedy=_ANEW)
     return found
 
 
 def fingerprint(matcher: Matcher) -> str:
-    """A checksum of what an index depends on: vocabulary, word vectors, preprocessing."""
-    digest = hashlib.sha256(json.dumps([vars(matcher.preprocessing), matcher.vocabulary.words]).encode())
+    """A checksum of what an index depends on: vocabulary, word vectors and those of new words, preprocessing."""
+    of_new_words = [hashed_vectors.rule()] if matcher.hashed else []
+    described = [vars(matcher.preprocessing), matcher.vocabulary.words, *of_new_words]
+    digest = hashlib.sha256(json.dumps(described).encode())
     digest.update(np.ascontiguousarray(matcher.model.vectors).tobytes())
     return digest.hexdigest()
