@@ -1,6 +1,7 @@
 """Word vectors made from the spelling of words."""
 
 import hashlib
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from small_sweep import launched, records
 
 import jaxmatch
+from jaxmatch.data import hashed_vectors as hashed_vectors_module
 from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.data.hashed_vectors import hashed_vectors
 from jaxmatch.errors import InputError
@@ -40,6 +42,20 @@ def test_every_text_is_a_word_and_none_depends_on_its_neighbours(words):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 6, rtol=1e-5)
     for word, vector in zip(words, vectors, strict=True):
         np.testing.assert_array_equal(hashed_vectors([word])[0], vector)
+
+
+def test_many_words_take_little_memory_beside_their_vectors(monkeypatch):
+    words = [f"w{number}" for number in range(3000)]
+    expected = hashed_vectors(words)
+    monkeypatch.setattr(hashed_vectors_module, "WORDS_AT_ONCE", 64)
+    monkeypatch.setattr(hashed_vectors_module, "MOST_GRAMS", 500)
+    tracemalloc.start()
+    try:
+        found = hashed_vectors(words)
+        assert tracemalloc.get_traced_memory()[1] < found.nbytes + 2_000_000
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_words_with_a_common_stem_are_alike():

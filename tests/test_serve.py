@@ -74,6 +74,37 @@ def test_the_service_ranks_and_refuses_what_is_too_long(service, run):
     expected = jaxmatch.load(run).rank("a b", texts, 2, "neutral")
     assert [(one["index"], one["text"]) for one in found] == [(one.index, one.text) for one in expected]
     assert httpx.post(f"{service}/predict", json={"pairs": [["a", "b" * 2001]]}).status_code == 422
+    for label, problem in ((None, "3 labels"), ("x", "'x' is not one of the model's labels")):
+        answer = httpx.post(f"{service}/rank", json=asked | {"label": label}, timeout=120)
+        assert answer.status_code == 422 and problem in answer.json()["detail"]
+    for path, long in (
+        ("predict", {"pairs": [["a" * 2000, "b"]] * 50}),
+        ("rank", asked | {"candidates": ["a" * 2000] * 50}),
+    ):
+        answer = httpx.post(f"{service}/{path}", json=long, timeout=120)
+        assert answer.status_code == 422 and "more than 100,000 characters" in answer.json()["detail"]
+
+
+def test_two_requests_predict_at_once_and_others_wait(service, monkeypatch):
+    running, seen = [], []
+
+    def counted(*_):
+        running.append(1)
+        seen.append(len(running))
+        time.sleep(0.05)
+        running.pop()
+        return []
+
+    for name in ("predict", "rank"):
+        monkeypatch.setattr(jaxmatch.Matcher, name, counted)
+    asked = {"predict": {"pairs": [["a", "b"]]}, "rank": {"query": "a", "candidates": ["b"]}}
+
+    def client(path):
+        assert httpx.post(f"{service}/{path}", json=asked[path], timeout=120).raise_for_status().json() == []
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(client, 6 * list(asked)))
+    assert len(seen) == 12 and max(seen) == 2
 
 
 def test_threads_prepare_a_model_once(run, monkeypatch):

@@ -20,6 +20,8 @@ _LENGTHS = range(3, 7)
 # The length of a vector, about that of GloVe's.
 _NORM = 6.0
 _DIGEST_BYTES = -(-DIMENSIONS // 8)
+# What is held beside the result at most: sums of so many words (30 MB), and signs of so many n-grams (80 MB).
+WORDS_AT_ONCE, MOST_GRAMS = 4096, 1 << 17
 
 
 def rule() -> dict[str, Any]:
@@ -37,15 +39,21 @@ def rule() -> dict[str, Any]:
 def hashed_vectors(words: Collection[str]) -> np.ndarray:
     """The vectors of words: <float32>[words, 300]. They are the same on every machine."""
     signs: dict[str, np.ndarray] = {}
-    sums = np.zeros((len(words), DIMENSIONS), np.int32)
-    for row, word in enumerate(words):
-        for gram in _grams(word):
-            if gram not in signs:
-                signs[gram] = _signs(gram)
-            sums[row] += signs[gram]
-    # In float64 these sums of whole numbers are exact, so that machines do not differ.
-    norms = np.sqrt((sums.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
-    return (_NORM * sums / np.maximum(norms, 1.0)).astype(np.float32)
+    result, words = np.zeros((len(words), DIMENSIONS), np.float32), list(words)
+    for start in range(0, len(words), WORDS_AT_ONCE):
+        block = words[start : start + WORDS_AT_ONCE]
+        sums = np.zeros((len(block), DIMENSIONS), np.int32)
+        for row, word in enumerate(block):
+            if len(signs) > MOST_GRAMS:
+                signs.clear()
+            for gram in _grams(word):
+                if gram not in signs:
+                    signs[gram] = _signs(gram)
+                sums[row] += signs[gram]
+        # In float64 these sums of whole numbers are exact, so that machines do not differ.
+        norms = np.sqrt((sums.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+        result[start : start + len(block)] = _NORM * sums / np.maximum(norms, 1.0)
+    return result
 
 
 def _grams(word: str) -> set[str]:

@@ -74,6 +74,8 @@ MUTANTS = [
      ["tests/test_vectors.py::test_a_line_may_be_cut_by_a_block"]),
     ("jaxmatch/data/vector_stream.py", "LONGEST_LINE = 1 << 20", "LONGEST_LINE = 1 << 40",
      ["tests/test_vectors.py::test_a_header_of_impossible_dimensions"]),
+    ("jaxmatch/data/hashed_vectors.py", "signs.clear()", "pass",
+     ["tests/test_hashed_vectors.py::test_many_words_take_little_memory_beside_their_vectors"]),
     # Buckets and batches.
     ("jaxmatch/data/buckets.py", "np.searchsorted(np.asarray(buckets), lengths)", 'np.searchsorted(np.asarray(buckets), lengths, "right")',
      ["tests/test_buckets.py"]),
