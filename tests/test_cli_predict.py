@@ -4,7 +4,9 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import saved_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from saved_model import TEXTS, save, write_tsv
@@ -53,6 +55,17 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
     expected = jaxmatch.load(run).logits(TEXTS)[:, 0].tolist()
     assert [answer["score"] for answer in answers] == pytest.approx(expected, abs=1e-5)
     assert all(set(answer) == {"text_a", "text_b", "score"} for answer in answers)
+
+
+def test_an_answer_that_is_not_finite_is_named(tmp_path, capsys):
+    params = saved_model.parameters(3)
+    params["prediction"]["output"] |= {"bias": np.array([0, 0, 3e38], np.float32), "gain": np.full(3, 3e38, np.float32)}
+    run = save(tmp_path / "run", params=params)
+    source = write_tsv(tmp_path / "in.tsv", TEXTS[:1])
+    assert main(["predict", str(run), "--input", str(source)]) == 2
+    out, err = capsys.readouterr()
+    problem = "the model's output for this pair is not finite; train the model again"
+    assert not out and err == f"jaxmatch: {source}:2: {problem}\n"
 
 
 @pytest.mark.parametrize("layout", ["tsv", "jsonl"])

@@ -138,8 +138,21 @@ def _answer(matcher, rows, capsys, tmp_path, monkeypatch):
     return status, [json.loads(line)["text_a"] for line in out.splitlines()], err
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")])
-def test_a_pair_that_the_memory_does_not_hold_is_named(matcher, capfd, tmp_path, monkeypatch, error):
+NO_MEMORY = "out of device memory on this pair; shorten its texts, or free device memory"
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (MemoryError(), NO_MEMORY),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"), NO_MEMORY),
+        (
+            InputError("the model's output for pair 0 is bad", remedy="stop"),
+            "the model's output for this pair is bad; stop",
+        ),
+    ],
+)
+def test_a_pair_that_cannot_be_answered_is_named(matcher, capfd, tmp_path, monkeypatch, error, problem):
     def fails(pairs):
         if ("no", "c") in pairs:
             raise error
@@ -149,7 +162,6 @@ def test_a_pair_that_the_memory_does_not_hold_is_named(matcher, capfd, tmp_path,
         matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
     )
     assert (status, answers) == (2, ["a", "b"])
-    problem = "out of device memory on this pair; shorten its texts, or free device memory"
     assert err == f"jaxmatch: standard input:4: {problem}\n"
 
 

@@ -1,5 +1,6 @@
 """The user's own data in each format that it may have, with columns and labels of other names, and parted by shares."""
 
+import csv
 import gzip
 import json
 from fractions import Fraction
@@ -93,6 +94,18 @@ def test_rows_of_csv_are_named_by_their_first_line(tmp_path):
     assert error.line == 3 and "is a quotation mark not closed?" in str(error)
     path = write(tmp_path, "d.csv", 'text_a,text_b,label\na,b,x\nc,"d" e,x\n')
     assert refused(own.read, path, "classification").line == 3
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_long_text_is_a_text_in_every_format(tmp_path, ending, quoted):
+    before = csv.field_size_limit(131_072)  # as Python begins
+    try:
+        path = saved(tmp_path, f"a{ending}", frame([("word " * 40_000 + "end", "b", "x")]))
+        (text,) = own.read(path, "classification", layout=Layout(quoted=quoted)).text_a
+    finally:
+        csv.field_size_limit(before)
+    assert text == "word " * 40_000 + "end"
 
 
 def test_quotation_marks_in_tsv_are_letters_unless_it_is_said(tmp_path):

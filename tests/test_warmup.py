@@ -71,13 +71,17 @@ def test_a_model_with_tags_is_prepared_too(tmp_path, tagger):
     assert not compiled
 
 
-def test_batches_are_prepared_as_asked(tmp_path):
+@pytest.mark.parametrize(("size", "programs"), [(20, 1), (40, 2), (64, 1)])
+def test_batches_are_prepared_as_asked(tmp_path, size, programs):
+    """Of 40 pairs a CPU computes 32 and 8, of 64 twice 32."""
     matcher = matcher_of(tmp_path / "run", "plain")
-    matcher.warmup([100], batch_sizes=(20,))
+    matcher.warmup([100], batch_sizes=(size,))
+    assert len(matcher.model.predictor.programs) == programs
     with compilations() as compiled:
+        matcher.predict([pair_of(100)] * size)
         matcher.predict([pair_of(100)] * 32)
         assert not compiled
-        matcher.predict([pair_of(100)])
+        matcher.predict([pair_of(100)] * 16)
     assert compiled
 
 

@@ -72,8 +72,8 @@ class Answers:
             return
         try:
             predictions = self._matcher.predict([self._texts(fields) for _, fields in waiting])
-        except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+        except (InputError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, InputError) and not _out_of_memory(error):
                 raise
             predictions = (self._alone(line, fields) for line, fields in waiting)
         try:
@@ -88,6 +88,9 @@ class Answers:
     def _alone(self, line: int, fields: dict[str, Any]) -> Prediction:
         try:
             (prediction,) = self._matcher.predict([self._texts(fields)])
+        except InputError as error:
+            problem = error.problem.replace("for pair 0", "for this pair")
+            raise InputError(problem, path=self._source, line=line, remedy=error.remedy) from None
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise

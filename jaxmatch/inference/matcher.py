@@ -25,7 +25,7 @@ from jaxmatch.inference.encoded_pairs import Encoded, Features, token_features, 
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.padding import FEW_LENGTHS, MANY_LENGTHS, padded_batch_size, padded_size
 from jaxmatch.inference.search_index import SearchIndex
-from jaxmatch.inference.similar_lengths import batches
+from jaxmatch.inference.similar_lengths import batches, suitable_batch_size
 
 # Pairs in a call for which compiling a program costs more than the padding that it would save.
 FEW = 4096
@@ -187,9 +187,9 @@ class Matcher:
 
         Arguments:
           lengths: of the pairs that will come, in tokens of both texts together.
-          batch_sizes: how many pairs will be asked at once. A batch is padded to 8, 16, 32, ... pairs.
-            A model that reads the spelling of words is prepared for up to 8 words in a call that are not in its
-            vocabulary.
+          batch_sizes: how many pairs will be asked at once, which is computed in batches that suit the device. A batch is
+            padded to 8, 16, 32, ... pairs. A model that reads the spelling of words is prepared for up to 8 words in a
+            call that are not in its vocabulary.
 
         Raises:
           ValueError: a length is below 2, or a batch size below 1.
@@ -200,8 +200,10 @@ class Matcher:
         tables = [(self.model.words, UNKNOWN)]
         if self._takes_new_words:
             tables.append((self._words_with(["new"]), len(self.vocabulary)))
+        most = suitable_batch_size()
+        sizes = {size for asked in batch_sizes for size in (min(asked, most), asked % most) if size}
         # Equal shapes are one program, which is looked for once.
-        shapes = {(padded_batch_size(b, n), padded_size(n, FEW_LENGTHS)) for b in batch_sizes for n in lengths}
+        shapes = {(padded_batch_size(size, n), padded_size(n, FEW_LENGTHS)) for size in sizes for n in lengths}
         for (table, word), (batch, length) in itertools.product(tables, sorted(shapes)):
             ids_a, ids_b = np.full((batch, length - 1), word), np.full((batch, 1), word)
             features = {name: (0 * ids_a, 0 * ids_b) for name in self.model.module.token_features}

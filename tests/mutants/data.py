@@ -35,6 +35,8 @@ MUTANTS = [
      ["tests/test_own_formats.py::test_class_names_in_parquet_are_kept"]),
     ("jaxmatch/data/readers/own_layout.py", "return self.columns.get(name, name)", "return name",
      ["tests/test_own_formats.py::test_every_format_as_pandas_writes_it"]),
+    ("jaxmatch/data/readers/lines.py", "csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))", "pass",
+     ["tests/test_own_formats.py::test_a_long_text_is_a_text_in_every_format"]),
     ("jaxmatch/data/readers/lines.py", "number = lines.line_num + 1", "number += 1",
      ["tests/test_own_formats.py::test_rows_of_csv_are_named_by_their_first_line"]),
     ("jaxmatch/data/readers/parting.py", "whole.groups or list(zip(whole.text_a, whole.text_b, strict=True))", "list(range(len(whole)))",

@@ -28,6 +28,7 @@ MUTANTS = [
     (_INFERENCE + "prefilters.py", "means.ndim != 2 or means.shape[1] != dimensions", "False", _ON_INDEX),
     (_INFERENCE + "search_index.py", "[hashed_vectors.rule()] if matcher.hashed else []", "[]", _ON_INDEX),
     (_INFERENCE + "search_index.py", "files.read_json(folder / _LINES) if _LINES in names else ", "", _ON_INDEX),
+    (_INFERENCE + "matcher.py", "(min(asked, most), asked % most)", "(asked,)", ["tests/test_warmup.py::test_batches_are_prepared_as_asked"]),
     ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
     ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
     (_INFERENCE + "inference_model.py", "        with _making_a_predictor:", "        self.__dict__.pop(\"_predictor\", None)\n        with _making_a_predictor:", ["tests/test_serve.py"]),

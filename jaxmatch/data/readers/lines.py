@@ -189,6 +189,7 @@ def read_table(
 def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of the first line, columns) of rows in RFC 4180's format, without blank lines between rows."""
     number = 1
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the whole process; its default is 131,072
     lines = csv.reader((f"{line}\n" for _, line in numbered), delimiter=separator, strict=True)
     while True:
         try:
