@@ -198,8 +198,12 @@ def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:
-    """Writes `value` as indented JSON with sorted keys, atomically."""
-    write_atomically(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    r"""Writes `value` as indented JSON with sorted keys, atomically.
+
+    A byte of a file name that is not UTF-8 reaches Python as half of a surrogate pair, which is written as `\udce4`.
+    """
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    write_atomically(path, text.encode(errors="backslashreplace"))
 
 
 def read_json(path: str | os.PathLike) -> Any:

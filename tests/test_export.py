@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,14 +49,15 @@ def needs_jax2onnx():
 
 
 def run_script(folder, exported, pairs):
-    """What the script of the page prints for pairs, in a process without this package."""
+    """What the script of the page prints for pairs, in a process without this package, whose locale is not UTF-8."""
     (folder / "run_export.py").write_text(SCRIPT)
     (folder / "hashed_words.py").write_text(HASHED_WORDS)
     done = subprocess.run(
         [sys.executable, "-c", ALONE, str(exported)],
         input="".join(f"{a}\t{b}\n" for a, b in pairs),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr

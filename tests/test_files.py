@@ -219,6 +219,13 @@ def test_json_is_read_as_utf_8_alone(tmp_path, content):
         files.read_json(tmp_path / "notes.json")
 
 
+def test_a_name_that_is_not_utf_8_is_kept_in_json(tmp_path):
+    value = {os.fsdecode(b"pa\xe4rs.tsv"): ["\\\udce4", "é\U0001f600"]}
+    files.write_json(tmp_path / "notes.json", value)
+    assert files.read_json(tmp_path / "notes.json") == value
+    assert r"pa\udce4rs" in (tmp_path / "notes.json").read_text("utf-8")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
     path = tmp_path / "it"
