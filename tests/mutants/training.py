@@ -15,8 +15,11 @@ MUTANTS = [
     # Pure Python or nearly so.
     (_KEYS, '{"parameters": 0, "dropout": 1}', '{"parameters": 0, "dropout": 0}',
      ["tests/test_streams.py::test_every_purpose_seed_and_step_has_a_key_of_its_own"]),
-    (_SCHEDULE, "jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate ** jnp.maximum(periods, 0))",
-     "h.learning_rate * h.decay_rate ** jnp.maximum(periods, 0)", _SCHEDULES),
+    (_SCHEDULE, "jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)",
+     "h.learning_rate * h.decay_rate**periods", _SCHEDULES),
+    (_SCHEDULE, "jnp.where(h.decay_samples > 0, jnp.maximum(periods, 0), 0)", "jnp.maximum(periods, 0)", _SCHEDULES),
+    ("jaxmatch/models/decatt.py", "jnp.sqrt(jnp.maximum(squares, 1e-24))", "jnp.maximum(jnp.sqrt(squares), 1e-12)",
+     ["tests/test_trained_words.py::test_they_learn_where_a_model_divides_them_by_their_length"]),
     (_SCHEDULE, "return jnp.where(seen < h.warmup_samples, rising, falling)", "return falling", _SCHEDULES),
     (_SCHEDULE, "jnp.floor((seen - h.warmup_samples) /", "jnp.floor(seen /", _SCHEDULES),
     (_SCHEDULE, "falling = jnp.minimum(falling, h.learning_rate)", "falling = falling * 1", _SCHEDULES),
