@@ -62,8 +62,7 @@ def test_every_format_as_pandas_writes_it(tmp_path, ending):
 def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1), ("c", "d", None), ("e", "f", 0), ("g", "h", -1)]))
     split = own.read(path, "classification")
-    # pandas makes fractions of whole numbers beside missing ones, and writes them so into text.
-    assert [label.removesuffix(".0") for label in split.labels] == ["1", "0"]
+    assert split.labels == ["1", "0"]  # pandas makes fractions of whole numbers beside missing ones: "1.0"
     assert split.dropped == {"no label": 2}
     assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
 
@@ -251,6 +250,30 @@ def test_the_layout_is_part_of_the_cache_key(tmp_path):
     assert len(keys) == len(said)
     assert own_layout.said({"columns": "", "split_seed": 0, "quoted": False}) == {}
     assert cache.content_hash({}) not in keys
+
+
+@pytest.mark.parametrize("task", ["classification", "ranking", "regression"])
+def test_labels_that_pandas_made_floats_have_a_cache_key_of_their_own(tmp_path, task):
+    """Entries made before, in which "1.0" was a class, are not used; other data keeps its key."""
+
+    def key(label):
+        write(tmp_path, "train.csv", f"text_a,text_b,label,group\na,b,,1\na,b,{label},1\n")
+        settings = DataSettings("own", str(tmp_path), task, vectors="hashed", **named)
+        return encoding.fingerprint_of(settings, tmp_path / "c")[0]
+
+    def described(value):
+        known.append(value)
+        return "key"
+
+    known, named = [], {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "file_digest", lambda *_: "content")
+        patch.setattr(cache, "content_hash", described)
+        for label in ("1.0", "1", "x"):
+            key(label)
+        named["labels"] = "1.0=yes"
+        key("1.0")
+    assert ["labels" in value for value in known] == [task != "regression", False, False, False]
 
 
 def test_the_command_takes_columns_labels_and_split(tmp_path, capsys):

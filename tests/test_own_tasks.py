@@ -6,6 +6,8 @@ from reader_formats import fill
 from refusals import refused
 
 from jaxmatch.data import catalog
+from jaxmatch.data.readers import own
+from jaxmatch.data.readers.own_layout import Layout
 
 HEADER = "text_a\ttext_b\tlabel\n"
 
@@ -69,3 +71,20 @@ def test_own_regression(tmp_path):
 def test_own_file_in_both_formats_is_ambiguous(tmp_path):
     fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
     assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
+
+
+def test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap(tmp_path):
+    head = "text_a,text_b,label,group\n"
+    gap = head + "a,b,0.0,1\na,c,1.0,1\na,d,,1\n"
+    fill(tmp_path, train_csv=gap, dev_csv=head + "a,b,0,1\na,c,1,1\n", test_csv=gap)
+    for task in ("classification", "ranking"):
+        data = catalog.load("own", tmp_path, task=task)
+        assert data.labels == ("0", "1")
+        assert all(split.labels == ["0", "1"] for split in data.splits.values())
+    named = catalog.load("own", tmp_path, task="classification", layout=Layout(labels={"0": "no", "1": "yes"}))
+    assert named.labels == ("no", "yes") and named.splits["dev"].labels == ["no", "yes"]
+    as_written = Layout(labels={"0.0": "no", "1.0": "yes"})
+    assert own.read(tmp_path / "train.csv", "classification", layout=as_written).labels == ["no", "yes"]
+    assert own.read(tmp_path / "test.csv", "classification", ["0.0", "1.0"]).labels == ["0.0", "1.0"]
+    fill(tmp_path, train_csv=head + "a,b,1.5,1\na,c,v1.0,1\n")
+    assert own.read(tmp_path / "train.csv", "classification").labels == ["1.5", "v1.0"]

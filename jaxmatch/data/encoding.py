@@ -17,7 +17,7 @@ from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, without_long_pairs
-from jaxmatch.data.readers import own_layout
+from jaxmatch.data.readers import own, own_layout
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
 from jaxmatch.data.vocabulary import Vocabulary
@@ -119,10 +119,10 @@ def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
     _check_vectors_named(settings)
-    own = synthetic.word_vectors()
-    found = [word for word in own if word in words]
-    matrix = np.stack([own[word] for word in found]).astype(np.float32)
-    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(own), len(found))
+    made = synthetic.word_vectors()
+    found = [word for word in made if word in words]
+    matrix = np.stack([made[word] for word in found]).astype(np.float32)
+    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(made), len(found))
     return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
 
 
@@ -155,6 +155,9 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         description["drop_from_length"] = settings.drop_from_length
     if said := own_layout.said(dataclasses.asdict(settings)):
         description["layout"] = said
+    if settings.name == catalog.OWN and settings.task != "regression":
+        if any(own.begins_with_whole_float(path, settings.layout) for path in set(files.values())):
+            description["labels"] = "whole numbers"  # "1.0" was a class of its own before
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
     if settings.exact_match:

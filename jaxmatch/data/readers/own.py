@@ -8,7 +8,8 @@ hold any text. Rows of Parquet are counted from 0, as pandas counts them.
 import contextlib
 import difflib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
 RANKING_LABELS = ("0", "1")
 NO_LABEL = "no label"
-# What Hugging Face's data sets write where there is no label, and what pandas makes of it.
-_UNLABELLED = ("-1", "-1.0")
+# What Hugging Face's data sets write where there is no label.
+_UNLABELLED = "-1"
+# What pandas writes of whole numbers in a column that has a gap.
+_WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 Row = tuple[int, str, str, Any, str | None]
 Record = tuple[int, Mapping[str, Any]]
 
@@ -70,19 +73,34 @@ def read(
     Raises:
       InputError: the file or a line of it is damaged.
     """
+    with rows_not_lines(path) if format_of(path) == ".parquet" else contextlib.nullcontext():
+        return gather(_rows(path, task, guessed, layout), path, task, labels, layout)
+
+
+def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
+    """Whether the first label of a file is a text like "1.0" that is read as the class "1"; only the rows up to it are
+    read. False for a file that cannot be read.
+    """
+    try:
+        for _, _, _, label, _ in _rows(path, "classification", False, layout):
+            name = label.strip() if isinstance(label, str) else label
+            if name not in ("", None):
+                return isinstance(name, str) and _label_name(name, layout.labels) != name
+    except InputError:
+        pass  # `read` says what is wrong
+    return False
+
+
+def _rows(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]:
     kind = format_of(path)
     if kind == ".parquet":
         wanted = [layout.column(name) for name in KNOWN]
         refuse_misspelt(open_parquet(path).schema_arrow.names, path, None, wanted)
         names = class_names(path, layout.column("label")) if task == "classification" else []
-        rows = of_records(read_parquet(path, _required(task, layout), wanted), path, task, guessed, layout, names)
-        with rows_not_lines(path):
-            return gather(rows, path, task, labels, layout)
+        return of_records(read_parquet(path, _required(task, layout), wanted), path, task, guessed, layout, names)
     if kind == ".jsonl":
-        rows = of_records(read_objects(path), path, task, guessed, layout)
-    else:
-        rows = _read_table(path, task, layout)
-    return gather(rows, path, task, labels, layout)
+        return of_records(read_objects(path), path, task, guessed, layout)
+    return _read_table(path, task, layout)
 
 
 def _required(task: str, layout: Layout) -> list[str]:
@@ -115,8 +133,8 @@ def gather(rows: Iterable[Row], path: Path, task: str, labels: Sequence[str] | N
     known = {*(labels or ()), *layout.labels}
     pairs = PairCollector(path, None if task == "regression" else labels, remedy)
     for line, text_a, text_b, label, group in rows:
-        name = _label_name(label, layout)
-        if name == "" or (task != "regression" and name in _UNLABELLED and name not in known):
+        name = _label_name(label, known)
+        if name == "" or (task != "regression" and name == _UNLABELLED and name not in known):
             pairs.drop(NO_LABEL)
             continue
         if task == "regression":
@@ -134,14 +152,16 @@ def gather(rows: Iterable[Row], path: Path, task: str, labels: Sequence[str] | N
     return pairs.split()
 
 
-def _label_name(label: Any, layout: Layout) -> str | None:
-    """A label as text: of also of a whole number that pandas made a float because others are missing; "" for a missing
-    one, None for what names no class.
+def _label_name(label: Any, known: Container[str]) -> str | None:
+    """A label as text; also of a whole number that pandas made a float because others are missing, unless the text is
+    known. "" for a missing label, None for what names no class.
     """
     if label is None:
         return ""
     if isinstance(label, str):
-        return label.strip()
+        name = label.strip()
+        whole = None if name in known else _WHOLE.fullmatch(name)
+        return whole[1] if whole else name
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
     return str(label) if isinstance(label, int) else None
