@@ -36,6 +36,8 @@ def test_a_data_frame_is_parted_as_its_file_would_be(tmp_path):
     assert {name: split.text_a for name, split in data.splits.items()} == {
         name: split.text_a for name, split in of_the_file.items()
     }
+    parts = {"train": frame(), "dev": frame(1)}
+    save(parts, tmp_path / "parts", columns=COLUMNS, labels={0: "no", 1: "yes"})  # dev need not have each label
     save(frame(100), tmp_path / "own", columns=COLUMNS, split="0.8/0.1/0.1", split_seed=1)  # in its place
     assert set(catalog.load("own", tmp_path / "own").splits["dev"].text_a) != set(data.splits["dev"].text_a)
 
@@ -102,6 +104,7 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
         ({"data": frame(same=[0] * 19 + ["a\nb"])}, "train, row 19"),
         ({"data": frame(question1=["a"] * 19 + [None])}, "train, row 19: 'question1' holds None"),
         ({"data": frame(Group=[1] * 20)}, "did you mean 'group'?"),
+        ({"labels": {0: "no", 2: "yes"}}, "train: labels: no pair has the label '2'; its labels are '0', '1'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_written(tmp_path, change, words):

@@ -88,3 +88,16 @@ def test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap(tmp_pat
     assert own.read(tmp_path / "test.csv", "classification", ["0.0", "1.0"]).labels == ["0.0", "1.0"]
     fill(tmp_path, train_csv=head + "a,b,1.5,1\na,c,v1.0,1\n")
     assert own.read(tmp_path / "train.csv", "classification").labels == ["1.5", "v1.0"]
+
+
+def test_a_name_for_a_label_that_no_training_pair_has_is_refused(tmp_path):
+    head = "text_a,text_b,label,group\n"
+    fill(tmp_path, train_csv=head + "a,b,0,1\na,c,1,1\na,d,,1\n", dev_csv=head + "a,b,0,1\n")
+    named = Layout(labels={"0": "different", "1": "same"})
+    assert catalog.load("own", tmp_path, task="classification", layout=named).labels == ("different", "same")
+    for task in ("classification", "ranking"):
+        error = refused(catalog.load, "own", tmp_path, task=task, layout=Layout(labels={"0": "0", "2": "1"}))
+        assert error.path == tmp_path / "train.csv"
+        assert "labels: no pair has the label '2'; its labels are '0', '1'" in str(error)
+    assert len(catalog.load("own", tmp_path, task="regression", layout=named).splits["train"]) == 2
+    assert own.read(tmp_path / "dev.csv", "classification", ("different", "same"), layout=named).labels == ["different"]

@@ -168,7 +168,7 @@ def load_split(name: str, directory: str | Path | None, split: str) -> Split:
 def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, layout: Layout) -> DataSet:
     guessed = not task
     task = task or own.guess_task(files["train"], layout)
-    train = own.read(files["train"], task, guessed=guessed, layout=layout)
+    train = own.read(files["train"], task, guessed=guessed, layout=layout, training=True)
     labels: tuple[str, ...] = ()
     if task == "ranking":
         labels = own.RANKING_LABELS

@@ -42,7 +42,7 @@ def save(
         to such, as a DatasetDict is.
       folder: a new folder, an empty one, or one that this function wrote, which is replaced.
       columns: 'text_a', 'text_b', 'label', 'group' -> the column's name, where it is another.
-      labels: label in the data -> its name.
+      labels: label in the data -> its name; train must have each.
       task: 'classification', 'regression' or 'ranking'; empty: a ranking if there is a column 'group'.
       split: the shares of train, dev and test, like "0.8/0.1/0.1"; groups stay together.
       split_seed: seed of the split.
@@ -51,7 +51,7 @@ def save(
       Split -> {'pairs': how many were written, 'dropped': reason -> how many were not}.
 
     Raises:
-      InputError: a column is missing or a row cannot be used, the parts are not known, or the folder holds other files.
+      InputError: a column is missing or a row cannot be used, train lacks a label of `labels`, the parts are not known, or the folder holds other files.
     """
     if task not in ("", *TASKS):
         raise InputError(f"there is no task {shown(task)}", remedy=f"the tasks are {', '.join(TASKS)}")
@@ -132,7 +132,7 @@ def _read(frame: Any, name: str, task: str, layout: Layout) -> Split:
     classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
     rows = own.of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
     with own.rows_not_lines(name):
-        return own.gather(rows, Path(name), task, None, layout)
+        return own.gather(rows, Path(name), task, None, layout, training=name == "train")
 
 
 def _check_labels(read: Mapping[str, Split], task: str) -> None:

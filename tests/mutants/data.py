@@ -31,6 +31,8 @@ MUTANTS = [
      ["tests/test_own_tasks.py::test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap"]),
     ("jaxmatch/data/readers/own.py", "None if name in known else _WHOLE", "_WHOLE",
      ["tests/test_own_tasks.py::test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap"]),
+    ("jaxmatch/data/frames.py", ', training=name == "train")', ", training=True)",
+     ["tests/test_frames.py::test_a_data_frame_is_parted_as_its_file_would_be"]),
     ("jaxmatch/data/readers/pairs.py", '_NOT_IN_LABELS = ("Cc", "Zl", "Zp")', '_NOT_IN_LABELS = ("Zl", "Zp")',
      ["tests/test_own_labels.py::test_labels_are_names_on_one_line"]),
     ("jaxmatch/data/readers/lines.py", "functools.partial(file.readline, LONGEST_LINE + 1)", "file.readline",

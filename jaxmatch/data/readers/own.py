@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import read_objects, read_table, text_of
+from jaxmatch.data.readers.lines import listed, read_objects, read_table, text_of
 from jaxmatch.data.readers.own_layout import KNOWN, PLAIN, REQUIRED, Layout
 from jaxmatch.data.readers.pairs import PairCollector, number_of
 from jaxmatch.data.readers.parquet import class_names, open_parquet, read_parquet
@@ -55,7 +55,12 @@ def guess_task(path: Path, layout: Layout = PLAIN) -> str:
 
 
 def read(
-    path: Path, task: str, labels: Sequence[str] | None = None, guessed: bool = False, layout: Layout = PLAIN
+    path: Path,
+    task: str,
+    labels: Sequence[str] | None = None,
+    guessed: bool = False,
+    layout: Layout = PLAIN,
+    training: bool = False,
 ) -> Split:
     """Reads one file of the user's own data.
 
@@ -69,12 +74,13 @@ def read(
       labels: the label names that may occur in a classification; None allows all (the training file).
       guessed: nobody said what the task is (`guess_task`): a classification is then refused groups.
       layout: which columns are read, and what labels are called.
+      training: this is the training file: a label that `layout` names must be in it.
 
     Raises:
-      InputError: the file or a line of it is damaged.
+      InputError: the file or a line of it is damaged, or holds no label of a name.
     """
     with rows_not_lines(path) if format_of(path) == ".parquet" else contextlib.nullcontext():
-        return gather(_rows(path, task, guessed, layout), path, task, labels, layout)
+        return gather(_rows(path, task, guessed, layout), path, task, labels, layout, training)
 
 
 def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
@@ -118,13 +124,21 @@ def rows_not_lines(path: Path | str) -> Iterator[None]:
         raise InputError(error.problem, path=f"{path}, row {error.line}", remedy=error.remedy) from None
 
 
-def gather(rows: Iterable[Row], path: Path, task: str, labels: Sequence[str] | None, layout: Layout) -> Split:
+def gather(
+    rows: Iterable[Row],
+    path: Path,
+    task: str,
+    labels: Sequence[str] | None,
+    layout: Layout,
+    training: bool = False,
+) -> Split:
     """The pairs of rows (line, text_a, text_b, label, group); the other arguments are those of `read`.
 
     Raises:
-      InputError: a row cannot be used, or there is none with a label.
+      InputError: a row cannot be used, or there is none with a label, or with one that `layout` names.
     """
     remedy = None
+    seen: set[str] = set()
     if task == "ranking":
         labels = RANKING_LABELS
         remedy = "a ranking's label is 1 (relevant) or 0; set the task to 'classification' to ignore the groups"
@@ -147,9 +161,17 @@ def gather(rows: Iterable[Row], path: Path, task: str, labels: Sequence[str] | N
                 remedy="write class names as texts, or set the task to 'regression' for scores",
             )
         else:
+            seen.add(name)
             label = str(int(label)) if task == "ranking" and isinstance(label, bool) else layout.labels.get(name, name)
         pairs.add(line, text_a, text_b, label, group)
-    return pairs.split()
+    split = pairs.split()
+    if training and task != "regression" and (unknown := [name for name in layout.labels if name not in seen]):
+        raise InputError(
+            f"labels: no pair has the label {shown(unknown[0])}",
+            path=path,
+            remedy=f"its labels are {listed(sorted(seen))}",
+        )
+    return split
 
 
 def _label_name(label: Any, known: Container[str]) -> str | None:
