@@ -90,6 +90,17 @@ def test_nothing_wrong(own):
     assert check(settings).endswith("\n\nno problems")
 
 
+def test_training_pairs_without_a_label_are_a_problem(own):
+    settings = own(
+        train=[("cat", "dog", "0"), ("dog", "cat", "1"), ("the", "cat", "-1"), ("the", "dog", "")],
+        dev=[("cat cat", "dog", "0"), ("dog dog", "cat", "1"), ("dog", "the dog", "-1")],
+    )
+    problems = [line for line in lines_of(check(settings)) if "label" in line and line.startswith("- ")]
+    assert problems == [
+        "- train: 2 pairs are left out without a label; if -1 is a label, name it: --labels -1=NAME",
+    ]
+
+
 def test_without_vectors(own):
     settings = own(vectors="", train=[("cat cat cat", "cat cat", "no"), ("cat", "dog", "yes")])
     lines = lines_of(check(settings))

@@ -41,7 +41,8 @@ def test_unlabelled_objects_are_dropped_and_counted(tmp_path, label):
     path = write(tmp_path, "train.jsonl", rows)
     assert own.read(path, "classification").dropped == {"no label": 1}
     path = write(tmp_path, "train.jsonl", rows.splitlines()[1])
-    assert "holds no pairs (1 dropped: no label)" in str(refused(own.read, path, "classification"))
+    error = str(refused(own.read, path, "classification"))
+    assert error.endswith("the file holds no pairs (1 dropped: no label); remove the file, or add labels")
 
 
 @pytest.mark.parametrize(("label", "name"), [("true", "True"), ("2.0", "2"), ('" a "', "a")])

@@ -33,7 +33,13 @@ def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):
 
 def test_own_single_class_is_refused(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
-    assert "every pair has the label 'yes'" in str(refused(catalog.load, "own", tmp_path))
+    alone = "every pair has the label 'yes'; a classification needs two labels or more"
+    assert str(refused(catalog.load, "own", tmp_path)).endswith(alone)
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
+    said = str(refused(catalog.load, "own", tmp_path))
+    assert "every pair has the label '1' (2 dropped: no label); a classification needs" in said
+    assert said.endswith("if -1 is a label, name it: --labels -1=NAME")
+    assert catalog.load("own", tmp_path, layout=Layout(labels={"-1": "no"})).labels == ("1", "no")
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
     assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
 

@@ -8,6 +8,7 @@ from jaxmatch import plain_file
 from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import PLAIN, Layout
+from jaxmatch.data.readers.pairs import NO_LABEL, dropped_text
 from jaxmatch.data.readers.parting import part
 from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError
@@ -175,10 +176,11 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, lay
     elif task == "classification":
         labels = tuple(sorted(set(train.labels)))
         if len(labels) < 2:
+            named = "; if -1 is a label, name it: --labels -1=NAME" if NO_LABEL in train.dropped else ""
             raise InputError(
-                f"every pair has the label {shown(labels[0])}",
+                f"every pair has the label {shown(labels[0])}{dropped_text(train.dropped)}",
                 path=files["train"],
-                remedy="a classification needs two labels or more",
+                remedy=f"a classification needs two labels or more{named}",
             )
     if layout.shares:
         parts = part(train, layout.shares, layout.seed)

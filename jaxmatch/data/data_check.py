@@ -11,6 +11,7 @@ from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoding import DataSettings, read_word_vectors
 from jaxmatch.data.kept_pairs import check_words
 from jaxmatch.data.readers.lines import escaped
+from jaxmatch.data.readers.pairs import NO_LABEL
 from jaxmatch.data.vectors import VectorReport
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 
@@ -92,6 +93,9 @@ def _pairs(data: DataSet, problems: list[str]) -> str:
         rows.append((name, f"{len(split):,}", f"{distinct:,}", dropped))
         if not len(split):
             problems.append(f"{name} has no pairs")
+        if name == "train" and (unlabelled := split.dropped.get(NO_LABEL)):
+            named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels -1=NAME"
+            problems.append(f"train: {_count(unlabelled, 'pair is', 'pairs are')} left out without a label{named}")
     return _table(("split", "pairs", "distinct", "dropped"), rows)
 
 

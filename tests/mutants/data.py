@@ -33,6 +33,8 @@ MUTANTS = [
      ["tests/test_own_tasks.py::test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap"]),
     ("jaxmatch/data/frames.py", ', training=name == "train")', ", training=True)",
      ["tests/test_frames.py::test_a_data_frame_is_parted_as_its_file_would_be"]),
+    ("jaxmatch/data/readers/pairs.py", "if NO_LABEL in dropped else None", "if not dropped else None",
+     ["tests/test_own_labels.py::test_unlabelled_objects_are_dropped_and_counted"]),
     ("jaxmatch/data/readers/pairs.py", '_NOT_IN_LABELS = ("Cc", "Zl", "Zp")', '_NOT_IN_LABELS = ("Zl", "Zp")',
      ["tests/test_own_labels.py::test_labels_are_names_on_one_line"]),
     ("jaxmatch/data/readers/lines.py", "functools.partial(file.readline, LONGEST_LINE + 1)", "file.readline",

@@ -16,7 +16,7 @@ from typing import Any
 from jaxmatch.data.dataset import Split
 from jaxmatch.data.readers.lines import listed, read_objects, read_table, text_of
 from jaxmatch.data.readers.own_layout import KNOWN, PLAIN, REQUIRED, Layout
-from jaxmatch.data.readers.pairs import PairCollector, number_of
+from jaxmatch.data.readers.pairs import NO_LABEL, PairCollector, number_of
 from jaxmatch.data.readers.parquet import class_names, open_parquet, read_parquet
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
@@ -24,7 +24,6 @@ from jaxmatch.printable import shown
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
 RANKING_LABELS = ("0", "1")
-NO_LABEL = "no label"
 # What Hugging Face's data sets write where there is no label.
 _UNLABELLED = "-1"
 # What pandas writes of whole numbers in a column that has a gap.

@@ -14,17 +14,24 @@ from jaxmatch.printable import shown
 
 # Narrower than float(), which takes "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+NO_LABEL = "no label"  # a reason for which a pair is dropped
 _LARGEST = 3.4e38  # of a float32, which the numbers become
 # Control characters and separators of lines: a label is printed in tables, and is a line of its own in some.
 _NOT_IN_LABELS = ("Cc", "Zl", "Zp")
+
+
+def dropped_text(dropped: Mapping[str, int]) -> str:
+    """ " (2 dropped: no label)", or "": what follows a statement about the pairs that are left."""
+    reasons = ", ".join(f"{count} dropped: {reason}" for reason, count in dropped.items())
+    return f" ({reasons})" if reasons else ""
 
 
 class NoPairs(InputError):
     """No pair of a file is left; `dropped` says why: reason -> how many."""
 
     def __init__(self, path: Path, dropped: Mapping[str, int]):
-        reasons = ", ".join(f"{count} dropped: {reason}" for reason, count in dropped.items())
-        super().__init__("the file holds no pairs" + (f" ({reasons})" if reasons else ""), path=path)
+        remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
+        super().__init__("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
         self.dropped = dropped
 
 
