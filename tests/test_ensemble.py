@@ -4,6 +4,7 @@ setting.
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import saved_model
 import small_records
 
 import jaxmatch
-from jaxmatch.analysis import ensemble
+from jaxmatch.analysis import ensemble, ensemble_table
 from jaxmatch.analysis.scoring import score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data.dataset import Split
@@ -196,6 +197,21 @@ def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
     assert float(line["alone.std"]) == pytest.approx(np.std([one["accuracy"] for one in expected.single], ddof=1))
     assert main(["ensemble", str(folder), "--format", "latex"]) == 0
     assert r"\toprule" in capsys.readouterr().out
+
+
+def test_a_score_that_is_undefined_is_a_dash():
+    """AUC is, where the pairs of a split have one label."""
+    scores = {"accuracy": 0.5, "auc": math.nan}
+    members = tuple(small_records.record(seed=seed) for seed in (0, 1))
+    found = [ensemble_table.Ensemble(members, "test", 5, ensemble.EnsembleScores((scores, scores), scores, scores))]
+    for format, cells in (("markdown", "– ± – | – | – |"), ("latex", r"-- $\pm$ -- & -- & --")):
+        text = ensemble_table.ensembles(found, (), format)
+        (line,) = (" ".join(line.split()) for line in text.splitlines() if "AUC" in line)
+        assert cells in line
+    line = ensemble_table.ensembles(found, (), "csv").splitlines()[-1]
+    assert line.endswith(",test.auc,,,,")
+    (values,) = json.loads(ensemble_table.ensembles(found, (), "json"))
+    assert values["vote"] == values["average"] == {"accuracy": 0.5, "auc": None}
 
 
 def test_published_ensembles_stand_below(workdir, capsys):

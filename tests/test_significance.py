@@ -49,6 +49,14 @@ def test_the_interval_of_a_difference_to_a_published_mean():
     assert significance.to_published([0.8], 0.9) is None and significance.to_published([0.8, 0.8], 0.9) is None
 
 
+@pytest.mark.parametrize("undefined", [math.nan, math.inf])
+def test_the_spread_of_an_undefined_score_is_undefined(undefined):
+    mean, deviation = significance.mean_and_deviation([0.5, undefined, 0.7])
+    assert math.isnan(mean) and math.isnan(deviation)
+    mean, deviation = significance.mean_and_deviation([undefined])
+    assert math.isnan(mean) and deviation is None
+
+
 def test_holm_by_hand():
     # Sorted 0.01, 0.02, 0.03, 0.2 times 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.2; none falls below the one before it.
     assert significance.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])

@@ -59,7 +59,11 @@ class Difference:
 
 
 def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
-    """The mean, and the sample standard deviation with n - 1 in its denominator; None for a single value."""
+    """The mean, and the sample standard deviation with n - 1 in its denominator; None for a single value. Both are NaN
+    where a value is not finite.
+    """
+    if not all(map(math.isfinite, values)):
+        return math.nan, math.nan if len(values) > 1 else None
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
