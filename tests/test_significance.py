@@ -76,6 +76,7 @@ def test_seeds_that_separate_have_the_power_that_is_asked():
         return found / 2_000
 
     assert power(count) == pytest.approx(0.8, abs=0.04) and power(count // 2) < 0.7
+    assert significance.seeds_to_separate(values, others, 0.05 / 4) > count
     assert significance.seeds_to_separate(values, values) is None
     assert significance.seeds_to_separate([0.8, 0.8], [0.7, 0.7]) is None
     assert significance.seeds_to_separate([0.5, 0.9], [0.5, 0.9001]) is None

@@ -46,9 +46,22 @@ def test_what_is_within_noise_is_named_with_the_seeds_that_are_missing():
     assert sentences[1] == (
         f"Within seed noise of it (p {p_value:.3f} or more, Welch with Holm): blocks=1 learning_rate=0.001."
     )
-    more = significance.seeds_to_separate(high, low) - 3
-    assert more > 0
-    assert sentences[2] == f"About {more} more seeds of both would settle it against blocks=1 learning_rate=0.001."
+    more = significance.seeds_to_separate(high, low, 0.05 / 2) - 3  # as of Holm's correction for two others
+    assert more > significance.seeds_to_separate(high, low) - 3 > 0
+    assert sentences[2] == (
+        f"About {more} more seeds of both would separate it, with a power of 80%, from blocks=1 learning_rate=0.001."
+    )
+
+
+def test_seeds_that_agree_allow_no_test():
+    sentences = verdict.verdict(folder(*accuracies(1, 0.7, 0.7, 0.7), *accuracies(2, 0.8, 0.8, 0.8)))
+    assert sentences[0].endswith("That is 10.0 points better than the next, blocks=1 learning_rate=0.001.")
+    assert sentences[1] == (
+        "The seeds of blocks=2 learning_rate=0.001 do not differ, nor do those of blocks=1 learning_rate=0.001, "
+        "so no test is possible."
+    )
+    tie = verdict.verdict(folder(*accuracies(1, 0.7, 0.8), *accuracies(2, 0.8, 0.7)))
+    assert tie[0].endswith("That is as good as the next, blocks=2 learning_rate=0.001.")
 
 
 def test_one_seed_one_setting_and_nothing():

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 CONFIDENCE = 0.95
+LEVEL = 1 - CONFIDENCE
 POWER, MOST_SEEDS = 0.8, 10_000
 METHOD = "Welch's t-test, two-sided"
 ASSUMPTION = "scores of seeds taken as independent and roughly normal"
@@ -159,13 +160,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def seeds_to_separate(values: Sequence[float], others: Sequence[float]) -> int | None:
+def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: float = LEVEL) -> int | None:
     """How many seeds each of two settings needs, so that Welch's test finds a difference as large as theirs, at their
-    spreads, with a power of 80% at 5% (two-sided).
+    spreads, with a power of 80% (two-sided).
 
     Arguments:
       values: one score a seed, of one setting.
       others: one score a seed, of the other.
+      level: of the test; with k tests, `LEVEL / k` is enough for Holm's correction, too.
 
     Returns:
       None where there is no difference, no spread, or more than `MOST_SEEDS` are needed.
@@ -183,7 +185,7 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float]) -> int |
 
     def power(count: int) -> float:
         freedom, shift = (count - 1) * freedom_of, difference / math.sqrt((one + other) / count)
-        limit = _quantile((1 + CONFIDENCE) / 2, freedom)
+        limit = _quantile(1 - level / 2, freedom)
         return float(1 - special.nctdtr(freedom, shift, limit) + special.nctdtr(freedom, shift, -limit))
 
     if power(MOST_SEEDS) < POWER:

@@ -11,9 +11,10 @@ from jaxmatch.reporting import significance
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.record_schema import score_of
 from jaxmatch.reporting.records import best_record
+from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import numbers
-from jaxmatch.reporting.tables.uncertainty import LEVEL, p_text
+from jaxmatch.reporting.tables.uncertainty import p_text
 from jaxmatch.reporting.wording import setting_text
 
 
@@ -102,6 +103,8 @@ def _best(score: str, best: Setting, others: Sequence[Setting]) -> str:
     line = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
     if not others:
         return f"{line}. It is the only setting."
+    if best.mean == others[0].mean:
+        return f"{line}. That is as good as the next, {_end(others[0].name)}"
     gap = numbers.print_number(score, abs(best.mean - others[0].mean))
     unit = " points" if numbers.is_percent(score) else ""
     return f"{line}. That is {gap}{unit} better than the next, {_end(others[0].name)}"
@@ -116,9 +119,12 @@ def _noise(score: str, best: Setting, others: Sequence[Setting]) -> list[str]:
     """Whether the seeds tell the best from the others, by Welch's test with Holm's correction."""
     if not others:
         return []
-    tests = [significance.welch(best.values, other.values) for other in others]
-    if any(test is None for test in tests):
+    if min(len(setting.values) for setting in (best, *others)) < 2:
         return ["Not every setting has two seeds or more: what is beyond seed noise cannot be said."]
+    tests = [significance.welch(best.values, other.values) for other in others]
+    if None in tests:
+        other = others[tests.index(None)]
+        return [f"The seeds of {best.name} do not differ, nor do those of {other.name}, so no test is possible."]
     corrected = significance.holm([test.p_value for test in tests])
     within = [other for other, p_value in zip(others, corrected) if p_value >= LEVEL]
     if not within:
@@ -128,14 +134,17 @@ def _noise(score: str, best: Setting, others: Sequence[Setting]) -> list[str]:
     least = min(p_value for p_value in corrected if p_value >= LEVEL)
     names = ", ".join(other.name for other in within[:4]) + (f" and {len(within) - 4} more" if len(within) > 4 else "")
     sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {_end(names)}"]
-    needed = significance.seeds_to_separate(best.values, within[0].values)
+    needed = significance.seeds_to_separate(best.values, within[0].values, LEVEL / len(others))
     have = min(len(best.values), len(within[0].values))
     if needed is None:
         sentences.append(
             f"More than {significance.MOST_SEEDS:,} seeds would be needed to tell {within[0].name} from it."
         )
     elif needed > have:
-        sentences.append(f"About {needed - have} more seeds of both would settle it against {_end(within[0].name)}")
+        power = f"with a power of {significance.POWER:.0%}"
+        sentences.append(
+            f"About {needed - have} more seeds of both would separate it, {power}, from {_end(within[0].name)}"
+        )
     return sentences
 
 

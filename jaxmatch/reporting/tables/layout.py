@@ -237,7 +237,7 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
     if plan.best:
         signs.append(
             "Bold: better than every other on the same data, by Welch's test with Holm's correction "
-            f"(p < {uncertainty.LEVEL:.2f})."
+            f"(p < {significance.LEVEL:.2f})."
         )
     return [*signs, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content
 
-LEVEL = 1 - significance.CONFIDENCE
 NORMAL_REACH = 1.96  # of 95%
 
 
