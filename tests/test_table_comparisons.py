@@ -199,6 +199,9 @@ def test_differences_are_within_the_rest_of_the_grid():
     header, _, second, _ = cells(make_table(records, pivoted))
     assert header[-1] == "learning rate 0.003: difference: dev accuracy (%)"
     assert second[3:] == ["90.0", "+10.0", "40.0", "−10.0", "–", ""]
+    several = [record(blocks, rate, seed) for blocks in (1, 2) for rate in (0.001, 0.002) for seed in (1, 2)]
+    text = make_table(several, pivoted).markdown()
+    assert "corrected by Holm for all differences of a score, over all columns." in text
 
 
 def test_no_differences_without_the_original_s_runs():

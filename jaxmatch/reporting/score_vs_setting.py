@@ -26,8 +26,8 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
       axis, the mean of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
 
     Raises:
-      InputError: no run has finished, the grid has no such axis, its values are no numbers, a run has no such score, or
-        two settings have one place.
+      InputError: no run has finished, the grid has no such axis, its values are no numbers, a run has no such score or
+        an undefined one, or two settings have one place.
     """
     settings = by_setting(records)
     if not settings:
@@ -88,7 +88,10 @@ def _point(members: Sequence[Mapping[str, Any]], score: str) -> dict[str, Any]:
     part, _, name = score.partition(".")
     values = []
     for record in members:
-        value = (record.get(part) or {}).get(name) if part in PARTS else None
+        scores = (record.get(part) or {}) if part in PARTS else {}
+        value = scores.get(name)
+        if value is None and name in scores:
+            raise InputError(f"the score {score!r} of run {record['run']} is undefined", remedy="draw another: --score")
         if value is None:
             known = ", ".join(f"{one}.{each}" for one in PARTS for each in sorted(record.get(one) or {}))
             raise InputError(f"run {record['run']} has no score {score!r}", remedy=f"its scores are {known}")

@@ -207,9 +207,9 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         name = ", ".join(
             f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items()
         )
+        corrected = "all differences of a score, over all columns" if table.layout.columns else "all of a column"
         test = (
-            f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}), "
-            "corrected by Holm for all of a column"
+            f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}), corrected by Holm for {corrected}"
         )
         tested = any(difference.test for difference in plan.differences.values())
         signs.append(f"Differences are to {name}{test if tested else ''}.")
