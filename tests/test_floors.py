@@ -118,6 +118,12 @@ def test_the_majority_is_that_of_train():
     assert floor.parameters == 0
 
 
+def test_floors_of_a_regression_are_called_what_they_are():
+    titles = ["mean of the training scores", "word overlap", "TF-IDF with ridge regression"]
+    assert [row["title"] for row in measured(small("regression"), ("majority", "overlap", "tfidf"))] == titles
+    assert [row["title"] for row in measured(small(), ("majority", "overlap"))] == ["majority class", "word overlap"]
+
+
 @pytest.mark.parametrize(("task", "classes"), [("classification", 2), ("classification", 3), ("regression", 1)])
 def test_tfidf_is_scikit_learn_s_of_the_texts(task, classes):
     data = small(task, classes)

@@ -114,17 +114,25 @@ class Floor:
       title: of its row in a table.
       fit: fits it.
       tasks: those it has a meaning for.
+      regression_title: its title in a regression task; empty: the same.
     """
 
     title: str
     fit: Callable[[EncodedData], Fitted]
     tasks: tuple[str, ...] = ("classification", "regression", "ranking")
+    regression_title: str = ""
+
+    def title_of(self, task: str) -> str:
+        """Its title in a task."""
+        return (task == "regression" and self.regression_title) or self.title
 
 
 FLOORS: Mapping[str, Floor] = {
-    "majority": Floor("majority class", majority),
+    "majority": Floor("majority class", majority, regression_title="mean of the training scores"),
     "overlap": Floor("word overlap", overlap),
     "cosine": Floor("cosine of mean vectors", cosine),
-    "tfidf": Floor("TF-IDF with logistic regression", tfidf_regression),
+    "tfidf": Floor(
+        "TF-IDF with logistic regression", tfidf_regression, regression_title="TF-IDF with ridge regression"
+    ),
     "bm25": Floor("BM25", bm25, tasks=("ranking",)),
 }

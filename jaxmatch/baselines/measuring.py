@@ -52,7 +52,7 @@ def _measured(data: EncodedData, name: str) -> dict[str, Any]:
     floor = FLOORS[name].fit(data)
     train_seconds = round(time.perf_counter() - start, 3)
     row = _scored(data, lambda part: floor.outputs(data.splits[part]), train_seconds)
-    return {"name": name, "title": FLOORS[name].title, "parameters": floor.parameters, **row}
+    return {"name": name, "title": FLOORS[name].title_of(data.task), "parameters": floor.parameters, **row}
 
 
 def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> dict[str, Any]:

@@ -24,6 +24,7 @@ MUTANTS = [
     (_SIGNIFICANCE, "+ other_variance**2 / (len(original) - 1)", "+ other_variance**2 / (len(values) - 1)", ["tests/test_significance.py"]),
     (_SIGNIFICANCE, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_significance.py"]),
     ("jaxmatch/reporting/verdict.py", ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
+    ("jaxmatch/baselines/measuring.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_floors_of_a_regression_are_called_what_they_are"]),
     (_SIGNIFICANCE, "_quantile((1 + confidence) / 2, len", "_quantile(confidence, len", ["tests/test_significance.py"]),
     (_SIGNIFICANCE, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_significance.py"]),
     (_SIGNIFICANCE, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_significance.py"]),
