@@ -5,7 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jaxmatch import load_config
 from jaxmatch.data.vectors import read_vectors
+from jaxmatch.papers import re2, re2_settings
+from jaxmatch.settings import flatten
 from jaxmatch.sweep import launch
 from jaxmatch.training import hyperparameters, step
 
@@ -212,7 +215,7 @@ def test_every_field_of_the_files_is_compared_or_has_a_reason():
     assert all(set(fields) <= set(RELEASED_DEFAULT) for fields in RELEASED_FILES.values())
 
 
-@pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
+@pytest.mark.parametrize("dataset", sorted(re2.DATA_SETS))
 def test_the_setting_of_the_paper_is_what_it_says(dataset):
     config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
     assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (
@@ -233,6 +236,37 @@ def test_the_setting_of_the_paper_is_what_it_says(dataset):
     assert (
         1 <= config.model.blocks <= 3 and 1 <= config.model.encoder_layers <= 3 and config.optimizer.dropout_rate == 0.2
     )
+
+
+# What the paper's setting fixes -> what a caption then says of another value.
+STATED = {
+    "model.hidden_size": "hidden size",
+    "model.dropout_placement": "Dropout stands",
+    "model.temperature": "temperature",
+    "data.maximum_length": "100 tokens",
+}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "setting"),
+    [
+        (dataset, setting)
+        for dataset in re2.DATA_SETS
+        for setting in re2_settings.SETTINGS
+        if dataset in RELEASED_FILES or not setting.startswith("released")
+    ],
+)
+def test_a_caption_says_where_a_setting_is_not_the_paper_s(dataset, setting):
+    file = load_config(re2.data_set(dataset).config)
+    paper = re2_settings.with_setting(dataset, file, "paper")
+    config = re2_settings.with_setting(dataset, file, setting)
+    said = " ".join(re2_settings.setting_notes(config, setting))
+    ours, theirs = flatten(config), flatten(paper)
+    for key, words in STATED.items():
+        assert (words in said) == (ours[key] != theirs[key]), key
+    assert ("no decay" in said) == (config.optimizer.decay_rate == 1)
+    assert ("no warmup" in said) == (config.optimizer.warmup_samples == 0)
+    assert paper.optimizer.decay_rate < 1 and paper.optimizer.warmup_samples > 0
 
 
 def test_each_code_has_its_own_residual_connection_in_the_ablation():

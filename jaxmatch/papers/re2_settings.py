@@ -34,7 +34,7 @@ _PAPER = {
 # "An exponentially decaying learning rate with a linear warmup", without numbers. Where a file has none, the decay is
 # the default of the authors' codes, and the warmup is an epoch.
 _DECAY = {"optimizer.decay_rate": 0.95, "optimizer.decay_samples": 128_000}
-_WARMUP = {"scitail": 23_596, "quora": 384_348, "wikiqa": 20_360}
+_WARMUP = {"scitail": 23_596, "quora": 384_348, "wikiqa": 20_360, "sick": 4_500}
 
 _OFTEN_LATE = {
     "training.evaluate_every_samples": 512_000,
@@ -167,6 +167,11 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...
         notes.append(f"The file's hidden size is {size}, as in the released settings; the paper's is 150")
     if config.model.dropout_placement != _PAPER["model.dropout_placement"]:
         notes.append("Dropout stands where the released code has it; the paper's stands before every layer")
+    if config.model.temperature != _PAPER["model.temperature"]:
+        notes.append("The alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
+    schedule = {"decay": config.optimizer.decay_rate < 1, "warmup": config.optimizer.warmup_samples > 0}
+    if missing := [name for name, there in schedule.items() if not there]:
+        notes.append(f"The learning rate has no {' and no '.join(missing)}; the paper has both")
     if longest := config.data.drop_from_length:
         notes.append(f"Training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
     elif longest := config.data.maximum_length:
