@@ -2,10 +2,11 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ceiling
 from benchmarks.conversation import Conversation, Ended
 from jaxmatch.errors import InputError
 
@@ -35,7 +36,17 @@ class Peer(Conversation):
     @property
     def name(self) -> str:
         """What it is and runs on, for a note."""
-        return f"the public PyTorch RE2, torch {self.about['torch']}, {self.about['device']}"
+        products = "TF32" if self.tf32 else "float32"
+        return f"the public PyTorch RE2, torch {self.about['torch']}, {self.about['device']}, products in {products}"
+
+    @functools.cached_property
+    def tf32(self) -> bool:
+        """Whether its products are TF32 on a GPU: where ours are by default. PyTorch's own default is float32."""
+        return ceiling.default_products() == "TF32"
+
+    def build(self, settings: Mapping[str, Any], folder: str = "") -> dict[str, Any]:
+        """Has it make a model, which multiplies as ours does."""
+        return self.ask("build", settings=settings, folder=folder, tf32=self.tf32)
 
     def training(self, steps: int) -> dict[str, Callable[[], float]]:
         """Column -> `pair_seconds` of so many steps."""

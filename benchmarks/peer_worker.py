@@ -3,8 +3,9 @@ has torch.
 
 It reads a JSON object a line and answers with one. Whatever the checkout prints goes to standard error.
 
-  build {settings, folder}
-      A model of its own settings; with a folder of train.txt, its own reading and batching of it.
+  build {settings, folder, tf32}
+      A model of its own settings; with a folder of train.txt, its own reading and batching of it. `tf32`: whether
+      products and convolutions of float32 on a GPU round their factors to TF32 -> parameters, and what is so now.
   train {steps, sort_by_len}
       Updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included), and epoch_tokens, those
       of a pair in the mean over its epoch.
@@ -78,10 +79,11 @@ class Worker:
         device = torch.cuda.get_device_name() if self.cuda else f"cpu, {torch.get_num_threads()} threads"
         return {"torch": torch.__version__, "device": device}
 
-    def build(self, settings, folder=""):
+    def build(self, settings, folder="", tf32=False):
         from src.interface import Interface
         from src.model import Model
 
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         self.arguments = arguments = argparse.Namespace(**{**DEFAULTS, **settings, "cuda": self.cuda})
         if folder:
             arguments.data_dir, arguments.output_dir = folder, os.path.join(folder, "output")
@@ -91,7 +93,8 @@ class Worker:
         self.model = Model(arguments)
         # Its trainer sets the vectors last, which freezes them; what they are does not change a time.
         self.model.set_embeddings(torch.randn(arguments.num_vocab, arguments.embedding_dim).numpy())
-        return {"parameters": self.model.num_parameters(exclude_embed=True)}
+        allowed = [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32]
+        return {"parameters": self.model.num_parameters(exclude_embed=True), "tf32": allowed}
 
     def wait(self):
         if self.cuda:

@@ -19,6 +19,15 @@ class cuda:
     is_available = staticmethod(lambda: False)
 
 
+class backends:
+    class cuda:
+        class matmul:
+            allow_tf32 = False
+
+    class cudnn:
+        allow_tf32 = True
+
+
 def get_num_threads():
     return 2
 

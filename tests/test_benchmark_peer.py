@@ -6,6 +6,7 @@ import pytest
 from fake_peer import checkout, settings_with_peer
 
 from benchmarks import __main__ as command
+from benchmarks import peer as peer_module
 from benchmarks import reports, stopwatch
 from benchmarks.items import ITEMS, inference, matching, paper, replicas, training
 from benchmarks.peer import Peer
@@ -25,7 +26,7 @@ def peer(tmp_path):
         lines = [f"{'a ' * length}\t{'b ' * length}\tyes\n" for length in (1, 10, 2, 9, 3, 8, 4, 7, 5, 6)]
         (folder / f"{name}.txt").write_text("".join(lines))
     with Peer(checkout(tmp_path / "peer"), sys.executable) as started:
-        started.ask("build", folder=str(folder), settings={"batch_size": 2})
+        started.build({"batch_size": 2}, str(folder))
         started.folder = folder
         yield started
 
@@ -61,6 +62,15 @@ def test_the_peer_has_huge_pages_if_we_have(monkeypatch, tmp_path):
         assert started.about["torch"] == "fake, glibc.malloc.hugetlb=1"
 
 
+@pytest.mark.parametrize(("ours", "tf32"), [("float32", False), ("TF32", True), ("bfloat16", False)])
+def test_the_peer_multiplies_as_we_do(monkeypatch, tmp_path, ours, tf32):
+    """By itself PyTorch would have TF32 in convolutions alone."""
+    monkeypatch.setattr(peer_module.ceiling, "default_products", lambda: ours)
+    with Peer(checkout(tmp_path), sys.executable) as started:
+        assert started.build({})["tf32"] == [tf32, tf32]
+        assert started.name.endswith("products in TF32" if tf32 else "products in float32")
+
+
 def test_a_goal_is_said_to_be_missed():
     assert stopwatch.verdict("≥ 3", True) == "≥ 3: met"
     assert stopwatch.verdict("≥ 3", False) == "≥ 3: missed"
@@ -71,6 +81,8 @@ def test_many_runs_goals_on_an_accelerator(monkeypatch):
     monkeypatch.setattr(replicas.jax, "default_backend", lambda: "gpu")
     measured = {key: {"median": value} for key, value in (("sorted", 9.0), ("peer", 90.0), ("share", 0.36))}
     assert replicas.goals(10, 512, measured) == "sorted peer ≥ 10: missed; ceiling ≥ 35%: met"
+    assert replicas.goals(10, 512, measured, "TF32") == replicas.goals(10, 512, measured)
+    assert replicas.goals(10, 512, measured, "bfloat16") == "ceiling ≥ 35%: met"  # the peer has none
     assert replicas.goals(10, 128, {"ratio": {"median": 0.19}}) == "a run ≤ 0.20: met"
     assert replicas.goals(10, 128, {}) == "a run ≤ 0.20"
     assert replicas.goals(2, 64, measured) == ""

@@ -84,7 +84,7 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
             "num_vocab": WORDS,
             "embedding_dim": DIMENSIONS,
         }
-        peer.ask("build", settings={**peer_settings, "hidden_size": model.module.config.hidden_size})
+        peer.build({**peer_settings, "hidden_size": model.module.config.hidden_size})
 
         def theirs() -> float:
             return sum(peer.ask("ids", text1=asked[0], text2=asked[1], times=CALLS)["seconds"])

@@ -60,7 +60,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         if settings.peer:
             peer = stack.enter_context(Peer(settings.peer, settings.peer_python))
             folder = write_peer_data(data, settings.scratch / "matching")
-            peer.ask("build", folder=str(folder), settings=peer_settings(config, data))
+            peer.build(peer_settings(config, data), str(folder))
             peers = {(key, batch): f"{key} {batch}" for key in SORT_BY_LEN for batch in BATCHES}
             for (key, batch), name in peers.items():
                 candidates[name] = functools.partial(_answered, peer, folder / "test.txt", batch, SORT_BY_LEN[key])

@@ -106,7 +106,7 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
     measured = [steps.Steps(config, data, replicas=replicas, length=length) for length in lengths]
     candidates = {str(number): one.seconds for number, one in enumerate(measured)}
     if peer:
-        peer.ask("build", folder=folder, settings=peer_settings(config, data))
+        peer.build(peer_settings(config, data), folder)
         candidates |= peer.training(max(1, PEER_PAIRS // config.training.batch_size))
     seconds = stopwatch.in_turn(candidates, settings.rounds)
     ours = [
@@ -183,7 +183,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             folder = str(write_peer_data(data, settings.scratch / f"paper-{name}")) if peer else ""
             measured[name] = measure(settings, config, data, peer, folder)
     rows = table_rows(measured, up_to=2 if settings.quick else paper_tables.UP_TO)
-    return rows, missing + _notes(measured, rows)
+    named = [f"The peer is {peer.name}."] if peer else []
+    return rows, missing + _notes(measured, rows) + named
 
 
 def table_rows(measured: Mapping[str, Throughput], up_to: int = paper_tables.UP_TO) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ CPU_GOAL = 1.05
 ACCELERATOR_GOALS = {(10, 128): 0.2}
 # (replicas, batch) -> how many times the sorted peer's pairs per second, on an accelerator.
 PEER_GOALS = {(10, 512): 10.0, (10, 64): 30.0}
+# The precisions of matrix products that the peer has, too.
+PEER_PRECISIONS = ("float32", "TF32")
 # (replicas, batch) -> the share of the measured ceiling, on an accelerator.
 CEILING_GOALS = {(10, 512): 0.35}
 
@@ -63,7 +65,8 @@ def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str,
         if peer:
             notes.append(
                 f"Peer: {peer.name}; one run after another, its own batches, padded to their longest sentences, as "
-                "released and sorted by length (its `sort_by_len`)."
+                "released and sorted by length (its `sort_by_len`). It has no bfloat16, so rows of bfloat16 are not "
+                "compared with it."
             )
 
         def series(batch: int, replicas: Sequence[int], **changes: Any) -> list[dict[str, Any]]:
@@ -95,9 +98,12 @@ def _series(
         elif not reasons[count]:
             points[count] = steps.Steps(config, data, replicas=count, length=length)
     candidates = {str(count): point.seconds for count, point in points.items()}
+    precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
     process, folder = peer
+    if precision not in PEER_PRECISIONS:
+        process = None
     if process:
-        process.ask("build", folder=folder, settings=peer_settings(config, data))
+        process.build(peer_settings(config, data), folder)
         candidates |= process.training(max(1, 512 // batch))
     seconds = stopwatch.in_turn(candidates, settings.rounds)
     peers = {key: candidates[key] for key in SORT_BY_LEN if process}
@@ -107,13 +113,12 @@ def _series(
         often = max(1, min(settings.rounds // 3, int(LONG_SECONDS / (count * alone))))
         seconds = by_itself(config, data, length, count, points[1], peers, often)
         times[count] = seconds["all"], seconds["alone"], {key: seconds[key] for key in peers}
-    precision = config.model.precision if config.model.precision == "bfloat16" else ceiling.default_products()
     steps_at_the_ceiling = operations[precision] / (2 * steps.work(config, data, length).multiply_adds)
     rows = []
     for count in replicas:
         row: dict[str, Any] = {"precision": precision, "batch": batch, "replicas": count}
         measured = _figures(count, batch, *times[count], steps_at_the_ceiling) if count in times else {}
-        goal = goals(count, batch, measured)
+        goal = goals(count, batch, measured, precision)
         rows.append({**row, **measured, "goal": goal, "remark": "" if measured else reasons[count]})
     return rows
 
@@ -178,15 +183,17 @@ def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: 
     return f"a step of about {lasts:.0f} s; --longest-step" if lasts > longest else ""
 
 
-def goals(replicas: int, batch: int, measured: Mapping[str, Any]) -> str:
-    """The goals and whether they were met, in words; empty without goals."""
+def goals(replicas: int, batch: int, measured: Mapping[str, Any], precision: str = "float32") -> str:
+    """The goals and whether they were met, in words; empty without goals. Products that the peer cannot compute are not
+    held against it.
+    """
     if jax.default_backend() == "cpu":
         costs = {(replicas, batch): CPU_GOAL} if replicas > 1 else {}
         aimed_at = [("a run ≤ {:.2f}", "ratio", costs)]
     else:
         aimed_at = [
             ("a run ≤ {:.2f}", "ratio", ACCELERATOR_GOALS),
-            ("sorted peer ≥ {:.0f}", "sorted", PEER_GOALS),
+            ("sorted peer ≥ {:.0f}", "sorted", PEER_GOALS if precision in PEER_PRECISIONS else {}),
             ("ceiling ≥ {:.0%}", "share", CEILING_GOALS),
         ]
     said = []

@@ -74,7 +74,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             ours = Epochs(config, data)
             candidates = {"ours": ours.seconds}
             if peer:
-                built = peer.ask("build", folder=folder, settings=peer_settings(config, data))
+                built = peer.build(peer_settings(config, data), folder)
                 steps = max(1, 1024 // batch_size)
                 candidates |= peer.training(steps)
             seconds = stopwatch.in_turn(candidates, settings.rounds)

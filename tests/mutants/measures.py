@@ -27,6 +27,8 @@ MUTANTS = [
     ("jaxmatch/baselines/measuring.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_floors_of_a_regression_are_called_what_they_are"]),
     ("jaxmatch/papers/re2_settings.py", "if missing := [name for name, there in schedule.items() if not there]:", "if missing := []:", ["tests/test_released_settings.py"]),
     ("jaxmatch/papers/re2_settings.py", ', "sick": 4_500}', "}", ["tests/test_released_settings.py::test_a_caption_says_where_a_setting_is_not_the_paper_s"]),
+    ("benchmarks/items/replicas.py", "PEER_GOALS if precision in PEER_PRECISIONS else {}", "PEER_GOALS", ["tests/test_benchmark_peer.py::test_many_runs_goals_on_an_accelerator"]),
+    ("benchmarks/peer_worker.py", "torch.backends.cudnn.allow_tf32 = tf32", "torch.backends.cudnn.allow_tf32 = False", ["tests/test_benchmark_peer.py::test_the_peer_multiplies_as_we_do"]),
     (_SIGNIFICANCE, "_quantile((1 + confidence) / 2, len", "_quantile(confidence, len", ["tests/test_significance.py"]),
     (_SIGNIFICANCE, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_significance.py"]),
     (_SIGNIFICANCE, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_significance.py"]),
