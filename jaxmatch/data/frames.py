@@ -51,7 +51,8 @@ def save(
       Split -> {'pairs': how many were written, 'dropped': reason -> how many were not}.
 
     Raises:
-      InputError: a column is missing or a row cannot be used, train lacks a label of `labels`, the parts are not known, or the folder holds other files.
+      InputError: a column is missing or a row cannot be used, train lacks a label of `labels`, the parts are not known,
+        or the folder holds other files.
     """
     if task not in ("", *TASKS):
         raise InputError(f"there is no task {shown(task)}", remedy=f"the tasks are {', '.join(TASKS)}")
