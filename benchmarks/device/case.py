@@ -26,7 +26,9 @@ from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state
 
-WARM_STEPS = 3
+# Steps before those that count: a GPU raises its clocks only under load.
+WARM_STEPS, SECONDS_TO_WARM = 3, 0.5
+PLAIN = {"re2-kernels": {"model.kernels": "xla"}}
 # Steps are repeated for so long, but so often at least and at most.
 SECONDS_OF_STEPS, LEAST_STEPS, MOST_STEPS = 2.0, 5, 100
 
@@ -42,8 +44,8 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       started one after the other; "in_use", bytes, or None where the device does not report it. Of the program
       "temporaries" and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
       "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
-      device that is not in the table of benchmarks/accelerators/targets.py. Instead of these "unread", the reason,
-      where they cannot be read.
+      device that is not in the table of benchmarks/accelerators/targets.py. What of these cannot be read is left out,
+      and "unread" says why.
     """
     device = jax.devices()[0]
     program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
@@ -61,33 +63,42 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
         "compile_seconds": round(compile_seconds, 1),
         "in_use": (device.memory_stats() or {}).get("peak_bytes_in_use"),
     }
-    try:
-        return found | _of_the_program(compiled, spec, device)
-    except (
-        LookupError,
-        ValueError,
-        AttributeError,
-    ) as error:  # what a new XLA writes otherwise must not cost what was measured
-        return found | {"unread": f"{type(error).__name__}: {error}"}
+    return found | _of_the_program(compiled, spec, device)
 
 
 def _of_the_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> dict[str, Any]:
     """What a compiled program says of itself, and the bound that follows."""
-    target, text = target_of(device.device_kind), compiled.as_text()
-    held, work = compiled.memory_analysis(), hlo.work(text)
-    # As in the worker: the compiler of a TPU counts itself, and its padding with it.
-    counted = (compiled.cost_analysis() or {}).get("bytes accessed") if device.platform == "tpu" else None
-    moved, operations = counted or work.moved, operations_of(spec)
-    return {
-        "temporaries": held.temp_size_in_bytes,
-        "arguments": held.argument_size_in_bytes,
-        "moved": moved,
-        "operations": operations,
-        "kernels": work.kernels,
-        "kernels_in_loops": work.in_loops,
-        "least_seconds": target.least_seconds(spec["precision"], moved, operations, work.kernels) if target else None,
-        "products": sorted({product.uses(device) for product in products(text)}),
-    }
+    found: dict[str, Any] = {}
+    unread = []
+
+    def memory_held() -> dict[str, Any]:
+        held = compiled.memory_analysis()
+        return {"temporaries": held.temp_size_in_bytes, "arguments": held.argument_size_in_bytes}
+
+    def work_done() -> dict[str, Any]:
+        work = hlo.work(compiled.as_text())
+        # As in the worker: the compiler of a TPU counts itself, and its padding with it.
+        counted = (compiled.cost_analysis() or {}).get("bytes accessed") if device.platform == "tpu" else None
+        return {"moved": counted or work.moved, "kernels": work.kernels, "kernels_in_loops": work.in_loops}
+
+    def bound() -> dict[str, Any]:
+        target, moved, operations = target_of(device.device_kind), found["moved"], found["operations"]
+        least = target.least_seconds(spec["precision"], moved, operations, found["kernels"]) if target else None
+        return {"least_seconds": least}
+
+    for read in (
+        memory_held,
+        work_done,
+        lambda: {"operations": operations_of(spec)},
+        bound,
+        lambda: {"products": sorted({product.uses(device) for product in products(compiled.as_text())})},
+    ):
+        try:
+            found |= read()
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
+            # What a new XLA writes otherwise must not cost what was measured, nor the rest.
+            unread.append(f"{type(error).__name__}: {error}")
+    return found | ({"unread": "; ".join(unread)} if unread else {})
 
 
 def _module(spec: Mapping[str, Any]) -> Any:
@@ -95,8 +106,13 @@ def _module(spec: Mapping[str, Any]) -> Any:
 
 
 def operations_of(spec: Mapping[str, Any]) -> int:
-    """Operations of the matrix products of a step of all replicas, two for a multiply-add."""
-    step = memory.step_program(_module(spec), "classification", worker.DIMENSIONS, spec["batch"], worker.LENGTH)
+    """Operations of the matrix products of a step of all replicas, two for a multiply-add.
+
+    Those of kernels of our own are counted in the model without them, which makes the same products: what a program of
+    a kernel does, and how often it turns, is not in the trace.
+    """
+    plain = {**spec, "overrides": {**spec.get("overrides", {}), **PLAIN.get(spec["model"], {})}}
+    step = memory.step_program(_module(plain), "classification", worker.DIMENSIONS, spec["batch"], worker.LENGTH)
     return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
 
 
@@ -143,8 +159,10 @@ def _random(draw: np.random.Generator, leaf: Any, below: int) -> np.ndarray:
 
 def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float]:
     """Seconds of single steps, and of a step among those that are started one after the other."""
-    for _ in range(WARM_STEPS):
+    began, warm = time.perf_counter(), 0
+    while warm < WARM_STEPS or time.perf_counter() - began < SECONDS_TO_WARM:
         state = jax.block_until_ready(step(state))
+        warm += 1
     seconds: list[float] = []
     while len(seconds) < LEAST_STEPS or (sum(seconds) < SECONDS_OF_STEPS and len(seconds) < MOST_STEPS):
         start = time.perf_counter()
