@@ -63,10 +63,11 @@ def stage(tmp_path):
 
 def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     """The time of a piece is at first as told, then as measured."""
-    asked = []
+    asked, seconds_given = [], []
 
     def run(module, piece, environment, seconds):
         asked.append(piece["number"])
+        seconds_given.append(seconds)
         return {"process_seconds": 50.0}
 
     monkeypatch.setattr(fresh, "run", run)
@@ -79,6 +80,12 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     assert asked == [0] and list(stage.found()) == ["0"]
     pieces.measure(stage, Budget(70), "m", numbers, 30.0)
     assert asked == [0, 1, 2]
+    # With a share of the time, one may last longer than the share, but none begins after it.
+    more = {"3": {"number": 3}, "4": {"number": 4}}
+    pieces.measure(stage, Budget(100, to_begin=60), "m", more, 30.0)
+    assert asked == [0, 1, 2, 3, 4]
+    pieces.measure(stage, Budget(100, to_begin=20), "m", {"5": {"number": 5}}, 30.0)
+    assert asked == [0, 1, 2, 3, 4] and seconds_given[-1] > 60
     # At another commit all is to be measured again.
     assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "commit": "b"}).found() == {}
 
@@ -96,9 +103,13 @@ def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, mo
     monkeypatch.setattr(fresh, "run", run)
     pieces.measure(stage, Budget(60), "m", {str(number): {"number": number} for number in range(3)}, 1.0)
     assert stage.found()["0"]["problem"].endswith("RESOURCE_EXHAUSTED: no memory") and "2" not in stage.found()
-    assert "2 did not end in time" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 did not end in time" in said and "\nTraceback\n" in said
     monkeypatch.setattr(fresh, "run", lambda *_, **__: {"process_seconds": 1.0})
-    pieces.measure(stage, Budget(60), "m", {"0": {}, "1": {}, "2": {}}, 1.0)  # what failed is tried again
+    asked = {"0": {}, "1": {}, "2": {}}
+    pieces.measure(stage, Budget(60), "m", asked, 1.0)  # what failed is tried again, but not by the same command
+    assert "problem" in stage.found()["0"] and "2" in stage.found()
+    pieces.measure(Stage(stage.folder, stage.name, ABOUT_A_DEVICE), Budget(60), "m", asked, 1.0)
     assert not any("problem" in piece for piece in stage.found().values())
 
 
@@ -166,6 +177,43 @@ def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
     assert (found["seconds"], found["seconds_in_a_row"]) == (2.0, 1.5) and found["unread"].startswith("AttributeError")
 
 
+def test_what_can_be_read_of_a_program_is_kept_though_the_rest_cannot(monkeypatch):
+    def text():
+        raise ValueError("another form")
+
+    monkeypatch.setattr(case, "operations_of", lambda _: 7)
+    held = SimpleNamespace(temp_size_in_bytes=3, argument_size_in_bytes=5)
+    compiled = SimpleNamespace(memory_analysis=lambda: held, as_text=text)
+    found = case._of_the_program(compiled, {"precision": "float32"}, SimpleNamespace(device_kind="x", platform="gpu"))
+    assert {key: found[key] for key in ("temporaries", "arguments", "operations")} == {
+        "temporaries": 3,
+        "arguments": 5,
+        "operations": 7,
+    }
+    assert "another form" in found["unread"] and not {"moved", "least_seconds", "products"} & found.keys()
+
+
+def test_kernels_of_our_own_make_the_products_that_are_counted_without_them():
+    spec = {"replicas": 2, "batch": 4, "precision": "float32", "overrides": stages.SMALL}
+    plain, kernels = (case.operations_of({**spec, "model": model}) for model in ("re2", "re2-kernels"))
+    assert plain == kernels > 0
+
+
+def test_a_device_is_warm_before_steps_count(monkeypatch):
+    monkeypatch.setattr(case, "SECONDS_TO_WARM", 0.05)
+    monkeypatch.setattr(case, "SECONDS_OF_STEPS", 0.0)
+    made = []
+
+    def step(state):
+        made.append(state)
+        time.sleep(0.01)
+        return state + 1
+
+    seconds, in_a_row = case.step_times(step, 0)
+    warm = len(made) - 2 * case.LEAST_STEPS
+    assert len(seconds) == case.LEAST_STEPS and in_a_row >= 0.01 and case.WARM_STEPS <= warm <= 5
+
+
 def test_files_of_other_commands_are_no_results_of_a_benchmark(tmp_path):
     """`python -m benchmarks --tables` reads a folder that holds those of `make accelerators`, too."""
     (tmp_path / "cpu").mkdir()
@@ -195,13 +243,63 @@ def test_what_cannot_be_asked_is_one_line(words, what, capsys):
 
 
 def test_a_cpu_is_only_for_trying(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT_A_DEVICE, "platform": "cpu"})
+    asked = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": ["a GPU is here, and JAX does not see it: unset X"]}
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: asked)
     assert device.main(["--results", str(tmp_path)]) == 2
-    assert "no accelerator" in capsys.readouterr().err and not any(tmp_path.iterdir())
+    said = capsys.readouterr().err
+    assert "no accelerator" in said and "unset X" in said and said.count("\n") == 1 and not any(tmp_path.iterdir())
+    asked["unseen"] = []
+    assert device.main(["--results", str(tmp_path)]) == 2
+    assert "--quick" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (subprocess.TimeoutExpired("about", 180), "not found a device in 180 s; see what nvidia-smi says"),
+        (RuntimeError("about ended with 1:\nTraceback\nRuntimeError: no backend\n"), "RuntimeError: no backend"),
+    ],
+)
+def test_a_device_that_does_not_answer_is_one_line(error, what, tmp_path, monkeypatch, capsys):
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr(fresh, "run", run)
+    assert device.main(["--results", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert what in said and said.count("\n") == 1
+
+
+def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path, monkeypatch):
+    begun = []
+
+    def stage_of(name):
+        def measure(plan, stage):
+            begun.append((name, plan.budget.left_to_begin(), plan.budget.left()))
+
+        return measure
+
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
+    table = {"a": (stage_of("a"), "", 9), "b": (stage_of("b"), "", 1), "c": (stage_of("c"), "", 0)}
+    monkeypatch.setattr(device, "STAGES", table)
+    assert device.main(["--results", str(tmp_path), "--minutes", "10"]) == 0
+    assert [name for name, *_ in begun] == ["a", "b", "a", "b", "c"]
+    assert [left for _, *left in begun] == [pytest.approx(left, abs=20) for left in ([540, 600], *4 * [[600, 600]])]
+    # Of one stage alone it is all of the time.
+    assert device.shares(["b"]) == {"b": 1.0} and device.shares(["c"]) == {}
+
+
+def test_what_measures_leaves_the_device_to_its_processes():
+    """A process that has asked JAX for a GPU holds most of its memory."""
+    words = "import benchmarks.device.__main__; from jax._src import xla_bridge; print(xla_bridge.backends_are_initialized())"
+    done = subprocess.run(
+        [sys.executable, "-c", words], env=fresh.with_this_checkout(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 def test_what_is_not_given_is_skipped_and_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fresh, "run", lambda *_: {**ABOUT_A_DEVICE, "platform": "gpu"})
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
     monkeypatch.setenv("JAXMATCH_DATA", "")
     assert device.main(["--results", str(tmp_path), "--peer", str(tmp_path), "replicas", "wikiqa"]) == 0
     said = capsys.readouterr().out

@@ -2,20 +2,25 @@
 
     make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
     make device ARGUMENTS="--minutes 9"       # where a command may not last longer; give it again until all is done
+    make device ARGUMENTS="--minutes 9 compiled"         # this stage alone
+    python -m benchmarks.device --minutes 9              # the same with a JAX that sees the device, where pip cannot
+                                                         # install one
     make device ARGUMENTS=--quick             # on any machine, in two minutes: only whether it runs
     make device ARGUMENTS=--tables            # measures nothing, makes the tables again
 
 Stages, in their order:
 
     compiled       programs of RE2, CSRAN and ESAN: memory, kernels, bytes, time; with the bound, and what is known
-    without a device replicas       one run and ten of RE2 on SNLI text, compared with the public PyTorch RE2 (needs
-    snli_1.0) wikiqa         ten seeds of RE2 on WikiQA (needs WikiQACorpus)
+                   without a device
+    replicas       one run and ten of RE2 on SNLI text, compared with the public PyTorch RE2 (needs snli_1.0)
+    wikiqa         ten seeds of RE2 on WikiQA (needs WikiQACorpus)
     depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
     more-replicas  2 to 64 runs of RE2 on SNLI text
 
-All is kept as soon as it is known, and the same command resumes where it was ended, however it was. Sweeps read the
-original files: the cache of encoded data is found by the content of these, and does not replace them. Of
-WikiQACorpus the .txt and .ref files do.
+Each has a share of the time at first (stages.py); what is left then goes to those that are not done. All is kept as
+soon as it is known, and the same command resumes where it was ended, however it was. Sweeps read the original files:
+the cache of encoded data is found by the content of these, and does not replace them. Of WikiQACorpus the .txt and .ref
+files do.
 """
 
 import argparse
@@ -23,11 +28,15 @@ import dataclasses
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from benchmarks import fresh, reports
+from benchmarks.accelerators.__main__ import problem_of
 from benchmarks.device import tables
 from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
@@ -38,6 +47,8 @@ from jaxmatch.sweep.recording import commit
 
 RESULTS = reports.RESULTS / "device"
 MINUTES, QUICK_MINUTES = 25.0, 2.0
+# A driver that hangs is told from one that starts.
+SECONDS_TO_FIND_A_DEVICE = 180.0
 INTERRUPTED, WRONG_INPUT = 130, 2
 
 
@@ -100,27 +111,52 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
     if not minutes > 0:
         raise InputError("--minutes must be more than 0", remedy=f"leave it out: {MINUTES:g}")
     budget = Budget(60 * minutes)
-    device = fresh.run("benchmarks.device.about", {})
+    device = _device()
     if device["platform"] == "cpu" and not arguments.quick:
-        raise InputError("JAX finds no accelerator here", remedy="--quick tries the measurements on a CPU")
+        remedy = "; ".join(device["unseen"]) or "--quick tries the measurements on a CPU"
+        raise InputError("JAX finds no accelerator here", remedy=remedy)
     about = {name: device[name] for name in ("device", "driver", "versions")}
     about |= {"commit": arguments.commit or commit(), "command": command, "quick": arguments.quick}
     say(f"{about['device']}; {about['driver']}; jax {about['versions']['jax']}; {duration(budget.left())}")
     with tempfile.TemporaryDirectory(prefix="jaxmatch-device-") as scratch:
-        settings = _settings(arguments, Path(scratch))
+        settings, folder = _settings(arguments, Path(scratch)), arguments.results / reports.folder_of(about["device"])
+        stages = {}
         for name in arguments.stages or [name for name in STAGES if not (arguments.quick and name == "more-replicas")]:
-            measure, folder = STAGES[name]
-            if folder and not arguments.quick and (problem := missing_for_sweeps(settings, folder)):
+            _, needed, _ = STAGES[name]
+            if needed and not arguments.quick and (problem := missing_for_sweeps(settings, needed)):
                 say(f"{name}: skipped: {problem}")
-                continue
-            say(f"{name}: {measure.__doc__}")
-            stage = Stage(
-                arguments.results / reports.folder_of(about["device"]),
-                name,
-                about,
-                lambda: tables.write(arguments.results),
-            )
-            measure(Plan(settings, arguments.workdir, budget), stage)
+            else:
+                stages[name] = Stage(folder, name, about, lambda: tables.write(arguments.results))
+        for name in stages:
+            say(f"{name}: {STAGES[name][0].__doc__}")
+        for name, part in [*shares(stages).items(), *dict.fromkeys(stages, 1.0).items()]:
+            measure, *_ = STAGES[name]
+            measure(Plan(settings, arguments.workdir, budget.share(part)), stages[name])
+
+
+def _device() -> dict[str, Any]:
+    """What `benchmarks.device.about` says.
+
+    Raises:
+      InputError: JAX fails, or a driver does not answer it.
+    """
+    try:
+        return fresh.run("benchmarks.device.about", {}, seconds=SECONDS_TO_FIND_A_DEVICE)
+    except subprocess.TimeoutExpired:
+        problem, remedy = f"JAX has not found a device in {SECONDS_TO_FIND_A_DEVICE:.0f} s", "see what nvidia-smi says"
+    except RuntimeError as error:
+        problem, remedy = f"JAX cannot be asked for a device: {problem_of(str(error))}", "jaxmatch devices says more"
+    raise InputError(problem, remedy=remedy)
+
+
+def shares(names: Iterable[str]) -> dict[str, float]:
+    """Which part of the time that is left when its turn comes each stage has at first; those without are left out."""
+    minutes = {name: STAGES[name][2] for name in names}
+    found = {}
+    for place, (name, own) in enumerate(minutes.items()):
+        if own:
+            found[name] = own / sum(list(minutes.values())[place:])
+    return found
 
 
 def _settings(arguments: argparse.Namespace, scratch: Path) -> Settings:

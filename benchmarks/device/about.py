@@ -9,16 +9,20 @@ import jax
 from jax.extend.backend import get_backend
 
 from benchmarks import fresh
+from jaxmatch.cli.unseen_devices import unseen_devices
 from jaxmatch.sweep.recording import device_name, versions
 
 
 def about() -> dict:
-    """The device in words, its platform, and the versions of all below this package."""
+    """The device in words, its platform, the versions of all below this package, and what is here that JAX does not
+    see.
+    """
     return {
         "device": device_name(jax.devices()[:1]),
         "platform": jax.default_backend(),
         "driver": driver(),
         "versions": versions(),
+        "unseen": unseen_devices({device.platform for device in jax.devices()}),
     }
 
 

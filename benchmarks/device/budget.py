@@ -13,14 +13,25 @@ class Budget:
 
     Arguments:
       seconds: from now on.
+      to_begin: seconds from now on in which something may begin; default: all.
     """
 
-    def __init__(self, seconds: float):
-        self._end = time.monotonic() + seconds
+    def __init__(self, seconds: float, to_begin: float | None = None):
+        now = time.monotonic()
+        self._end = now + seconds
+        self._begin_until = now + (seconds if to_begin is None else to_begin)
 
     def left(self) -> float:
         """Seconds, not below 0."""
         return max(0.0, self._end - time.monotonic())
+
+    def left_to_begin(self) -> float:
+        """Seconds in which something may still begin, not below 0."""
+        return max(0.0, self._begin_until - time.monotonic())
+
+    def share(self, part: float) -> "Budget":
+        """A budget with the same end, in which only the first `part` of what is left is there to begin something."""
+        return Budget(self.left(), part * self.left())
 
 
 class Stage:
@@ -33,11 +44,15 @@ class Stage:
       name: of the stage.
       about: the device, versions, command, "commit" and whether it was "quick", kept with what is found.
       changed: called when the file has changed.
+
+    Attributes:
+      failed: what failed since this command began, and is not tried again by it.
     """
 
     def __init__(self, folder: Path, name: str, about: Mapping[str, Any], changed: Callable[[], None] = lambda: None):
         self.name, self.folder, self._about, self._changed = name, folder, dict(about), changed
         self._file = folder / f"{name}.json"
+        self.failed: set[str] = set()
 
     def found(self) -> dict[str, Any]:
         """What was found at this commit, by its name."""

@@ -20,8 +20,8 @@ def measure(
 ) -> None:
     """Measures the pieces that are missing, in their order, as far as the time goes.
 
-    A piece is not begun if it would probably last longer than is left, and is ended, and lost, if it does. One that
-    failed is kept with the reason, and tried again by the next start.
+    A piece is not begun if it would probably last longer than the stage has left, and is ended, and lost, at the end
+    of all time. One that failed is kept with the reason, and tried again by the next start.
 
     Arguments:
       stage: keeps them.
@@ -32,13 +32,13 @@ def measure(
       environment: variables for what measures.
     """
     found = stage.found()
-    missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""})]
-    lasted = [found[name]["process_seconds"] for name in pieces if name not in missing]
+    lasted = [found[name]["process_seconds"] for name in pieces if "problem" not in found.get(name, {"problem": ""})]
+    missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""}) and name not in stage.failed]
     for number, name in enumerate(missing):
         expected = statistics.median(lasted) if lasted else seconds
         whole = f"{len(missing) - number} of {len(pieces)} to go, about {duration(expected * (len(missing) - number))}"
-        say(f"{stage.name}: {name} ({whole}; {duration(budget.left())} left)")
-        if expected > budget.left():
+        say(f"{stage.name}: {name} ({whole}; {duration(budget.left())} left of all)")
+        if expected > budget.left_to_begin():
             say(f"{stage.name}: not begun, it takes about {duration(expected)}")
             return
         try:
@@ -49,5 +49,6 @@ def measure(
             return
         except RuntimeError as error:
             answer = {"problem": problem_of(str(error).partition("\n")[2]) or str(error)}
-            say(f"{stage.name}: {name}: {answer['problem']}")
+            say(f"{error}\n{stage.name}: {name}: {answer['problem']}")  # the traceback cannot be had again elsewhere
+            stage.failed.add(name)
         stage.keep(**{name: answer})

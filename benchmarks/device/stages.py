@@ -37,6 +37,12 @@ SMALL_CSRAN = {
     "training.batch_size": 512,
     "training.maximum_buckets": 1,
 }
+# One program holds all lengths and steps of a dispatch, and an interruption in minutes of compiling would lose it. So
+# each length has its own, which is kept as soon as it is compiled; ten runs keep a device busy for longer than a
+# dispatch takes.
+ONE_PROGRAM_A_LENGTH = "--config.execution.steps_at_once=1"
+# A depth is a program of its own, with little to train: most of its time goes into compiling.
+FEW_LENGTHS = "--config.training.maximum_buckets=2"
 # Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
 SECONDS_A_CASE, SECONDS_A_SERIES = 90.0, 120.0
 
@@ -108,7 +114,8 @@ def wikiqa(plan: Plan, stage: Stage) -> None:
 def depth(plan: Plan, stage: Stage) -> None:
     """CSRAN's depth: SciTail where its files are named (its paper's Figure 2), else the embedded inference set."""
     if not plan.quick and not missing_for_sweeps(plan.settings, "SciTailV1.1"):
-        workdir = _sweep(plan, stage, ["sweeps/csran_depth.py", "--dataset", "scitail", "--seeds", "10", *_data(plan)])
+        words = ["sweeps/csran_depth.py", "--dataset", "scitail", "--seeds", "10", FEW_LENGTHS, *_data(plan)]
+        workdir = _sweep(plan, stage, words)
     else:
         changes = [f"--config.{name}={value}" for name, value in SMALL_CSRAN.items()]
         small = ["--grid.model.stacked_layers=1", "--seeds", "1", *changes]
@@ -129,6 +136,7 @@ def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
     """Trains as far as the time goes; gives the folder."""
     # All below the working folder, which can so be taken along.
     kept = [f"--config.execution.cache_directory={plan.workdir / 'cache'}", "--config.execution.checkpoint_seconds=20"]
+    kept.append(ONE_PROGRAM_A_LENGTH)
     workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem])
     sweeps.train(stage, plan.budget, [*words, *kept], workdir, 10.0 if plan.quick else sweeps.LEAST_SECONDS)
     return workdir
@@ -155,11 +163,12 @@ def peer_problem(settings: Settings) -> str:
     return (done.stderr.strip().splitlines() or ["its packages are not there"])[-1] if done.returncode else ""
 
 
-# Name -> what measures it, and what it needs of the official data ("": nothing).
-STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str]] = {
-    "compiled": (compiled, ""),
-    "replicas": (replicas, "snli_1.0"),
-    "wikiqa": (wikiqa, "WikiQACorpus"),
-    "depth": (depth, ""),
-    "more-replicas": (more_replicas, "snli_1.0"),
+# Name -> what measures it, what it needs of the official data ("": nothing), and its share of the time in minutes of 25.
+# What a stage has left over the next ones get, and what is then left the stages that are not done, in this order.
+STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str, float]] = {
+    "compiled": (compiled, "", 9),
+    "replicas": (replicas, "snli_1.0", 8),
+    "wikiqa": (wikiqa, "WikiQACorpus", 5),
+    "depth": (depth, "", 3),
+    "more-replicas": (more_replicas, "snli_1.0", 0),
 }

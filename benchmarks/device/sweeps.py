@@ -29,23 +29,19 @@ def train(stage: Stage, budget: Budget, words: Sequence[str], workdir: Path, lea
 
     Arguments:
       stage: keeps them.
-      budget: the time.
+      budget: the time; the sweep is interrupted where nothing may begin any more.
       words: of the command, behind `jaxmatch sweep`, without the working folder.
       workdir: that folder.
       least: seconds without which it is not begun.
     """
     known = stage.found()
-    if known.get("status") == FINISHED:
+    if known.get("status") == FINISHED or stage.failed:
         return
-    if budget.left() < least + SECONDS_TO_STOP:
-        say(
-            f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(budget.left())} are "
-            "left"
-        )
+    left = budget.left_to_begin()
+    if left < least + SECONDS_TO_STOP:
+        say(f"{stage.name}: not begun, it needs {duration(least + SECONDS_TO_STOP)} and {duration(left)} are left")
         return
-    say(
-        f"{stage.name}: jaxmatch sweep {Path(words[0]).name}, up to {duration(budget.left())}; its own estimate follows"
-    )
+    say(f"{stage.name}: jaxmatch sweep {Path(words[0]).name}, up to {duration(left)}; its own estimate follows")
     before, began = known.get("seconds", 0.0), time.monotonic()
 
     def keep(status: str) -> None:
@@ -55,6 +51,8 @@ def train(stage: Stage, budget: Budget, words: Sequence[str], workdir: Path, lea
 
     command = [sys.executable, "-m", "benchmarks.device.command", "sweep", *words, "--workdir", str(workdir)]
     status, said = run(command, budget, lambda: keep("training"), workdir)
+    if status:
+        stage.failed.add(stage.name)
     keep({0: FINISHED, None: "interrupted"}.get(status, f"failed: {said}"))
     say(f"{stage.name}: {stage.found()['status']} after {duration(stage.found()['seconds'])}")
 
@@ -78,7 +76,7 @@ def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdi
     listener.start()
     count = 0
     try:
-        while process.poll() is None and budget.left() > SECONDS_TO_STOP:
+        while process.poll() is None and budget.left_to_begin() > SECONDS_TO_STOP:
             time.sleep(SECONDS_BETWEEN_LOOKS)
             now = sum(1 for _ in workdir.glob("runs/*/record.json"))
             if now != count:
@@ -86,7 +84,7 @@ def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdi
                 more()
         interrupted = process.poll() is None
     finally:
-        _stop(process, max(1.0, budget.left()))
+        _stop(process, max(1.0, budget.left_to_begin()))
         listener.join()
         process.stderr.close()
     return None if interrupted else process.returncode, lines[-1] if lines else ""
