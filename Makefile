@@ -6,7 +6,8 @@
 # make accelerators  compiles the programs for TPUs and GPUs that need not be present, and reports memory and traffic; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
 # make device  on a machine with a GPU or TPU: the measurements that need one, in 25 minutes, most informative first, resumable; elsewhere
-#              with --quick; make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
+#              with --quick; make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"; installs JAX for CUDA 12
+#              where there is nvidia-smi, make device ACCELERATOR=cuda13 or ACCELERATOR=tpu for another device
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 20 minutes on two cores
 # make torture every kind of attack, about 20 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make clusters  clusters of Ray and of Slurm on this machine: workers, nodes and commands that die, jobs that are cancelled or reach their
@@ -28,6 +29,9 @@ INSTALLED := .venv/.jaxmatch-installed
 # What JAX calls its compilers.
 EXTRA_tpu := tpu
 EXTRA_cuda := cuda12
+
+# The extra of JAX that `make device` installs: that for NVIDIA GPUs where there is one; make test needs none.
+ACCELERATOR ?= $(if $(shell command -v nvidia-smi 2>/dev/null),cuda12)
 
 # Launcher and data set. ESAN and CSRAN are given their papers' features of a word; in the comparison all see the same.
 PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation/$(data) re2_robustness/$(data)) \
@@ -76,7 +80,7 @@ papers: $(INSTALLED)
 accelerators: $(INSTALLED) .cache/accelerators/tpu/.jaxmatch-installed .cache/accelerators/cuda/.jaxmatch-installed
 	.venv/bin/python -m benchmarks.accelerators $(ARGUMENTS)
 
-device: $(INSTALLED)
+device: $(INSTALLED) $(if $(ACCELERATOR),.venv/.jaxmatch-with-$(ACCELERATOR))
 	.venv/bin/python -m benchmarks.device $(ARGUMENTS)
 
 mutants: $(INSTALLED)
@@ -112,6 +116,11 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@echo "installing the requirements into .venv (once)"
 	@.venv/bin/python $(PIP) install -r requirements.txt -e .
 	@.venv/bin/python $(PIP) install --no-deps $(JAX2ONNX)
+	@touch $@
+
+.venv/.jaxmatch-with-%: $(INSTALLED)
+	@echo "installing JAX for $* into .venv (once; gigabytes)"
+	@.venv/bin/python $(PIP) install "jax[$*]"
 	@touch $@
 
 .cache/lowest/.jaxmatch-installed: requirements.txt pyproject.toml
