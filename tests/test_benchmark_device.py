@@ -109,6 +109,7 @@ def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, mo
     asked = {"0": {}, "1": {}, "2": {}}
     pieces.measure(stage, Budget(60), "m", asked, 1.0)  # what failed is tried again, but not by the same command
     assert "problem" in stage.found()["0"] and "2" in stage.found()
+    assert 'compiled: 2: {"process_seconds": 1.0}' in capsys.readouterr().out
     pieces.measure(Stage(stage.folder, stage.name, ABOUT_A_DEVICE), Budget(60), "m", asked, 1.0)
     assert not any("problem" in piece for piece in stage.found().values())
 

@@ -1,5 +1,6 @@
 """A stage that is measured piece by piece, each in a process of its own, each kept as soon as it is known."""
 
+import json
 import statistics
 import subprocess
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ def measure(
         try:
             answer = fresh.run(module, pieces[name], environment, seconds=budget.left())
             lasted.append(answer["process_seconds"])
+            say(f"{stage.name}: {name}: {json.dumps(answer)}")  # for a log that may be all that comes back
         except subprocess.TimeoutExpired:
             say(f"{stage.name}: {name} did not end in time and is measured anew by the next start")
             return
