@@ -185,7 +185,7 @@ def test_what_can_be_read_of_a_program_is_kept_though_the_rest_cannot(monkeypatc
     monkeypatch.setattr(case, "operations_of", lambda _: 7)
     held = SimpleNamespace(temp_size_in_bytes=3, argument_size_in_bytes=5)
     compiled = SimpleNamespace(memory_analysis=lambda: held, as_text=text)
-    found = case._of_the_program(compiled, {"precision": "float32"}, SimpleNamespace(device_kind="x", platform="gpu"))
+    found = case.read_program(compiled, {"precision": "float32"}, SimpleNamespace(device_kind="x", platform="gpu"))
     assert {key: found[key] for key in ("temporaries", "arguments", "operations")} == {
         "temporaries": 3,
         "arguments": 5,

@@ -5,10 +5,9 @@ import os
 import subprocess
 import sys
 
-import jax
 import pytest
 import small_sweep
-from small_cohort import MODEL
+from small_cohort import MODEL, make_cohort
 from test_docs import ROOT, fenced
 
 from jaxmatch import config, extend, models
@@ -22,7 +21,6 @@ from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import memory
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.training import scores
-from jaxmatch.training.signature_programs import programs
 
 SOURCE = "\n".join(fenced(ROOT / "docs" / "how_to" / "extend.md", "python"))
 
@@ -105,7 +103,7 @@ def test_what_is_added_again_is_another_program():
     """As in a notebook, where a function was corrected."""
 
     def compiled():
-        return programs(models.build(MODEL, outputs=2), "classification", 6, 2, tuple(jax.devices()[:1]))
+        return make_cohort().lockstep.programs
 
     def bytes_of(batch):
         return memory.step_bytes(models.build(MODEL, outputs=2), "classification", 6, batch, 8, "gpu")

@@ -63,10 +63,10 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
         "compile_seconds": round(compile_seconds, 1),
         "in_use": (device.memory_stats() or {}).get("peak_bytes_in_use"),
     }
-    return found | _of_the_program(compiled, spec, device)
+    return found | read_program(compiled, spec, device)
 
 
-def _of_the_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> dict[str, Any]:
+def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> dict[str, Any]:
     """What a compiled program says of itself, and the bound that follows."""
     found: dict[str, Any] = {}
     unread = []

@@ -11,7 +11,7 @@ from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.training import hosts, hyperparameters, room
+from jaxmatch.training import hosts, hyperparameters, losses, room
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
@@ -72,7 +72,8 @@ class Lockstep:
         self._mesh = replica_mesh(devices)
         module = models.build(model, outputs=data.outputs)
         words, dimensions = data.vectors.shape
-        self.programs = programs(module, data.task, dimensions, words_trained(module, words), devices)
+        added = tuple(losses.ADDED.items())
+        self.programs = programs(module, data.task, dimensions, words_trained(module, words), devices, added)
         self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), hyperparameters.stack(optimizer)
         train = data.splits["train"]
         self.pairs = train.pairs

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 
-from jaxmatch.training import losses
 from jaxmatch.training.evaluation import cohort_outputs
 from jaxmatch.training.programs import Program, replica_mesh
 from jaxmatch.training.step import Flattening, cohort_step, cohort_steps, flattening, initial_state
@@ -23,20 +22,18 @@ class Programs(NamedTuple):
     evaluate: Program
 
 
-def programs(module: nn.Module, task: str, dimensions: int, words: int, devices: tuple[jax.Device, ...]) -> Programs:
-    """The programs of a signature, shared by all cohorts that have it."""
-    return _programs(module, task, dimensions, words, devices, tuple(losses.ADDED.items()))
-
-
 @functools.lru_cache(maxsize=64)
-def _programs(
+def programs(
     module: nn.Module,
     task: str,
     dimensions: int,
     words: int,
     devices: tuple[jax.Device, ...],
-    added: tuple[tuple[str, Callable], ...],  # a loss that was added anew is another program
+    added: tuple[tuple[str, Callable], ...] = (),
 ) -> Programs:
+    """The programs of a signature, shared by all cohorts that have it. `added` are the items of `losses.ADDED`: a loss
+    that is added anew makes other programs.
+    """
     mesh = replica_mesh(devices)
     flat = flattening(module, dimensions, words, devices[0].platform)
     initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
