@@ -1,4 +1,4 @@
-"""What must hold of all models whatever the weights are, and of RE2 with features (its own tests are in test_re2.py)."""
+"""What must hold of all models whatever the weights are."""
 
 import functools
 
@@ -35,7 +35,7 @@ DIIN = {
     "growth_rate": 2,
 }
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 5}
-RE2 = {"name": "re2", "hidden_size": 5, "blocks": 2, "encoder_layers": 1}
+RE2 = {"name": "re2", "hidden_size": 6, "blocks": 2, "encoder_layers": 2}
 DECATT = {"name": "decatt", "hidden_size": 5, "intra_attention": True}
 ESIM = {"name": "esim", "hidden_size": 3}
 SIAMESE = {"name": "siamese", "hidden_size": 3, "head_size": 5}
@@ -54,7 +54,7 @@ WHOLE = [
     TRANSFORMER | FEATURES | {"characters": "cnn"},
     DIIN | FEATURES | {"characters": "cnn"},
 ]
-SMALL = {settings["name"]: settings for settings in (ESAN, CSRAN, CAFE, BIMPM, DECATT, ESIM, SIAMESE, TRANSFORMER)}
+SMALL = {settings["name"]: settings for settings in (RE2, ESAN, CSRAN, CAFE, BIMPM, DECATT, ESIM, SIAMESE, TRANSFORMER)}
 ALL = pytest.mark.parametrize("settings", SMALL.values(), ids=lambda settings: settings["name"])
 RANDOM = np.random.default_rng(0)
 VECTORS = jnp.asarray(0.5 * RANDOM.normal(size=(20, 6)), jnp.float32)
@@ -132,7 +132,12 @@ def test_the_forget_bias_is_where_the_gates_of_every_lstm_start(name):
         CSRAN,
         CAFE,
         CAFE | {"bidirectional": True, "prediction": "symmetric"},
+        RE2,
         RE2 | FEATURES | {"characters": "bilstm", "parallel_blocks": True},
+        RE2 | {"alignment": "identity", "fusion": "simple", "connection": "vanilla_running_sum", "hidden_size": 7},
+        RE2 | {"prediction": "symmetric", "encoder_input": False, "kernel_size": (3, 5), "connection": "none"},
+        RE2 | {"parallel_blocks": True, "weight_normalization": "none"},
+        RE2 | {"precision": "bfloat16", "weight_normalization": "unit"},
     ],
     ids=lambda settings: " ".join(str(value) for value in settings.values()),
 )
