@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import check_close, check_logits, linear
 from random_parameters import compiled, equations, random_parameters
 from test_layers_lstm import expected_states, read
 from test_models import FEATURES, A, B, side
@@ -11,7 +12,6 @@ from test_models import FEATURES, A, B, side
 from jaxmatch.errors import InputError
 from jaxmatch.layers.matching import STRATEGIES, PerspectiveMatching
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.pair_model import side_by_side
 from jaxmatch.settings import model_config
 
 HIDDEN, PERSPECTIVES = 16, 3
@@ -66,10 +66,6 @@ def matched(states, params, strategies):
     return sequences
 
 
-def dense(inputs, params):
-    return inputs @ np.asarray(params["kernel"], np.float64) + np.asarray(params["bias"], np.float64)
-
-
 def reference(params, ids_a, ids_b, strategies):
     """The logits of one pair without padding."""
     states = []
@@ -81,12 +77,8 @@ def reference(params, ids_a, ids_b, strategies):
     for sequence in matched(states, params, strategies):
         forward, backward = read(sequence, params["aggregation"], 0), read(sequence[::-1], params["aggregation"], 1)
         ends += [forward[-1], backward[-1]]
-    hidden = np.tanh(dense(np.concatenate(ends), params["prediction"]["hidden_0"]))
-    return dense(hidden, params["prediction"]["output"])
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+    hidden = np.tanh(linear(params["prediction"]["hidden_0"], np.concatenate(ends)))
+    return linear(params["prediction"]["output"], hidden)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -102,7 +94,7 @@ def test_each_strategy_is_its_equation(strategy):
     weights = np.asarray(params[strategy], np.float64)
     for one, another, which in ((own[0], other[0], 1), (other[0], own[0], 2)):
         expected = [matching(strategy, token, another, another[-1], weights) for token in one.astype(np.float64)]
-        close(found[0, sentences[0] == which], np.array(expected))
+        check_close(found[0, sentences[0] == which], np.array(expected))
 
 
 def test_the_whole_is_its_equations():
@@ -110,17 +102,7 @@ def test_the_whole_is_its_equations():
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, VECTORS, seed=1)
     expected = [reference(params, a[a > 0], b[b > 0], tuple(STRATEGIES)) for a, b in zip(IDS_A, IDS_B, strict=True)]
     assert np.ptp(expected, axis=0).min() > 1e-2  # the pairs differ
-    match = compiled(lambda ids, which: module.apply({"params": params}, {"ids": ids}, which, VECTORS, method="match"))
-    tokens, sentences = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
-    close(match(tokens["ids"], sentences), np.array(expected))
-    # Padding between the tokens changes nothing.
-    spread_ids, spread = np.zeros_like(tokens["ids"]), np.zeros_like(sentences)
-    for row in range(len(spread)):
-        real = np.flatnonzero(sentences[row])
-        places = np.sort(RANDOM.choice(16, len(real), replace=False))
-        spread_ids[row, places], spread[row, places] = tokens["ids"][row, real], sentences[row, real]
-    assert np.any(spread != sentences, axis=1).all()
-    close(match(spread_ids, spread), np.array(expected))
+    check_logits(module, params, IDS_A, IDS_B, VECTORS, np.array(expected))
 
 
 def test_size_in_the_papers_setting():

@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, random_parameters
+from by_hand import check_logits, linear
+from random_parameters import random_parameters
+from scipy.special import softmax
 from test_layers_lstm import expected_states
 
 from jaxmatch.errors import InputError
@@ -15,15 +17,6 @@ VECTORS = jnp.asarray(RANDOM.normal(size=(30, 12)), jnp.float32)
 A = np.array([[3, 4, 5, 6, 7, 8, 9, 10], [8, 9, 10, 0, 0, 0, 0, 0], [11, 12, 0, 0, 0, 0, 0, 0]], np.int32)
 B = np.array([[12, 13, 4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7, 21, 22], [18, 0, 0, 0, 0, 0, 0, 0]], np.int32)
 HIDDEN = 16
-
-
-def softmax(scores):
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
-
-
-def linear(params, inputs):
-    return inputs @ params["kernel"] + params.get("bias", 0.0)
 
 
 def relu(values):
@@ -40,7 +33,7 @@ def perceptron(params, inputs, activation=relu):
 def aligned(compared, sequences):
     """What the tokens of each of two sentences find in the other."""
     scores = compared[0] @ compared[1].T
-    return softmax(scores) @ sequences[1], softmax(scores.T) @ sequences[0]
+    return softmax(scores, axis=-1) @ sequences[1], softmax(scores.T, axis=-1) @ sequences[0]
 
 
 def feed_forward(params, inputs):
@@ -54,7 +47,7 @@ def decatt(params, pair):
         for number, words in enumerate(own):
             seen, places = feed_forward(intra["feed_forward"], words), np.arange(len(words))
             distance = np.minimum(np.abs(places[:, None] - places), 10)
-            found = softmax(seen @ seen.T + intra["distance_bias"][distance]) @ words
+            found = softmax(seen @ seen.T + intra["distance_bias"][distance], axis=-1) @ words
             own[number] = np.concatenate([words, found], axis=1)
     found = aligned([feed_forward(params["attend"], words) for words in own], own)
     both = (np.concatenate(sides, axis=1) for sides in zip(own, found, strict=True))
@@ -106,7 +99,7 @@ def transformer(params, pair):
         found = []
         for head in np.split(np.arange(HIDDEN), 4):
             query, key, value = (projected[:, part * HIDDEN + head] for part in range(3))
-            found.append(softmax(query @ key.T / np.sqrt(len(head))) @ value)
+            found.append(softmax(query @ key.T / np.sqrt(len(head)), axis=-1) @ value)
         row = row + linear(layer["attention"]["output"], np.concatenate(found, axis=1))
         wide = linear(layer["wide"], normalized(layer["LayerNorm_1"], row))
         gelu = 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
@@ -136,16 +129,7 @@ def test_the_whole_is_its_equations_wherever_padding_stands(name):
     words = np.asarray(VECTORS, np.float64)
     expected = np.array([reference(exact, (words[a[a > 0]], words[b[b > 0]])) for a, b in zip(A, B, strict=True)])
     assert np.ptp(expected, axis=0).min() > 1e-2  # the pairs differ
-    match = compiled(lambda ids, which: module.apply({"params": params}, {"ids": ids}, which, VECTORS, method="match"))
-    ids = np.concatenate([A, B], axis=1)
-    sentences = ((ids > 0) * np.repeat([1, 2], 8)).astype(np.int8)
-    spread_ids, spread = np.zeros_like(ids), np.zeros_like(sentences)
-    for row in range(len(ids)):
-        real = np.flatnonzero(sentences[row])
-        chosen = np.sort(RANDOM.choice(16, len(real), replace=False))
-        spread_ids[row, chosen], spread[row, chosen] = ids[row, real], sentences[row, real]
-    for given in ((ids, sentences), (spread_ids, spread)):
-        np.testing.assert_allclose(match(*given), expected, atol=1e-5 * np.abs(expected).max(), rtol=0)
+    check_logits(module, params, A, B, VECTORS, expected)
 
 
 @pytest.mark.parametrize(

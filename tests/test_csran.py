@@ -6,8 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import linear
 from random_parameters import compiled
-from test_layers_csran import expected_scalars, softmax
+from scipy.special import expit as sigmoid
+from scipy.special import softmax
+from test_layers_csran import expected_scalars
 from test_layers_lstm import expected_states
 from test_models import CSRAN, VECTORS, A, B, side, start
 
@@ -114,10 +117,6 @@ def test_layers_are_put_together_as_in_figure_1():
         np.testing.assert_allclose(vector, expected, rtol=1e-3, atol=1e-3)
 
 
-def linear(params, values):
-    return values @ np.asarray(params["kernel"], np.float64) + np.asarray(params["bias"], np.float64)
-
-
 def refined(params, sequence, sentences):
     """A CAFE block in NumPy: each token with its six numbers."""
     return np.concatenate([sequence, np.nan_to_num(expected_scalars(params, sequence, sentences))], axis=-1)
@@ -129,7 +128,7 @@ def test_the_whole_below_the_prediction_in_numpy(place):
     module, params = start(CSRAN | {"refinement_place": place, "stacked_layers": 3})
     tokens, sentences = (jax.tree.map(np.asarray, each) for each in side_by_side(side(A), side(B)))
     words, highway = np.asarray(VECTORS, np.float64)[tokens["ids"]], params["highway"]["layer_0"]
-    gate = 1 / (1 + np.exp(-linear(highway["gate"], words)))
+    gate = sigmoid(linear(highway["gate"], words))
     transformed = np.maximum(linear(highway["transform"], words), 0)
     sequence, stack = gate * transformed + (1 - gate) * linear(highway["carry"], words), []
     for number in range(3):
@@ -145,7 +144,7 @@ def test_the_whole_below_the_prediction_in_numpy(place):
         own, other = np.flatnonzero(sentences[row] == which), np.flatnonzero(sentences[row] == 3 - which)
         layers = itertools.product(stack, repeat=2)
         affinity = np.max([one[row, own] @ another[row, other].T for one, another in layers], axis=0)
-        aligned[row, own] = softmax(affinity) @ whole[row, other]
+        aligned[row, own] = softmax(affinity, axis=-1) @ whole[row, other]
     matched = np.concatenate([whole, aligned, whole - aligned, whole * aligned], axis=-1)
     aggregated = expected_states(matched, sentences, params["aggregation_0"])
     vectors = [(aggregated * (sentences == which)[..., None]).sum(axis=1) for which in (1, 2)]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_parameters import applied, compiled, random_parameters
+from scipy.special import softmax
 
 from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_affinity, co_stack_weights
@@ -22,11 +23,6 @@ RANDOM = np.random.default_rng(0)
 SEQUENCE = RANDOM.normal(size=(2, 6, 4)).astype(np.float32)
 STACK = tuple(RANDOM.normal(size=(2, 6, size)).astype(np.float32) for size in (3, 3, 3))
 SENTENCES = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 0, 0, 0, 0]], np.int8)
-
-
-def softmax(values):
-    exponentials = np.exp(values - values.max(axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
 def machine(params, vector):
@@ -95,7 +91,7 @@ def expected_scalars(params, sequence, sentences, project_within=True):
             if name == "between" or project_within:
                 projection = np.asarray(params[f"{name}_projection"]["kernel"], np.float64)
                 scores = np.maximum(own @ projection, 0) @ np.maximum(others @ projection, 0).T
-            aligned = softmax(scores) @ others
+            aligned = softmax(scores, axis=-1) @ others
             numbers.append(machine(params[f"{name}_concatenation"], np.concatenate([aligned, own])))
             numbers.append(machine(params[f"{name}_product"], aligned * own))
             numbers.append(machine(params[f"{name}_difference"], aligned - own))
@@ -128,7 +124,9 @@ def test_refinement_as_the_authors_code_has_it():
     np.testing.assert_allclose(features[tokens][:, 6], meta, rtol=1e-3, atol=1e-3)
     row, place = np.argwhere(tokens)[0]
     same = SEQUENCE[row, SENTENCES[row] == SENTENCES[row, place]].astype(np.float64)
-    np.testing.assert_allclose(found[row, place], softmax(SEQUENCE[row, place] @ same.T) @ same, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        found[row, place], softmax(SEQUENCE[row, place] @ same.T, axis=-1) @ same, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("sentences", [[[1]], [[0, 0]], [[2, 2, 0]]], ids=str)
@@ -172,8 +170,8 @@ def test_alignment_is_equation_5_with_a_softmax_over_the_other_sentence():
     expected = np.zeros_like(whole)
     for row in range(2):
         a, b = (np.flatnonzero(SENTENCES[row] == sentence) for sentence in (1, 2))
-        expected[row, a] = softmax(affinity[row][np.ix_(a, b)]) @ whole[row, b]
-        expected[row, b] = softmax(affinity[row][np.ix_(b, a)]) @ whole[row, a]
+        expected[row, a] = softmax(affinity[row][np.ix_(a, b)], axis=-1) @ whole[row, b]
+        expected[row, b] = softmax(affinity[row][np.ix_(b, a)], axis=-1) @ whole[row, a]
     np.testing.assert_allclose(np.concatenate(aligned, axis=-1), expected, atol=1e-5)
 
 

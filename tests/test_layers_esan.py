@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_parameters import applied, compiled, random_parameters
+from scipy.special import expit as sigmoid
 
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
 from jaxmatch.layers.augmentation import Augmentation
@@ -21,10 +22,6 @@ RANDOM = np.random.default_rng(0)
 SEQUENCE, WORD, CONTEXTUAL = (RANDOM.normal(size=(2, 6, 4)).astype(np.float32) for _ in range(3))
 SENTENCES = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 0, 0, 0, 0]], np.int8)
 FEATURES = {"word": WORD, "contextual": CONTEXTUAL}
-
-
-def sigmoid(values):
-    return 1 / (1 + np.exp(-values))
 
 
 def weights(params, *names):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
+from scipy.special import expit as sigmoid
 
 from jaxmatch.layers import lstm_on_cpu, lstm_on_device
 from jaxmatch.layers.lstm import Lstm
@@ -27,10 +28,6 @@ def form(request, monkeypatch):
 
 def use_the_form_for_devices(monkeypatch):
     monkeypatch.setattr(lstm_on_cpu, "hidden_states", lstm_on_device.hidden_states)
-
-
-def sigmoid(values):
-    return 1 / (1 + np.exp(-values))
 
 
 def read(inputs, params, direction):
