@@ -11,13 +11,12 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.papers.data_sets import DataSet, find
 from jaxmatch.papers.printed import printed
 from jaxmatch.reporting.tables import Published
 from jaxmatch.settings import default_config
 
 PRINTED = printed("csran")
-DATA_SETS = PRINTED.data_sets
+DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
 SEEDS = 5
 ORIGINAL = "Original"
 # What the paper gives of each word (section 2.1); the released code also has part of speech and exact match.
@@ -45,15 +44,6 @@ CURVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "quora": {"CSRAN": {}},
     "snli": {"CSRAN": {}},
 }
-
-
-def data_set(name: str, among: tuple[str, ...] = ()) -> DataSet:
-    """The data set of that name, among some or all of the paper's.
-
-    Raises:
-      InputError: there is none; names the nearest.
-    """
-    return find(DATA_SETS, name, among)
 
 
 def ablation_scores(name: str) -> tuple[str, ...]:

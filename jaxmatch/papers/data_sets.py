@@ -1,12 +1,12 @@
 """What the modules of all papers share."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.errors import InputError, nearest
+from jaxmatch.errors import InputError
 from jaxmatch.settings import with_overrides
 
 ACCURACY = ("dev.accuracy", "test.accuracy")
@@ -32,23 +32,6 @@ class DataSet:
     main_table: str
     scores: tuple[str, ...] = ACCURACY
     training_pairs: int = 0
-
-
-def find(data_sets: Mapping[str, DataSet], name: str, among: Sequence[str] = ()) -> DataSet:
-    """The data set of that name.
-
-    Arguments:
-      data_sets: those of the paper.
-      name: the one that is asked for.
-      among: the names a sweep takes; all if there are none.
-
-    Raises:
-      InputError: there is none; names the nearest.
-    """
-    known = list(among or data_sets)
-    if name not in known:
-        raise InputError(f'there is no data set "{name}" in this sweep', remedy=nearest(name, known))
-    return data_sets[name]
 
 
 def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -10,27 +10,17 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.papers.data_sets import DataSet, find
 from jaxmatch.papers.printed import printed
 from jaxmatch.reporting.tables import Published
 
 PRINTED = printed("esan")
-DATA_SETS = PRINTED.data_sets
+DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
 NOTES = PRINTED.notes
 SEEDS = 5
 ORIGINAL = "ESAN"
 _CHARACTERS = {"characters": "cnn", "character_features": 100}
 _SYNTAX = {"tags": True, "exact_match": True}
 _INFERENCE = ("snli", "multinli", "scitail", "sick", "rte", "embedded_inference")
-
-
-def data_set(name: str) -> DataSet:
-    """The data set of that name.
-
-    Raises:
-      InputError: there is none; names the nearest.
-    """
-    return find(DATA_SETS, name)
 
 
 def features(name: str) -> dict[str, Any]:

@@ -14,10 +14,11 @@ compared with it.
 import dataclasses
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.papers.data_sets import DataSet
 from jaxmatch.reporting.tables import Published
 
@@ -41,6 +42,21 @@ class Printed:
     data_sets: Mapping[str, DataSet]
     tables: Mapping[str, Mapping[str, Any]]
     notes: Mapping[str, tuple[str, ...]]
+
+    def data_set(self, name: str, among: Sequence[str] = ()) -> DataSet:
+        """A data set by its name.
+
+        Arguments:
+          name: the one that is asked for.
+          among: the names a sweep takes; all if there are none.
+
+        Raises:
+          InputError: there is none; names the nearest.
+        """
+        known = list(among or self.data_sets)
+        if name not in known:
+            raise InputError(f'there is no data set "{name}" in this sweep', remedy=nearest(name, known))
+        return self.data_sets[name]
 
     def rows(self, table: str, data_set: str = "") -> tuple[Published, ...]:
         """The rows of a table, in its order.

@@ -9,13 +9,13 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.papers.data_sets import VECTOR_ALONE, DataSet, find
+from jaxmatch.papers.data_sets import VECTOR_ALONE
 from jaxmatch.papers.printed import printed
 from jaxmatch.papers.re2_settings import CONFIGURED, residual_connection, setting_notes
 from jaxmatch.reporting.tables import Published
 
 PRINTED = printed("re2")
-DATA_SETS = PRINTED.data_sets
+DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
 PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
 ROBUSTNESS = ("snli", "quora", "scitail")
 SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
@@ -33,15 +33,6 @@ STATED = (
     "prediction",
     "parallel_blocks",
 )
-
-
-def data_set(name: str) -> DataSet:
-    """The data set of that name.
-
-    Raises:
-      InputError: there is none; names the nearest.
-    """
-    return find(DATA_SETS, name)
 
 
 # What is trained
