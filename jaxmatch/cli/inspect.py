@@ -66,8 +66,10 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
     for one in pair or ():
         if not one.strip():
             raise InputError("a text of the pair is empty", remedy="give two texts")
-        if not _is_unicode(one):
-            raise InputError(f"{one!r} is not UTF-8", remedy="give the texts in UTF-8")
+        try:
+            one.encode()
+        except UnicodeEncodeError:  # bytes of a command line that are no UTF-8 arrive as lone surrogates
+            raise InputError(f"{one!r} is not UTF-8", remedy="give the texts in UTF-8") from None
     sweep = (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
     plain, parts = {}, []
     for name, run in _of_sweep(folder) if sweep else [("attention", folder)]:
@@ -100,15 +102,6 @@ def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
         for number, members in enumerate(settings, start=1)
         for record in members
     ]
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether it can be written: bytes of a command line that are no UTF-8 arrive as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _lines(pair: PairAttention) -> Iterator[str]:

@@ -33,10 +33,6 @@ _LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
 _CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
 
 
-def _whitespace(text: str) -> list[str]:
-    return text.split()
-
-
 def _word(text: str) -> list[str]:
     tokens = _plain_words(SENTENCE_END.sub(" . ", text).strip(" "))
     if tokens is not None:
@@ -87,7 +83,7 @@ def _tweet_split(text: str) -> list[str]:
 
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
-    "whitespace": _whitespace,
+    "whitespace": str.split,
     "word": _word,
     "tweet": _tweet,
     "tweet_split": _tweet_split,

@@ -9,7 +9,6 @@ that is interrupted is never seen.
 """
 
 import dataclasses
-import hashlib
 import json
 import secrets
 import shutil
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.data.cache import hash_file
 from jaxmatch.errors import InputError
 from jaxmatch.files import scratch_folder
 from jaxmatch.store import Store
@@ -182,14 +182,14 @@ class StoredCohort:
                     archive.add(root / path, arcname=path)
             if not whole():
                 raise FileNotFoundError(name)
-            made = Archive(f"{name}-{secrets.token_hex(4)}.tar", _sha256(file))
+            made = Archive(f"{name}-{secrets.token_hex(4)}.tar", hash_file(file))
             self._store.upload(f"{self.place}/{made.name}", file)
             return made
 
     def get(self, archive: Archive, place: Path) -> bool:
         """Downloads an archive and unpacks it in an empty folder; False where it is missing or damaged."""
         file = place / "archive.tar"
-        if not self._store.download(f"{self.place}/{archive.name}", file) or _sha256(file) != archive.sha256:
+        if not self._store.download(f"{self.place}/{archive.name}", file) or hash_file(file) != archive.sha256:
             return False
         with tarfile.open(file) as content:
             # Pythons before 3.11.4 have no filter.
@@ -217,8 +217,3 @@ def numbers(folder: CohortFolder) -> list[int]:
 def newest(folder: CohortFolder) -> int:
     """The number of the newest checkpoint in a folder, or -1."""
     return max(numbers(folder), default=-1)
-
-
-def _sha256(file: Path) -> str:
-    with open(file, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

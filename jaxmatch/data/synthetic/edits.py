@@ -3,6 +3,7 @@
 An edit never looks at a label; what the edited sentence has to do with the first is for `semantics` to say.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from jaxmatch.data.synthetic.draws import Draws
@@ -93,14 +94,6 @@ def _shifted(draws: Draws, clause: Clause, stronger: bool) -> Clause:
     if narrower_subject != (clause.adjective is None):
         return clause
     return clause._replace(adjective=draw_adjective(draws, clause.noun, clause.predicate) if narrower_subject else None)
-
-
-def _stronger(draws: Draws, clause: Clause) -> Clause:
-    return _shifted(draws, clause, True)
-
-
-def _weaker(draws: Draws, clause: Clause) -> Clause:
-    return _shifted(draws, clause, False)
 
 
 def _other_adjective(draws: Draws, clause: Clause) -> Clause:
@@ -222,8 +215,8 @@ def _say_otherwise(draws: Draws, clause: Clause) -> Clause:
 
 EDITS: Mapping[str, Callable[[Draws, Clause], Clause]] = {
     "noun": _other_noun,
-    "stronger": _stronger,
-    "weaker": _weaker,
+    "stronger": functools.partial(_shifted, stronger=True),
+    "weaker": functools.partial(_shifted, stronger=False),
     "adjective": _other_adjective,
     "predicate": _other_predicate,
     "new predicate": _new_predicate,

@@ -118,15 +118,10 @@ def interval(summary: Summary) -> significance.Interval | None:
     return significance.mean_interval(list(summary.values.values()))
 
 
-def published_number(score: str, text: str) -> float | None:
-    """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are; None if it is
-    none.
+def published_number(score: str, text: str) -> tuple[float | None, float]:
+    """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are, None if it is none;
+    and half a unit of its last digit.
     """
-    return _number_and_rounding(score, text)[0]
-
-
-def _number_and_rounding(score: str, text: str) -> tuple[float | None, float]:
-    """The same, and half a unit of its last digit."""
     match = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text.replace("−", "-"))
     if match is None:
         return None, 0.0
@@ -150,7 +145,7 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
     differ, or if the score is not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
-    theirs, rounding = _number_and_rounding(score, text)
+    theirs, rounding = published_number(score, text)
     if not summary.deviation or theirs is None or name not in SCORES:
         return None
     if score in published.unlike or other_training_set(cell, published):

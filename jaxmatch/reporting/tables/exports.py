@@ -101,7 +101,7 @@ def _score_as_json(
         entry["published"] = {
             "label": published.label,
             "text": text,
-            "value": comparisons.published_number(score, text),
+            "value": comparisons.published_number(score, text)[0],
             **_verdict(cell, score, published),
         }
     return entry
