@@ -8,7 +8,6 @@ import shutil
 import pytest
 import small_sweep
 
-from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import folder_table
 
@@ -36,17 +35,6 @@ def test_runs_that_have_not_finished_are_noted(sweep_copy):
     shutil.rmtree(sweep_copy / "runs")
     with pytest.raises(InputError, match="no run has finished yet"):
         folder_table.table(sweep_copy)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", ['{"format": 1}', '{"format": ', ""])
-def test_a_damaged_record_is_one_line(sweep_copy, capsys, damage):
-    run = next(iter(small_sweep.records(sweep_copy)))
-    (sweep_copy / "runs" / run / "record.json").write_text(damage)
-    assert main(["table", str(sweep_copy)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.startswith("jaxmatch: ")
 
 
 @pytest.mark.slow

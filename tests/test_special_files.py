@@ -52,6 +52,7 @@ def test_records_notes_and_the_values_of_figures(tmp_path, capsys):
     file = _pipe(next((folder / "runs").glob("*/record.json")))
     for command in (["table", folder], ["report", folder], ["figure", folder, "--output", tmp_path]):
         _refused(capsys, command, file, "this is a pipe, not a file")
+    assert not (folder / "report.html").exists()
     notes = _pipe(folder / "sweep.json")
     _refused(capsys, ["table", folder], notes, "this is a pipe, not a file")
     values = _pipe(tmp_path / "curves.json")
