@@ -11,7 +11,6 @@ import small_sweep
 from small_grid import EPOCHS, GRID, RUNGS, SEEDS, planned
 from small_sweep import Stop, StopAt
 
-from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import asha, halving, launch, tuning
 from jaxmatch.sweep.asha import Ladder, one_setting_each
@@ -184,17 +183,6 @@ def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
             run(small_files, workdir)
     with asha.held(workdir / asha.JOURNAL), pytest.raises(InputError, match="another launcher tunes in this folder"):
         run(small_files, workdir)
-
-
-def test_the_command_asks_for_it(monkeypatch, tmp_path, capsys):
-    calls = []
-    monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
-    assert main(["tune", "a.py", "--workdir", str(tmp_path), "--asha", "--eta", "4"]) == 0
-    assert {name: calls[0].get(name) for name in ("halve", "barrier", "eta")} == {
-        **{"halve": True, "barrier": False, "eta": 4}
-    }
-    assert main(["tune", "a.py", "--asha", "--optuna", "3"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --optuna and --asha cannot be combined; give one of them\n"
 
 
 def test_a_dry_run_shows_cohorts_of_one_setting(small_files, tmp_path):

@@ -191,13 +191,14 @@ def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
         ((), {}),
         (("--halving",), {"halve": True}),
         (("--halving", "--eta", "2", "--rungs", "1,10"), {"halve": True, "eta": 2, "rungs": (1, 10)}),
+        (("--asha", "--eta", "4"), {"halve": True, "barrier": False, "eta": 4}),
     ],
 )
 def test_the_command_says_how_to_halve(monkeypatch, tmp_path, words, given):
     calls = []
     monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
     assert main(["tune", "a.py", "--workdir", str(tmp_path), *words]) == 0
-    assert {name: value for name, value in calls[0].items() if name in ("halve", "eta", "rungs")} == given
+    assert {name: value for name, value in calls[0].items() if name in ("halve", "barrier", "eta", "rungs")} == given
 
 
 def test_a_rule_without_halving_is_one_line(capsys, tmp_path):
