@@ -87,6 +87,21 @@ def leaves(result):
     return jax.tree.leaves(result.parameters)
 
 
+def same(results, others):
+    """Checks that runs ended with the same bits."""
+    for one, other in zip(results, others, strict=True):
+        assert (one.progress, one.test) == (other.progress, other.test)
+    alike(results, others, rtol=0)
+
+
+def alike(results, others, **tolerance):
+    """Checks that runs were scored as often and have the same parameters, up to a tolerance."""
+    for one, other in zip(results, others, strict=True):
+        assert [entry["samples"] for entry in one.progress.curve] == [e["samples"] for e in other.progress.curve]
+        for left, right in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_allclose(left, right, **tolerance)
+
+
 def lockstep(cohort, steps):
     """Steps as `train` makes them, without evaluation: the losses <float32>[steps, replica] and the last state."""
     replicas = cohort.lockstep

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 import small_sweep
-from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
+from small_cohort import InterruptAfter, Interruption, alike, make_cohort
 
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training import room, signature_programs
@@ -57,15 +57,6 @@ def short(monkeypatch):
     yield begin
 
 
-def assert_same(results, others, **tolerance):
-    for one, other in zip(results, others, strict=True):
-        assert [entry["samples"] for entry in one.progress.curve] == [
-            entry["samples"] for entry in other.progress.curve
-        ]
-        for left, right in zip(leaves(one), leaves(other), strict=True):
-            np.testing.assert_allclose(left, right, **tolerance)
-
-
 def limited(limit):
     """A cohort that knows from the start how many replicas fit."""
     cohort = make_cohort(**ARGUMENTS)
@@ -89,14 +80,14 @@ def test_at_the_first_step_fewer_are_computed_at_once(short, side_by_side, fit):
     ][: 3 - fit]
     assert heard.told == [("training", 2), ("training", 1)][: 3 - fit]
     assert cohort.progress.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
-    assert_same(results, limited(fit).train(), rtol=0)
-    assert_same(results, side_by_side, atol=1e-5)
+    alike(results, limited(fit).train(), rtol=0)
+    alike(results, side_by_side, atol=1e-5)
 
 
 def test_without_a_checkpoint_training_begins_again(short, side_by_side):
     cohort = make_cohort(**ARGUMENTS)
     short("train_step", 2, after=7)
-    assert_same(cohort.train(), side_by_side, atol=1e-5)
+    alike(cohort.train(), side_by_side, atol=1e-5)
     assert cohort.progress.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
 
 
@@ -109,7 +100,7 @@ def test_in_the_middle_training_goes_on_from_the_last_checkpoint(short, side_by_
     assert 0 < event.after_steps <= 7 and (event.at_once, event.then_at_once) == (4, 2)
     assert called["train_step"] <= STEPS + 2  # the step that failed, and at most one that was not waited for
     assert cohort.progress.steps["lockstep"] == STEPS
-    assert_same(results, side_by_side, atol=1e-5)
+    alike(results, side_by_side, atol=1e-5)
 
 
 def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
@@ -129,7 +120,7 @@ def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
         assert cohort.lockstep.limit == 2 and len(cohort.limits.ran_out) == 1
         checkpoints.close()
     assert cohort.limits.ran_out == events
-    assert_same(*results, rtol=0)
+    alike(*results, rtol=0)
 
 
 def test_a_device_of_another_kind_is_not_held_to_it(short, tmp_path):
@@ -152,7 +143,7 @@ def test_an_evaluation_is_made_again_with_fewer_and_no_step_is(short, side_by_si
     assert called["train_step"] == STEPS and cohort.lockstep.limit is None
     assert heard.told == [("evaluation", 2), ("evaluation", 1)]
     assert {event.after_steps for event in cohort.limits.ran_out} == {STEPS // 3}
-    assert_same(results, side_by_side, rtol=0)
+    alike(results, side_by_side, rtol=0)
     for one, other in zip(results, side_by_side, strict=True):
         np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-6)
 
@@ -220,8 +211,8 @@ def test_how_many_are_computed_at_once_follows_from_the_compiled_programs(told, 
     assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.limits.ran_out
     train, evaluate = cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate
     assert (train.compilations, evaluate.compilations) == (2, 2)  # what was settled is what runs
-    assert_same(results, limited(2).train(), rtol=0)
-    assert_same(results, side_by_side, atol=1e-5)
+    alike(results, limited(2).train(), rtol=0)
+    alike(results, side_by_side, atol=1e-5)
 
 
 def test_where_all_fit_all_are_computed_at_once(told, side_by_side):
@@ -230,7 +221,7 @@ def test_where_all_fit_all_are_computed_at_once(told, side_by_side):
     results = cohort.train(listener=heard)
     assert asked == [("train_step", 4), ("evaluate", 4), ("evaluate", 4)]
     assert (cohort.lockstep.limit, cohort.evaluator.limit, heard.found) == (None, None, [])
-    assert_same(results, side_by_side, rtol=0)
+    alike(results, side_by_side, rtol=0)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import os
 import jax
 import numpy as np
 import pytest
-from small_cohort import InterruptAfter, Interruption, leaves, make_cohort
+from small_cohort import InterruptAfter, Interruption, make_cohort, same
 
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
@@ -52,13 +52,6 @@ def singly():
         return trained, trained.train()
 
 
-def assert_same(results, others):
-    for one, other in zip(results, others, strict=True):
-        assert (one.progress, one.test) == (other.progress, other.test)
-        for left, right in zip(leaves(one), leaves(other), strict=True):
-            np.testing.assert_array_equal(left, right)
-
-
 def test_how_many_suit_a_device():
     assert [most_steps_at_once(0, platform) for platform in ("cpu", "gpu", "tpu")] == [1, STEPS_AT_ONCE, STEPS_AT_ONCE]
     assert most_steps_at_once(7, "cpu") == most_steps_at_once(7, "gpu") == 7
@@ -93,7 +86,7 @@ def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_
     progress = [result.progress for result in expected]
     assert [each.stopped for each in progress] == [False, False, True] and progress[1].diverged_at is not None
     together = cohort(steps_at_once)
-    assert_same(together.train(), expected)
+    same(together.train(), expected)
     assert together.progress.steps == trained.progress.steps and len(together.lockstep.slots) == 2
     # A dispatch goes as far as the next look or evaluation or the end of the epoch, but no farther than the setting
     # says.
@@ -116,7 +109,7 @@ def test_interrupted_in_the_middle_it_goes_on_bit_for_bit(singly, tmp_path, step
     with pytest.raises(Interruption):
         cohort(64).train(checkpoints, InterruptAfter(steps))
     resumed = cohort(64)
-    assert_same(resumed.train(checkpoints, heard), singly[1])
+    same(resumed.train(checkpoints, heard), singly[1])
     checkpoints.close()
     assert 0 < heard.done < steps and heard.done % resumed.lockstep.batches.steps_per_epoch  # within an epoch
     assert resumed.progress.steps == singly[0].progress.steps
