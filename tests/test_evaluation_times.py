@@ -32,6 +32,7 @@ def times(**settings):
         ({"evaluate_every_samples": 50}, [50, 100, 120]),
         ({"evaluate_every_samples": 35}, [40, 70, 110, 120]),  # the step that reaches them
         ({"evaluate_every_samples": 50, "evaluate_each_epoch": True}, [40, 50, 80, 100, 120]),
+        ({"evaluate_every_samples": 100}, [100, 120]),
         ({"evaluate_every_samples": 1000}, [120]),  # whatever else, the end
         # As the released SNLI run: seldom first, then often.
         (
@@ -49,10 +50,3 @@ def times(**settings):
 )
 def test_a_run_is_scored_when_asked(settings, expected):
     assert times(**settings) == expected
-
-
-def test_the_first_epoch_that_is_scored():
-    training = {"evaluate_every_samples": 100, "evaluate_each_epoch": False}
-    assert first_epoch(training, PAIRS) == 3
-    assert first_epoch(training | {"evaluate_each_epoch": True}, PAIRS) == 1
-    assert first_epoch(training | {"evaluate_every_samples": 0}, PAIRS) == 1

@@ -1,4 +1,4 @@
-"""Fusion, connection, pooling and prediction: the small layers above the alignment."""
+"""Fusion, connection and prediction: the small layers above the alignment."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,6 @@ from jaxmatch.config import RE2Config
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.fusion import FullFusion, SimpleFusion
-from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.prediction import Prediction
 
 OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
@@ -95,14 +94,6 @@ def test_the_released_vanilla_connection_maps_the_embedding_once():
     np.testing.assert_allclose(connected[0], (outputs + mapped) / np.sqrt(2), rtol=1e-5)
     third = applied(module, variables, embedded, connected, [outputs, 3 * outputs])[0]
     np.testing.assert_allclose(third, (3 * outputs + connected[0]) / np.sqrt(2), rtol=1e-6)
-
-
-def test_pooling_takes_the_largest_of_the_tokens():
-    sequence = jnp.array([[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]])
-    mask = jnp.array([[True, True, False], [False, False, False]])
-    np.testing.assert_array_equal(max_over_time(sequence, mask), [[3, -5], [0, 0]])
-    gradient = jax.grad(lambda sequence: max_over_time(sequence, mask).sum())(sequence)
-    np.testing.assert_array_equal(gradient, [[[0, 1], [1, 0], [0, 0]], np.zeros((3, 2))])
 
 
 @pytest.mark.parametrize(

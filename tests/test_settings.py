@@ -128,6 +128,8 @@ def test_a_misspelt_choice_is_answered_with_the_nearest():
         with_overrides(default_config(), {"model.alignment": "linaer"})
     with pytest.raises(InputError, match="there is no model .xlnet.; known: re2, esan, csran, cafe, bimpm"):
         with_overrides(default_config(), {"model.name": "xlnet"})
+    with pytest.raises(InputError, match='there is no model .esann.; did you mean "esan"'):
+        default_config("esann")
 
 
 def test_a_setting_of_several_numbers_can_become_one_again():
@@ -170,19 +172,6 @@ def test_another_model_brings_its_own_settings(old, new):
     assert with_overrides(base, {"model.name": old}).model.hidden_size == 77
     with pytest.raises(InputError, match='there is no setting "config.model.blocks"'):
         with_overrides(default_config(), {"model.name": "esan", "model.blocks": "3"})
-
-
-def test_an_unknown_model_is_named():
-    with pytest.raises(InputError, match='there is no model .esann.; did you mean "esan"'):
-        with_overrides(default_config(), {"model.name": "esann"})
-    assert (
-        with_overrides(
-            default_config("esan"), {"model.name": "esan", "model.alignment_layers": "3"}
-        ).model.alignment_layers
-        == 3
-    )
-    with pytest.raises(InputError, match='there is no model .esann.; did you mean "esan"'):
-        default_config("esann")
 
 
 def test_a_config_built_by_hand_has_all_settings_and_no_others():

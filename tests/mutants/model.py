@@ -27,7 +27,7 @@ MUTANTS = [
     (_LAYERS + "fusion.py", "tuple(a - other for a", "tuple(other - a for a", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "fusion.py", "two + less", "two", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "fusion.py", "[one, -less]", "[one, less]", ["tests/test_layers_fusion.py"]),
-    (_LAYERS + "pooling.py", "largest = jnp.max(", "largest = jnp.mean(", ["tests/test_layers_fusion.py"]),
+    (_LAYERS + "pooling.py", "largest = jnp.max(", "largest = jnp.mean(", ["tests/test_layers_esan.py"]),
     (_LAYERS + "pooling.py", "jnp.maximum(jnp.sum(mask, axis=1), 1)[:, None]", "mask.shape[1]", ["tests/test_layers_esan.py"]),
     (_LAYERS + "connection.py", "(outputs[-1] + outputs[-2]) * _HALF_VARIANCE", "(outputs[-1] + outputs[-2])",
      ["tests/test_layers_fusion.py"]),
