@@ -3,7 +3,6 @@
 import small_sweep
 
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.claimed import Cohort
 
 GRID, SEEDS, RUNGS, EPOCHS = "0.03,1e30,0.00003,0.003", 2, (1, 3), 6
 
@@ -21,17 +20,3 @@ def run(files, workdir, rule, watcher=None, **overrides):
     """The records and the watcher of a launch."""
     watcher = watcher or small_sweep.Watcher()
     return launch.run(planned(files, **overrides), workdir, watcher, rule), watcher
-
-
-def fail_training(monkeypatch, number):
-    """Makes the `number`-th training of a cohort fail, from 1. Returns the epochs that trainings go to, as they begin."""
-    real, until = Cohort.train, []
-
-    def train(*arguments, **options):
-        until.append(options["until"])
-        if len(until) == number:
-            raise RuntimeError("no")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(Cohort, "train", train)
-    return until

@@ -25,6 +25,7 @@ from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.space import Space, space_of
+from jaxmatch.training.cohort import Cohort
 
 WORDS = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu")
 PAIRS = {"train": 64, "dev": 32, "test": 32}
@@ -151,6 +152,22 @@ class StopAt(Watcher):
         shown = super().cohort(folder, runs)
         self._stop_in(shown)
         return shown
+
+
+def fail_training(monkeypatch: pytest.MonkeyPatch, error: BaseException, times: int = 1, after: int = 0) -> list:
+    """Makes so many trainings of cohorts fail after some that do not. Returns the epochs that trainings go to, as they
+    begin.
+    """
+    real, until = Cohort.train, []
+
+    def train(*arguments, **options):
+        until.append(options["until"])
+        if after < len(until) <= after + times:
+            raise error
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(Cohort, "train", train)
+    return until
 
 
 def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher]:

@@ -135,7 +135,7 @@ def test_killed_and_begun_again(small_files, climbed, tmp_path, method, count):
 
 @pytest.mark.slow
 def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, climbed, tmp_path, monkeypatch):
-    small_grid.fail_training(monkeypatch, 2)
+    small_sweep.fail_training(monkeypatch, RuntimeError("no"), after=1)
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 8 runs are missing"):
         run(small_files, tmp_path)
     # Three came to the first rung; the better one went on, and waits there.

@@ -1,6 +1,7 @@
 """One cohort fails: the others are trained, it is said, and the next launch tries it again."""
 
 import errno
+import functools
 import json
 import os
 
@@ -12,7 +13,6 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting import folder_table
 from jaxmatch.sweep import execution, launch, tuning
-from jaxmatch.sweep.claimed import Cohort
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -29,20 +29,8 @@ WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Has the training of the cohort that is tried first fail with an error."""
-
-    def begin(error, calls=1):
-        real, left = Cohort.train, [calls]
-
-        def train(*arguments, **options):
-            left[0] -= 1
-            if left[0] >= 0:
-                raise error
-            return real(*arguments, **options)
-
-        monkeypatch.setattr(Cohort, "train", train)
-
-    yield begin
+    """Has the training of the cohorts that are tried first fail with an error."""
+    return functools.partial(small_sweep.fail_training, monkeypatch)
 
 
 @pytest.fixture(scope="module")

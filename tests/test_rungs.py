@@ -213,7 +213,7 @@ def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
 
 
 def test_a_cohort_that_fails_stops_the_decision_and_not_the_others(small_files, halved, tmp_path, monkeypatch):
-    calls = small_grid.fail_training(monkeypatch, 1)
+    calls = small_sweep.fail_training(monkeypatch, RuntimeError("no"))
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 4 of 8 runs are missing"):
         run(small_files, tmp_path)
     assert calls == [1, 1] and len(list(tmp_path.glob("cohorts/*/rung-1.json"))) == 1  # the other waits at the rung

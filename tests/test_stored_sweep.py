@@ -189,13 +189,9 @@ def refuse_odd_names(self, path, *arguments, **options):
 
 
 def test_a_failure_arrives_and_is_tried_again(small_files, tmp_path, store, monkeypatch):
-    def fails(*arguments, **options):
-        raise RuntimeError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Cohort, "train", fails)
-        with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
-            small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
+    small_sweep.fail_training(monkeypatch, RuntimeError("no"))
+    with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
+        small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
     shutil.rmtree(tmp_path / "work")
     small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
     assert len(small_sweep.records(tmp_path / "work")) == 2 and not list(tmp_path.glob("work/cohorts/*/error.json"))

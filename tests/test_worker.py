@@ -16,7 +16,6 @@ from jaxmatch.sweep.engines import Engine, Work
 from jaxmatch.sweep.events import FILE, Replay, Telling, writer
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed
 from jaxmatch.sweep.plan import make_plan
-from jaxmatch.training.cohort import Cohort
 from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.packing import pack
 
@@ -70,13 +69,9 @@ def test_halving_over_workers_is_halving(small_files, tmp_path):
 
 
 def test_a_failure_is_marked_and_not_tried_again(small_files, tmp_path, monkeypatch):
-    def fails(*arguments, **options):
-        raise RuntimeError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Cohort, "train", fails)
-        with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
-            small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
+    small_sweep.fail_training(monkeypatch, RuntimeError("no"))
+    with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
+        small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
     _, watcher = small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
     assert len(watcher.trained) == 1 and len(small_sweep.records(tmp_path)) == 2
 
