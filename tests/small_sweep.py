@@ -191,13 +191,23 @@ def command(files: Path, workdir: Path, *words: str) -> list[str]:
 
 def start(words: list[str], *program: str, **variables: str) -> subprocess.Popen:
     """Starts `python -m jaxmatch` (or another program) with the words."""
+    tests = Path(__file__).parent
     return subprocess.Popen(
         [sys.executable, *(program or ("-m", "jaxmatch")), *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **variables},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)]), **variables},
     )
+
+
+def on_devices(number: int, words: list[str], *program: str) -> tuple[str, str]:
+    """What a program, started as by `start`, writes where it sees so many devices; it must end well."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={number}"
+    process = start(words, *program, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
+    output, errors = process.communicate(timeout=500)
+    assert process.returncode == 0, errors[-3000:]
+    return output, errors
 
 
 def refuse(constant: str):

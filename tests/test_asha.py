@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import shutil
 
 import pytest
@@ -156,10 +155,7 @@ def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
         f"--grid.optimizer.learning_rate={GRID}",
     ]
     words = ["tune", *small_sweep.command(small_files, tmp_path, *words, "--final-seeds=1")[1:]]
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    process = small_sweep.start(words, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
-    table, errors = process.communicate(timeout=200)
-    assert process.returncode == 0, errors
+    table, errors = small_sweep.on_devices(4, words)
     records = agrees(tmp_path)
     assert {record["device"].split(" x ")[0] for record in records.values()} == {"2"} and "among 4 settings" in table
     begun = [line for line in errors.splitlines() if "compiling" in line or "continues" in line]

@@ -1,17 +1,14 @@
 """Several devices: the replica axis is spread over them, results stay, and nobody talks to anybody in a step."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from small_sweep import on_devices
 
 # Devices are fixed when JAX starts, so this needs a process of its own.
 PROGRAM = """
 import pathlib, tempfile
 import jax, numpy as np
 from jaxmatch.training.checkpoints import Checkpoints
-from small_cohort import leaves, make_cohort
+from small_cohort import alike, make_cohort
 from jaxmatch.training import replicas
 
 assert len(jax.devices()) == 8
@@ -22,11 +19,8 @@ one = make_cohort(**arguments, devices=jax.devices()[:1])
 alone = one.train()
 
 def check(results):
-    for left, right in zip(results, alone, strict=True):
-        assert [e["samples"] for e in left.progress.curve] == [e["samples"] for e in right.progress.curve]
-        np.testing.assert_allclose(left.test["loss"], right.test["loss"], atol=1e-5)
-        for a, b in zip(leaves(left), leaves(right), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-5)
+    alike(results, alone, atol=1e-5)
+    np.testing.assert_allclose([one.test["loss"] for one in results], [one.test["loss"] for one in alone], atol=1e-5)
 
 check(spread.train())
 replicas.PAIRS_AT_ONCE_ON_A_CPU = 16  # of three replicas on a device each has its turn
@@ -57,10 +51,4 @@ print("eight devices agree with one")
 
 @pytest.mark.slow
 def test_eight_devices_give_what_one_gives():
-    folder = os.path.dirname(__file__)
-    path = os.pathsep.join([folder, os.path.dirname(folder), os.environ.get("PYTHONPATH", "")])
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "eight devices agree with one" in done.stdout
+    assert "eight devices agree with one" in on_devices(8, [], "-c", PROGRAM)[0]

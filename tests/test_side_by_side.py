@@ -1,11 +1,9 @@
 """Cohorts that do not fill the devices are trained beside each other, each on devices of its own."""
 
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
+from small_sweep import on_devices
 
 from jaxmatch.sweep.side_by_side import Job, lasting, run_jobs
 from jaxmatch.training.replicas import devices_filled
@@ -199,11 +197,4 @@ print("side by side")
 @pytest.mark.slow
 @pytest.mark.usefixtures("programs_kept")
 def test_two_cohorts_of_three_on_eight_devices(tmp_path):
-    folder = os.path.dirname(__file__)
-    path = os.pathsep.join([folder, os.path.dirname(folder), os.environ.get("PYTHONPATH", "")])
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
-    words = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "side by side" in done.stdout
+    assert "side by side" in on_devices(8, [str(tmp_path)], "-c", PROGRAM)[0]
