@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import jaxmatch.sweep.launch  # noqa: F401  what the command would import later
 from jaxmatch.cli.main import main
@@ -18,19 +19,21 @@ from jaxmatch.cli.main import main
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate"}
 
 
-def die_at(event: int, workdir: str) -> None:
-    """Lets this process kill itself at the given change below the folder."""
-    count = 0
+def die_at(event: int, folders: tuple[str | Path, ...], part: str = "") -> None:
+    """Lets this process kill itself just before its `event`-th change of a path below some folders that holds
+    `part`.
+    """
+    count, places = 0, tuple(map(str, folders))
 
     def hook(name, arguments):
         nonlocal count
         writes = name == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if not writes and name not in CHANGES:
-            return
-        if str(arguments[0]).startswith(workdir):
-            count += 1
-            if count == event:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if writes or name in CHANGES:
+            touched = [str(one) for one in arguments[:2]] if name == "os.rename" else [str(arguments[0])]
+            if any(path.startswith(places) and part in path for path in touched):
+                count += 1
+                if count == event:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
 
@@ -41,7 +44,7 @@ def launch(event: int, workdir: str, words: list[str]) -> int:
     if not child:
         status = 1
         try:
-            die_at(event, workdir)
+            die_at(event, (workdir,))
             status = main(words)
         finally:
             os._exit(status)

@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import small_sweep
-from killed_launches import CHANGES
+from killed_launches import die_at
 
 from torture import judge
 from torture.processes import Command, Ended, ended
@@ -98,25 +96,6 @@ def _lasting(workdir: Path) -> dict:
     for record, _ in found.values():
         record["config"]["execution"].pop("cache_directory")
     return found
-
-
-def die_at(event: int, folders: tuple[Path, ...], part: str = "") -> None:
-    """Lets this process kill itself just before its `event`-th change of a path below some folders that holds
-    `part`.
-    """
-    count, places = 0, tuple(map(str, folders))
-
-    def hook(name, arguments):
-        nonlocal count
-        writes = name == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if writes or name in CHANGES:
-            touched = [str(one) for one in arguments[:2]] if name == "os.rename" else [str(arguments[0])]
-            if any(path.startswith(places) and part in path for path in touched):
-                count += 1
-                if count == event:
-                    os.kill(os.getpid(), 9)
-
-    sys.addaudithook(hook)
 
 
 def prepared(folder: Path) -> Bench:

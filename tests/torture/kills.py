@@ -5,8 +5,10 @@ import signal
 import time
 from pathlib import Path
 
+from killed_launches import die_at
+
 from torture.attacks import Attack
-from torture.bench import Bench, die_at
+from torture.bench import Bench
 from torture.processes import Command, ended
 
 # Kills of one sweep, at most.
