@@ -58,10 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     matcher = load(folder)
     if matcher.task == "regression":
         raise InputError("a regression has no probabilities to calibrate", path=folder)
-    split, name = splits.file_given(arguments, matcher), str(arguments.input)
-    if split is None:
-        split = splits.official_split(folder, matcher, "dev", arguments.data_directory)
-        name = f"{matcher.config['data']['name']} dev"
+    split, name = splits.pairs_asked(arguments, folder, matcher, "dev")
     numbers = label_numbers(matcher, split)
     found = chosen_calibration(
         matcher.logits(pairs_of(split)),

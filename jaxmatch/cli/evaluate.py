@@ -37,10 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = chosen_run(arguments)
     matcher = load(folder)
-    split, name = splits.file_given(arguments, matcher), str(arguments.input)
-    if split is None:
-        split = splits.official_split(folder, matcher, arguments.split, arguments.data_directory)
-        name = f"{matcher.config['data']['name']} {arguments.split}"
+    split, name = splits.pairs_asked(arguments, folder, matcher, arguments.split)
     numbers = label_numbers(matcher, split)  # a wrong label is found before the work is done
     logits = matcher.logits(pairs_of(split))
     scores, calibrated = score_outputs(matcher, split, logits), None

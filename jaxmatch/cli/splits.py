@@ -27,19 +27,21 @@ def add_file_argument(parser: argparse._ActionsContainer, about: str) -> None:
     parser.add_argument("--input", type=Path, metavar="FILE", help=about)
 
 
-def file_given(arguments: argparse.Namespace, matcher: Matcher) -> Split | None:
-    """The pairs of --input, which lie there as --columns, --labels and --quoted say; None if it was not given.
+def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, split: str) -> tuple[Split, str]:
+    """The pairs of --input, which lie there as --columns, --labels and --quoted say, or else the split of the data set
+    that the model of the run was trained on; and what they are called.
 
     Raises:
-      InputError: the file cannot be used, or its layout is said of no file.
+      InputError: the file cannot be used, or its layout is said of no file; or as of `official_split`.
     """
     said = own_data.given(arguments, own_data.LAYOUT)
     if arguments.input is not None:
-        return own_file(matcher, arguments.input, said)
+        return own_file(matcher, arguments.input, said), str(arguments.input)
     if said:
         option = f"--{next(iter(said))}"
         raise InputError(f"{option} applies to the file of --input, which is missing")
-    return None
+    pairs = official_split(run, matcher, split, arguments.data_directory)
+    return pairs, f"{matcher.config['data']['name']} {split}"
 
 
 def own_file(matcher: Matcher, path: Path, said: Mapping[str, Any] | None = None) -> Split:
