@@ -193,13 +193,9 @@ class _Climb:
 
     def _tasks(self, setting: str) -> list[Task]:
         """What a setting lacks to come where it goes."""
-        stage, tasks = self._stages[self._target[setting]], []
-        for folder in self._there(setting):
-            if not stage.reached(folder):
-                runs = tuple(self._plan.runs[name][0] for name in folder.runs)
-                lasts = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=runs).device_work
-                tasks.append(Task(folder, self._engine.devices_for(len(runs)), lasts, stage))
-        return tasks
+        stage = self._stages[self._target[setting]]
+        left = [folder for folder in self._there(setting) if not stage.reached(folder)]
+        return [self._engine.task(self._plan, folder, stage) for folder in left]
 
     def _look(self) -> list[Task]:
         """Notes who has come to a rung. Tasks for those that go on now."""

@@ -59,7 +59,7 @@ class Submitted(Exception):
 
 
 class Engine:
-    """Trains cohorts in this process. Another engine overrides all methods.
+    """Trains cohorts in this process. Another engine overrides all methods but `task`.
 
     Arguments:
       devices: default: all there are.
@@ -93,6 +93,12 @@ class Engine:
         devices = self._devices
         # Devices of one process alone are nothing that the others could follow.
         return len(devices) if hosts.several() else devices_filled(runs, len(devices))
+
+    def task(self, plan: Plan, folder: CohortFolder, stage: Stage | None = None) -> Task:
+        """The training of a cohort of a plan; `stage` as of `Task`."""
+        runs = tuple(plan.runs[name][0] for name in folder.runs)
+        lasts = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
+        return Task(folder, self.devices_for(len(runs)), lasts, stage)
 
     def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         """Trains cohorts, the longest first, and others beside it where there is room.

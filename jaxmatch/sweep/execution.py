@@ -1,6 +1,5 @@
 """Training what a plan still misses, safely beside other launchers."""
 
-import dataclasses
 import time
 from collections.abc import Container
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.engines import Engine, Task, Work
+from jaxmatch.sweep.engines import Engine, Work
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -74,17 +73,12 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
         """Whether it has failed since this began, whoever trained it."""
         return folder.failure() not in (None, before.get(folder.name))
 
-    def task(folder: CohortFolder) -> Task:
-        runs = tuple(plan.runs[name][0] for name in folder.runs)
-        lasts = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
-        return Task(folder, engine.devices_for(len(runs)), lasts)
-
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
         if all(map(failed, claimed)):
             raise FailedCohorts(claimed, len(wanted))
         # Somebody may have stopped at one that holds runs which are not planned here, and which the next claim
         # abandons.
-        trained = engine.run([task(folder) for folder in claimed if wanted.issuperset(folder.runs)], work)
+        trained = engine.run([engine.task(plan, folder) for folder in claimed if wanted.issuperset(folder.runs)], work)
         left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
         if not trained and left:
             display.waiting(len(left))
