@@ -62,3 +62,9 @@ def nearest(name: object, known: Iterable[object]) -> str:
     if not close and "." in str(name):  # the last part often says what was meant
         close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """`did you mean "…"?`, or "" where nothing is close."""
+    remedy = nearest(word, known)
+    return remedy if remedy.endswith("?") else ""

@@ -6,16 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from jaxmatch.cli.dotted import KINDS
-from jaxmatch.errors import InputError, UnknownOption, nearest
+from jaxmatch.errors import InputError, UnknownOption, near
 
 # What argparse says of a word that is none of the choices; Python 3.12 left out their quotation marks.
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)$")
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """`did you mean "…"?`, or "" where nothing is close."""
-    remedy = nearest(word, known)
-    return remedy if remedy.endswith("?") else ""
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jaxmatch
-from jaxmatch.errors import InputError, nearest
+from jaxmatch.errors import InputError, near
 
 CONFIGS, SWEEPS = "configs", "sweeps"
 
@@ -49,8 +49,7 @@ def closest(name: str, kinds: Sequence[str]) -> str:
     if CONFIGS in kinds:
         stems = [(stem, file) for stem, file in files(CONFIGS).items() if name.startswith(f"{stem}_")]
         known += [f"{stem}_{each}" for stem, file in stems for each in data_sets(file)]
-    remedy = nearest(name, known)
-    return remedy if remedy.endswith("?") else ""
+    return near(name, known)
 
 
 def find(path: str | Path, kinds: Sequence[str]) -> Path:
