@@ -132,7 +132,7 @@ def test_what_an_import_adds_is_known_to_workers(small_files, tmp_path, nodes, m
 
 def test_a_cohort_in_parts_gives_what_its_parts_give(small_files, tmp_path, nodes):
     words = ("--seeds", "6", "--grid.optimizer.learning_rate=")
-    free = "import sys; from jaxmatch.sweep import on_ray; on_ray.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import main; sys.exit(main.command())"
+    free = "import sys; from jaxmatch.sweep import chunks; chunks.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import main; sys.exit(main.command())"
     driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free))
     in_parts = driver.finished(tmp_path / "ray")
     assert sum(": done" in line for line in driver.lines) == 3

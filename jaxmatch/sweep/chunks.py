@@ -12,6 +12,8 @@ from jaxmatch.sweep.plan import Plan, PlannedCohort
 ENOUGH_COHORTS = 8
 # Of the time: what another cut must save. Each cohort more costs a start somewhere.
 LEAST_GAIN = 0.05
+# What a cohort costs besides its work: its worker or job starts, reads the data and compiles.
+SECONDS_OF_A_START = 30.0
 
 
 def split(plan: Plan, slots: int, overhead: float) -> Plan:

@@ -34,8 +34,6 @@ SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_UNTIL_IT_IS_SAID = 10.0
 # How long workers have to write a checkpoint when they are told to stop.
 SECONDS_TO_STOP = 60.0
-# What a cohort costs besides its work: its worker starts, reads the data and compiles.
-SECONDS_OF_A_START = 30.0
 
 
 def _train(
@@ -171,7 +169,7 @@ class RayEngine(Engine):
     def plan(self, sweep: Sweep) -> Plan:
         slots = max(1, self._slots())
         plan = dataclasses.replace(make_plan(sweep, [self._device]), slots=slots, speed=self._speed)
-        return chunks.split(plan, slots, SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
+        return chunks.split(plan, slots, chunks.SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
 
     def devices_for(self, runs: int) -> int:
         return 1

@@ -35,8 +35,6 @@ from jaxmatch.training.replicas import devices_filled
 MOST_TIMES_QUEUED = 10_000
 # Slurm takes no longer arrays by default (its MaxArraySize is 1001).
 MOST_IN_AN_ARRAY = 1000
-# What a cohort costs besides its work: its job starts, reads the data and compiles.
-SECONDS_OF_A_START = 30.0
 # submitit tells a job on this machine so long before its time is over, and only a year is that of no limit.
 LOCAL_SIGNAL_SECONDS, LOCAL_MINUTES = 30, 525_600
 
@@ -90,7 +88,8 @@ class SlurmEngine(Engine):
         if options.at_once is None:
             return plan
         # How fast the jobs are is not known here: a start counts as if they were as fast as this machine.
-        return chunks.split(plan, options.at_once, SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second())
+        overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second()
+        return chunks.split(plan, options.at_once, overhead)
 
     def devices_for(self, runs: int) -> int:
         return devices_filled(runs, max(1, self._options.gpus))
