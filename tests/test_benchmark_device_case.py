@@ -1,0 +1,50 @@
+"""What is read of a program that has run on a device."""
+
+from types import SimpleNamespace
+
+from benchmarks.device import case, stages
+
+
+def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
+    monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda: SimpleNamespace()))
+    monkeypatch.setattr(case, "arguments_of", lambda *_: [0.0])
+    monkeypatch.setattr(case, "step_times", lambda *_: ([3.0, 1.0, 2.0], 1.5))
+    found = case.measured({"model": "re2"})
+    assert (found["seconds"], found["seconds_in_a_row"]) == (2.0, 1.5) and found["unread"].startswith("AttributeError")
+
+
+def test_what_can_be_read_of_a_program_is_kept_though_the_rest_cannot(monkeypatch):
+    def text():
+        raise ValueError("another form")
+
+    monkeypatch.setattr(case, "operations_of", lambda _: 7)
+    held = SimpleNamespace(temp_size_in_bytes=3, argument_size_in_bytes=5)
+    compiled = SimpleNamespace(memory_analysis=lambda: held, as_text=text)
+    found = case.read_program(compiled, {"precision": "float32"}, SimpleNamespace(device_kind="x", platform="gpu"))
+    assert {key: found[key] for key in ("temporaries", "arguments", "operations")} == {
+        "temporaries": 3,
+        "arguments": 5,
+        "operations": 7,
+    }
+    assert "another form" in found["unread"] and not {"moved", "least_seconds", "products"} & found.keys()
+
+
+def test_kernels_of_our_own_make_the_products_that_are_counted_without_them():
+    spec = {"replicas": 2, "batch": 4, "precision": "float32", "overrides": stages.SMALL}
+    plain, kernels = (case.operations_of({**spec, "model": model}) for model in ("re2", "re2-kernels"))
+    assert plain == kernels > 0
+
+
+def test_a_device_is_warm_before_steps_count(monkeypatch):
+    monkeypatch.setattr(case, "SECONDS_TO_WARM", 0.05)
+    monkeypatch.setattr(case, "SECONDS_OF_STEPS", 0.0)
+    made = []
+
+    def step(state):
+        made.append(state)
+        time.sleep(0.01)
+        return state + 1
+
+    seconds, in_a_row = case.step_times(step, 0)
+    warm = len(made) - 2 * case.LEAST_STEPS
+    assert len(seconds) == case.LEAST_STEPS and in_a_row >= 0.01 and case.WARM_STEPS <= warm <= 5
