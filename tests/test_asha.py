@@ -36,9 +36,10 @@ def test_a_cohort_holds_runs_of_one_setting(small_files, fit, size):
 
 
 @pytest.fixture(scope="module")
-def climbed(small_files):
+def climbed(small_files, tmp_path_factory):
     """Records, watcher and folder of a grid."""
-    return *run(small_files, small_files / "climbed"), small_files / "climbed"
+    workdir = tmp_path_factory.mktemp("climbed")
+    return *run(small_files, workdir), workdir
 
 
 def arrivals(workdir):

@@ -1,5 +1,6 @@
 """What is read of a program that has run on a device."""
 
+import time
 from types import SimpleNamespace
 
 from benchmarks.device import case, stages

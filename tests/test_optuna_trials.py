@@ -111,9 +111,9 @@ def tuned(files, workdir, watcher=None, **arguments):
 
 
 @pytest.fixture(scope="module")
-def whole(small_files):
+def whole(small_files, tmp_path_factory):
     """The tables, the watcher and the folder of a tuning."""
-    workdir = small_files / "trials"
+    workdir = tmp_path_factory.mktemp("trials")
     return *tuned(small_files, workdir), workdir
 
 

@@ -73,7 +73,10 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
 
 def _drawn(figure: Figure, ending: str) -> bytes:
     content = io.BytesIO()
-    figure.savefig(content, format=ending, metadata=_METADATA[ending])
+    with warnings.catch_warnings():
+        # Long texts may leave no room; the figure is then drawn as if it had no layout.
+        warnings.filterwarnings("ignore", "constrained_layout not applied")
+        figure.savefig(content, format=ending, metadata=_METADATA[ending])
     return content.getvalue()
 
 
