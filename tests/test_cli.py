@@ -259,7 +259,9 @@ def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys)
 
 def test_words_of_a_wrong_command_line_are_escaped(launch, capsys):
     option, choice, command, setting = "--x\x1b[2J\n\u202e", "\x1b]0;\x07", "\x9b", "--config.\x1b.=1"
-    for words in (["train", "a.py", option], ["table", "a", "--format", choice], [command], ["train", setting]):
+    no_folder = ["train", "a.py", "--workdir", "s3://\x1b[2J"]
+    wrong = ["train", "a.py", option], ["table", "a", "--format", choice], [command], ["train", setting], no_folder
+    for words in wrong:
         try:
             assert main(words) == 2
         except SystemExit as end:

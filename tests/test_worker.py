@@ -13,7 +13,7 @@ from filelock import FileLock
 from jaxmatch.sweep import chunks, launch, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.engines import Engine, Work
-from jaxmatch.sweep.events import FILE, Replay, Telling, writer
+from jaxmatch.sweep.events import FILE, Replay, Telling, line_of, writer
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
@@ -143,8 +143,12 @@ def test_a_line_cut_short_by_a_full_disk_is_passed_over(claimed):
     replay = Replay(work, folder)
     with open(folder.path / FILE, "a") as file:
         file.write('["some", "epo["some", "cohort", []]\n' + "[1]\n")
-    writer(folder, replay.attempt)(folder.name, "cohort", ())
-    replay.look()
+    # One that is being written is shown once it is whole.
+    line = line_of(replay.attempt, "cohort", ())
+    for part in (line[:9], line[9:]):
+        with open(folder.path / FILE, "a") as file:
+            file.write(part)
+        replay.look()
     replay.ended("its worker died")
     assert "its worker died" in work.display.text
 
