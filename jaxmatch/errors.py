@@ -53,6 +53,18 @@ def first_line(error: object) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+class NotFinite(InputError):
+    """The output of a model for a pair is not finite.
+
+    Arguments:
+      pair: its position among the pairs, from 0.
+    """
+
+    def __init__(self, pair: int):
+        super().__init__(f"the model's output for pair {pair} is not finite", remedy="train the model again")
+        self.pair = pair
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """A remedy that names the closest of the known names."""
     import difflib  # only where something is wrong

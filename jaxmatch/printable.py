@@ -11,6 +11,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 _NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 
+def count_text(number: int, one: str, many: str = "") -> str:
+    """ "1 run", "2,000 runs"; `many` where it is not `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def printable(text: str, keep: str = "") -> str:
     r"""`text` with its control characters written as `\n`, `\x1b` or `\u202e`; all other characters stay.
 

@@ -57,6 +57,14 @@ def own_run(run, tmp_path) -> Path:
     return shutil.copytree(run, tmp_path / "copy")
 
 
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory) -> Path:
+    """The folder of such a run whose model has two labels."""
+    import saved_model
+
+    return saved_model.save(tmp_path_factory.mktemp("binary") / "run", labels=("0", "1"))
+
+
 @pytest.fixture(scope="session")
 def small_files(tmp_path_factory) -> Path:
     """The files of the small sweep: pairs, vectors, the sweep itself."""

@@ -25,7 +25,14 @@ SETTINGS = {
 }
 LABELS = ("entailment", "neutral", "contradiction")
 TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", 'new "york"'), ("unseen é", "c"), ("b", "b c")]
+LETTERS = [word for word in WORDS if len(word) == 1 and word.isalpha()]
 PREPROCESSING = {"tokenizer": "whitespace", "lowercase": True, "remove_punctuation": True, "maximum_length": 0}
+
+
+def texts(number: int) -> list[str]:
+    """Texts of one to six letters that the model knows."""
+    generator = np.random.default_rng(0)
+    return [" ".join(generator.choice(LETTERS, generator.integers(1, 7))) for _ in range(number)]
 
 
 def vectors(dimensions: int = 6) -> np.ndarray:

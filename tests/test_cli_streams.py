@@ -18,7 +18,7 @@ import jaxmatch.inference.matcher
 from jaxmatch.cli.answers import Answers
 from jaxmatch.cli.main import main
 from jaxmatch.cli.stream import lines_of
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotFinite
 
 LONG = 20.0  # seconds that nothing here takes
 
@@ -142,26 +142,27 @@ NO_MEMORY = "out of device memory on this pair; shorten its texts, or free devic
 
 
 @pytest.mark.parametrize(
-    ("error", "problem"),
+    ("error", "problem", "asked"),
     [
-        (MemoryError(), NO_MEMORY),
-        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"), NO_MEMORY),
+        (MemoryError, NO_MEMORY, [4, 1, 1, 1]),
         (
-            InputError("the model's output for pair 0 is bad", remedy="stop"),
-            "the model's output for this pair is bad; stop",
+            lambda: RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"),
+            NO_MEMORY,
+            [4, 1, 1, 1],
         ),
+        (lambda: NotFinite(2), "the model's output for this pair is not finite; train the model again", [4, 2]),
     ],
 )
-def test_a_pair_that_cannot_be_answered_is_named(matcher, capfd, tmp_path, monkeypatch, error, problem):
+def test_a_pair_that_cannot_be_answered_is_named(matcher, capfd, tmp_path, monkeypatch, error, problem, asked):
     def fails(pairs):
         if ("no", "c") in pairs:
-            raise error
+            raise error()
 
     matcher.fails = fails
     status, answers, err = _answer(
         matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
     )
-    assert (status, answers) == (2, ["a", "b"])
+    assert (status, answers, matcher.asked) == (2, ["a", "b"], asked)
     assert err == f"jaxmatch: standard input:4: {problem}\n"
 
 

@@ -16,19 +16,12 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference import prefilters, search_index
 from jaxmatch.inference.candidates import Candidate
 
-LETTERS = [word for word in saved_model.WORDS if len(word) == 1 and word.isalpha()]
 QUERY = "a b c"
 
 
 @pytest.fixture(scope="module")
 def texts():
-    generator = np.random.default_rng(0)
-    return [" ".join(generator.choice(LETTERS, generator.integers(1, 7))) for _ in range(60)]
-
-
-@pytest.fixture(scope="module")
-def binary(tmp_path_factory):
-    return save(tmp_path_factory.mktemp("binary") / "run", labels=("0", "1"))
+    return saved_model.texts(60)
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +197,7 @@ def test_an_index_is_saved_without_saying_what_a_match_is(run, tmp_path, capsys)
 @pytest.mark.slow
 def test_a_hundred_thousand_texts_are_searched_in_two_seconds(matcher):
     generator = np.random.default_rng(1)
-    texts = [" ".join(words) for words in generator.choice(LETTERS, (100_000, 6))]
+    texts = [" ".join(words) for words in generator.choice(saved_model.LETTERS, (100_000, 6))]
     index = matcher.index(texts)
     index.search("a b c d e d")  # compiles
     start = time.perf_counter()

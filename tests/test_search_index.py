@@ -17,19 +17,12 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference import prefilters
 from jaxmatch.inference.search_index import SearchIndex
 
-LETTERS = [word for word in saved_model.WORDS if len(word) == 1 and word.isalpha()]
 QUERY = "a b c"
 
 
 @pytest.fixture(scope="module")
 def texts():
-    generator = np.random.default_rng(0)
-    return [" ".join(generator.choice(LETTERS, generator.integers(1, 7))) for _ in range(60)]
-
-
-@pytest.fixture(scope="module")
-def binary(tmp_path_factory):
-    return save(tmp_path_factory.mktemp("binary") / "run", labels=("0", "1"))
+    return saved_model.texts(60)
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, cl
     shapes = cohort.buckets + cohort.scored_shapes
     assert cohort.scored_shapes >= 1
     about = duration_text(shapes * assumed_seconds("cpu"))
-    assert f"estimated compilation time: {about} for {shapes} padded lengths in training and scoring" in text.getvalue()
+    assert f"estimated compilation time: {about} for {shapes} compilations in training and scoring" in text.getvalue()
     folder = CohortFolder(tmp_path / "cohorts" / "one", cohort.signature, tuple(plan.runs))
     shown = display.cohort(folder, cohort.runs)
     clock.now += 61.0

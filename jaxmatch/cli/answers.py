@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotFinite
 from jaxmatch.printable import printable_json
 
 if TYPE_CHECKING:
@@ -71,9 +72,11 @@ class Answers:
         if not waiting:
             return
         try:
-            predictions = self._matcher.predict([self._texts(fields) for _, fields in waiting])
-        except (InputError, MemoryError, RuntimeError) as error:
-            if not isinstance(error, InputError) and not _out_of_memory(error):
+            predictions: Iterable[Prediction] = self._predicted(waiting)
+        except NotFinite as error:
+            predictions = self._before(waiting, error.pair)
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
                 raise
             predictions = (self._alone(line, fields) for line, fields in waiting)
         try:
@@ -85,12 +88,23 @@ class Answers:
     def _texts(self, fields: dict[str, Any]) -> tuple[str, str]:
         return fields[self._columns[0]], fields[self._columns[1]]
 
+    def _predicted(self, waiting: Sequence[tuple[int, dict[str, Any]]]) -> list[Prediction]:
+        return self._matcher.predict([self._texts(fields) for _, fields in waiting])
+
+    def _before(self, waiting: Sequence[tuple[int, dict[str, Any]]], wrong: int) -> Iterator[Prediction]:
+        """The predictions before the first pair without a finite output, for which it raises."""
+        yield from self._predicted(waiting[:wrong])
+        raise self._not_finite(waiting[wrong][0])
+
+    def _not_finite(self, line: int) -> InputError:
+        problem = "the model's output for this pair is not finite"
+        return InputError(problem, path=self._source, line=line, remedy="train the model again")
+
     def _alone(self, line: int, fields: dict[str, Any]) -> Prediction:
         try:
-            (prediction,) = self._matcher.predict([self._texts(fields)])
-        except InputError as error:
-            problem = error.problem.replace("for pair 0", "for this pair")
-            raise InputError(problem, path=self._source, line=line, remedy=error.remedy) from None
+            (prediction,) = self._predicted([(line, fields)])
+        except NotFinite:
+            raise self._not_finite(line) from None
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -143,12 +157,7 @@ class Answers:
         try:
             return f"{printable_json(record, allow_nan=False)}\n".encode()
         except ValueError:
-            raise InputError(
-                "the model's output for this pair is not finite",
-                path=self._source,
-                line=line,
-                remedy="use another run",
-            ) from None
+            raise self._not_finite(line) from None
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from jaxmatch.cli import own_data, splits
 from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.errors import InputError
-from jaxmatch.printable import printable, printable_json, without_nan
+from jaxmatch.printable import count_text, printable, printable_json, without_nan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.format == "json":
         show(printable_json(without_nan({"run": str(folder), "file": str(path)} | vars(found))))
         return
-    show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
+    show(f"{printable(name)}: {count_text(len(split), 'pair')}")
     show(f"temperature  {found.temperature:.4f}")
     if found.threshold is not None:
         show(f"threshold    {found.threshold:.4f}  (of {printable(found.positive)}, chosen for {found.objective})")

@@ -16,7 +16,7 @@ from jaxmatch.cli import own_data, splits
 from jaxmatch.cli.calibrate import show_before_and_after
 from jaxmatch.cli.output import show
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
-from jaxmatch.printable import printable, printable_json, without_nan
+from jaxmatch.printable import count_text, printable, printable_json, without_nan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         found = {"run": str(folder), "data": name, "pairs": len(split), "scores": without_nan(scores)}
         show(printable_json(found if calibrated is None else found | {"calibrated": without_nan(calibrated)}))
         return
-    show(f"{printable(name)}: {len(split):,} pair{'s' * (len(split) != 1)}")
+    show(f"{printable(name)}: {count_text(len(split), 'pair')}")
     if calibrated is not None:
         show_before_and_after(scores, calibrated)
         return

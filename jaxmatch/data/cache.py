@@ -148,5 +148,6 @@ def _map(path: Path) -> np.ndarray:
 
 
 def hash_file(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

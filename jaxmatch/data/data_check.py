@@ -14,6 +14,7 @@ from jaxmatch.data.readers.lines import escaped
 from jaxmatch.data.readers.pairs import NO_LABEL
 from jaxmatch.data.vectors import VectorReport
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
+from jaxmatch.printable import count_text
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 # From these shares on something is worth a line.
@@ -71,10 +72,6 @@ def _percent_covered(share: float) -> str:
     return f"{np.floor(share * 1000) / 10:.1f}%"
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def _absence(name: str, split: str) -> str:
     """A line about a missing split; for official data with the reason or the names of its files."""
     problem = f"there is no {split} split"
@@ -95,7 +92,7 @@ def _pairs(data: DataSet, problems: list[str]) -> str:
             problems.append(f"{name} has no pairs")
         if name == "train" and (unlabelled := split.dropped.get(NO_LABEL)):
             named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels -1=NAME"
-            problems.append(f"train: {_count(unlabelled, 'pair is', 'pairs are')} left out without a label{named}")
+            problems.append(f"train: {count_text(unlabelled, 'pair is', 'pairs are')} left out without a label{named}")
     return _table(("split", "pairs", "distinct", "dropped"), rows)
 
 
@@ -160,7 +157,7 @@ def _lengths(data: DataSet, corpus: Corpus, problems: list[str]) -> str:
                 )
             nothing = 0 if empty is None else int(np.sum((tokens[offsets[:-1]] == empty) & (lengths == 1)))
             if nothing:
-                problems.append(f"{name} {side}: {_count(nothing, 'text has', 'texts have')} no token left")
+                problems.append(f"{name} {side}: {count_text(nothing, 'text has', 'texts have')} no token left")
     return _table(("tokens", "mean", *(f"{quantile:.0%}" for quantile in _QUANTILES)), rows)
 
 
@@ -178,7 +175,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     shares = coverage(counts, words, found)
     lines += [
         f"  vectors {escaped(report.name)}: {report.lines:,} words of {report.dimensions} dimensions,"
-        f" {_count(report.broken, 'broken line')}",
+        f" {count_text(report.broken, 'broken line')}",
         f"  vocabulary: {len(words) - 2:,} words, {_percent_covered(shares['words_with_vector'])} of them with a "
         "vector",
         f"  {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector,"
@@ -199,7 +196,9 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
         problems.append(f"only {_percent_covered(shares['tokens_with_vector'])} of all tokens have a vector")
     if report.broken:
         shown = "; ".join(report.broken_examples)
-        problems.append(f"vectors {escaped(report.name)}: {_count(report.broken, 'broken line')} left out ({shown})")
+        problems.append(
+            f"vectors {escaped(report.name)}: {count_text(report.broken, 'broken line')} left out ({shown})"
+        )
 
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
@@ -208,17 +207,17 @@ def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
     for name, split in data.splits.items():
         repeated = len(split) - len(set(texts[name]))
         if repeated:
-            problems.append(f"{name}: {_count(repeated, 'pair repeats', 'pairs repeat')} an earlier one")
+            problems.append(f"{name}: {count_text(repeated, 'pair repeats', 'pairs repeat')} an earlier one")
         contradicting = _contradicting(texts[name], split)
         if contradicting:
             problems.append(
-                f"{name}: {_count(contradicting, 'pair occurs', 'pairs occur')} there with different labels"
+                f"{name}: {count_text(contradicting, 'pair occurs', 'pairs occur')} there with different labels"
             )
     known = set(texts.get("train", ()))
     for name in texts:
         shared = 0 if name == "train" else sum(pair in known for pair in texts[name])
         if shared:
-            problems.append(f"{name}: {_count(shared, 'pair occurs', 'pairs occur')} in the training split too")
+            problems.append(f"{name}: {count_text(shared, 'pair occurs', 'pairs occur')} in the training split too")
 
 
 def _contradicting(texts: Sequence[tuple[str, str]], split: Split) -> int:

@@ -57,7 +57,7 @@ class Calibration:
     def decisive(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         """Logits whose maximum is at the predicted label: <float32>[pairs, labels] -> <float64>[pairs, labels].
 
-        Those of the positive label are those of `scaled` less log(threshold / (1 - threshold)).
+        As `scaled`, with log(threshold / (1 - threshold)) subtracted for the positive label.
         """
         result = self.scaled(logits)
         if self.threshold is not None:

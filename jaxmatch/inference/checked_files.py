@@ -51,12 +51,6 @@ def read_checked_bytes(path: Path, expected: Any, most: int | None = None) -> by
     return content
 
 
-def checksum(path: Path) -> str:
-    """The SHA-256 checksum of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def check_replaceable(folder: Path, description: str, kind: str) -> None:
     """Refuses to replace a folder that holds more than its description lists, since all of it would be removed.
 

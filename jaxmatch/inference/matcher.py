@@ -17,7 +17,7 @@ from jaxmatch.data.hashed_vectors import HASHED, hashed_vectors
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 from jaxmatch.devices import devices_there_are
-from jaxmatch.errors import InputError
+from jaxmatch.errors import NotFinite
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.candidates import Candidate, ranked
@@ -105,10 +105,7 @@ class Matcher:
             result[rows] = self.model.logits(*encoded.batch(rows), encoded.words, lengths)
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
         if wrong.size:
-            raise InputError(
-                f"the model's output for pair {wrong[0]} is not finite",
-                remedy="train the model again",
-            )
+            raise NotFinite(int(wrong[0]))
         return result
 
     def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:

@@ -30,6 +30,7 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files, models
+from jaxmatch.data.cache import hash_file
 from jaxmatch.data.characters import LEAST_KNOWN
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
@@ -37,7 +38,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference import model_description, stored_arrays
 from jaxmatch.inference.calibration import FILE as CALIBRATION
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.checked_files import COPY_AGAIN, array_file, checksum, read_checked_bytes, reading
+from jaxmatch.inference.checked_files import COPY_AGAIN, array_file, read_checked_bytes, reading
 from jaxmatch.inference.vocabulary_file import decode_words, encode_words
 
 _VOCABULARY, _VECTORS = "vocabulary.txt", "vectors.npy"
@@ -110,7 +111,8 @@ def save(
             "preprocessing": dict(preprocessing),
             "config": config,
             "sha256": {
-                name: checksum(folder / name) for name in (_PARAMETERS[model_description.FORMAT], _VOCABULARY, _VECTORS)
+                name: hash_file(folder / name)
+                for name in (_PARAMETERS[model_description.FORMAT], _VOCABULARY, _VECTORS)
             },
         }
         description["sha256"][model_description.FILE] = model_description.description_checksum(description)

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.config.scores import SCORES
+from jaxmatch.printable import count_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.following import Following
 from jaxmatch.training.progress import Listener
 
 if TYPE_CHECKING:
     from jaxmatch.sweep.display import Display
-
-
-def _runs(count: int) -> str:
-    return f"{count:,} run{'s' * (count != 1)}"
 
 
 class CohortDisplay(Listener):
@@ -65,10 +62,10 @@ class CohortDisplay(Listener):
         self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
 
     def fitted(self, part: str, at_once: int) -> None:
-        self._say(f"device memory holds {_runs(at_once)} at once in {part}")
+        self._say(f"device memory holds {count_text(at_once, 'run')} at once in {part}")
 
     def ran_out(self, part: str, at_once: int) -> None:
-        self._say(f"out of memory in {part}; continuing with {_runs(at_once)} at once")
+        self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 
     def done(self) -> None:
         """Its records are written."""

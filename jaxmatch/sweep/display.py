@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from jaxmatch.printable import printable
+from jaxmatch.printable import count_text, printable
 from jaxmatch.reporting.wording import duration_text, shared_text
 from jaxmatch.sweep.cohort_display import CohortDisplay
 from jaxmatch.sweep.following import FollowedRun, Following, RunListener
@@ -25,10 +25,6 @@ from jaxmatch.workdir import CohortFolder, Workdir
 
 # Where there is no terminal to draw a bar in, a line tells how far training is, this often.
 SECONDS_BETWEEN_LINES = 60.0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _shared(runs: Sequence[Run]) -> str:
@@ -60,31 +56,31 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
       finished: names of runs that are on record; they are counted, but not as something to do.
     """
     runs, cohorts = plan.runs, plan.missing(finished)
-    begin = f"sweep {plan.sweep.name}: {_count(len(runs), 'run')}"
+    begin = f"sweep {plan.sweep.name}: {count_text(len(runs), 'run')}"
     if not cohorts:
         return f"{begin}, all on record"
     programs, steps = len({cohort.signature for cohort in cohorts}), sum(cohort.steps for cohort in cohorts)
     lines = [
         f"{begin} ({len(runs) - sum(len(cohort.runs) for cohort in cohorts):,} on record); remaining: "
-        f"{_count(programs, 'program')}, {_count(len(cohorts), 'cohort')}, {_count(steps, 'training step')}"
+        f"{count_text(programs, 'program')}, {count_text(len(cohorts), 'cohort')}, {count_text(steps, 'training step')}"
     ]
     for number, cohort in enumerate(cohorts, start=1):
         megabytes = cohort.replica_bytes / 2**20
         lines.append(
-            f"  cohort {number}: {_shared(cohort.runs)}: {_count(len(cohort.runs), 'run')} at once, "
-            f"{_count(cohort.buckets, 'padded length')}, {_count(cohort.steps_per_epoch, 'step')} x "
-            f"{_count(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
+            f"  cohort {number}: {_shared(cohort.runs)}: {count_text(len(cohort.runs), 'run')} at once, "
+            f"{count_text(cohort.buckets, 'padded length')}, {count_text(cohort.steps_per_epoch, 'step')} x "
+            f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
     lines += _left_out(cohorts)
     if cohorts[0].needs.most is None:
         lines.append("  memory is an estimate; the compiled programs decide how many runs fit at once")
     if plan.slots is not None:
-        lines.append(f"  trained by {_count(plan.slots, 'worker')} at once")
+        lines.append(f"  trained by {count_text(plan.slots, 'worker')} at once")
     compiled = sum(sum(parts.values()) for parts in to_compile(cohorts).values())
     each = assumed_seconds(_platform(cohorts))
     lines += [
         f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, if no run stops early",
-        f"  estimated compilation time: {duration_text(compiled * each)} for {_count(compiled, 'padded length')} in training "
+        f"  estimated compilation time: {duration_text(compiled * each)} for {count_text(compiled, 'compilation')} in training "
         "and scoring; less for what was compiled before",
     ]
     return "\n".join(lines)
@@ -170,7 +166,7 @@ class Display:
         number = self._numbers.setdefault(folder.name, len(self._numbers) + 1)
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
-        self.say(f"{label}: {_count(len(runs), 'run')}, compiling")
+        self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
         self._compiled_for[folder.name] = planned.program
         with self._lock:
             if self._time_left:
@@ -266,7 +262,7 @@ class Display:
     def waiting(self, cohorts: int) -> None:
         """Another launcher trains what is left."""
         if not self._said_waiting:
-            self.say(f"waiting for another launcher that trains {_count(cohorts, 'cohort')} of this folder")
+            self.say(f"waiting for another launcher that trains {count_text(cohorts, 'cohort')} of this folder")
         self._said_waiting = True
 
     def best(self, record: Mapping[str, Any], folder: Path) -> None:

@@ -156,7 +156,7 @@ class StoredCohort:
             folder.path,
             folder.checkpoints,
             [str(number)],
-            lambda: number in numbers(folder)[-KEPT:],
+            lambda: number in folder.checkpoint_numbers()[-KEPT:],
         )
 
     def put_folder(self, workdir: Workdir, folder: CohortFolder) -> Archive:
@@ -209,11 +209,6 @@ class StoredCohort:
                     return
 
 
-def numbers(folder: CohortFolder) -> list[int]:
-    """The numbers of the checkpoints in a folder, the newest last."""
-    return sorted(int(path.name) for path in folder.checkpoints.glob("*") if path.name.isdigit())
-
-
 def newest(folder: CohortFolder) -> int:
     """The number of the newest checkpoint in a folder, or -1."""
-    return max(numbers(folder), default=-1)
+    return max(folder.checkpoint_numbers(), default=-1)

@@ -76,10 +76,13 @@ class CohortFolder:
         """Says why it failed, if it did."""
         return self.path / "error.json"
 
+    def checkpoint_numbers(self) -> list[int]:
+        """The numbers of the checkpoints here, the newest last."""
+        return sorted(int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit())
+
     def newest_checkpoint(self) -> int:
         """The number of its newest checkpoint, here or in an object store; -1: it has none."""
-        here = (int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit())
-        return max((*here, *self.stored().get("checkpoints", ())), default=-1)
+        return max((*self.checkpoint_numbers(), *self.stored().get("checkpoints", ())), default=-1)
 
     @property
     def place(self) -> str | Path:

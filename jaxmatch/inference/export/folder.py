@@ -25,11 +25,12 @@ from flax import traverse_util
 
 from jaxmatch import __version__, files
 from jaxmatch.data import hashed_vectors
+from jaxmatch.data.cache import hash_file
 from jaxmatch.data.tokenizer_rules import substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.checked_files import check_replaceable, checksum
+from jaxmatch.inference.checked_files import check_replaceable
 from jaxmatch.inference.export import formats
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
             "positive": calibration.positive,
             "new_words": hashed_vectors.rule() if matcher.hashed else None,
             "model": {"name": settings.name, **dataclasses.asdict(settings)},
-            "sha256": {file.name: checksum(file) for file in sorted(folder.iterdir())},
+            "sha256": {file.name: hash_file(file) for file in sorted(folder.iterdir())},
         }
         if format != "safetensors":
             described["inputs"] = formats.INPUTS
