@@ -7,6 +7,7 @@ the system frees when a process ends, however it ends). `remove_abandoned` remov
 import contextlib
 import ctypes
 import errno
+import hashlib
 import json
 import os
 import re
@@ -283,3 +284,9 @@ def scratch_folder(place: Path) -> Iterator[Path]:
             yield scratch
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,7 +12,11 @@ _NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 
 def count_text(number: int, one: str, many: str = "") -> str:
-    """ "1 run", "2,000 runs"; `many` where it is not `one` with an s."""
+    """A number and its noun: "1 run" or "2,000 runs".
+
+    Arguments:
+      many: the plural, where it is not `one` with an s.
+    """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

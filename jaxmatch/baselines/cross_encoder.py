@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxmatch.data.cache import hash_file
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
+from jaxmatch.files import hash_file
 
 NAME = "cross_encoder"  # of its line
 _PAIRS_AT_ONCE = 32

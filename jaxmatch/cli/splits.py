@@ -107,8 +107,7 @@ def _note_change(run: Path, split: str, file: Path) -> None:
 
     The run's record has its checksum. Without a record, or with an old one that has no checksums, nothing is printed.
     """
-    from jaxmatch.data.cache import hash_file
-    from jaxmatch.files import read_json
+    from jaxmatch.files import hash_file, read_json
     from jaxmatch.plain_file import check_plain_file
 
     for record in (run / "record.json", run.parent / "record.json"):  # of a run's folder, or of the model's in it

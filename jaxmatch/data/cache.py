@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxmatch import files, plain_file
 from jaxmatch.errors import InputError
+from jaxmatch.files import hash_file
 
 FORMAT = 1
 # A file changed less than so many nanoseconds ago is hashed again: no file system has coarser times.
@@ -145,9 +146,3 @@ def _map(path: Path) -> np.ndarray:
         raise ValueError(f"{path} has {size} bytes where {expected} are expected")
     # A map holds a file open; small arrays are read instead, and empty ones cannot be mapped at all.
     return np.load(path, mmap_mode="r" if size > 4096 else None, allow_pickle=False)
-
-
-def hash_file(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,7 +12,7 @@ from typing import Any
 import filelock
 
 from jaxmatch import files
-from jaxmatch.data import cache, catalog
+from jaxmatch.data import catalog
 from jaxmatch.data.downloads import Progress, download, is_address
 from jaxmatch.data.releases import Release, ReleaseFile
 from jaxmatch.errors import InputError
@@ -88,7 +88,7 @@ def _download(file: ReleaseFile, place: str, directory: Path, progress: Progress
     path = directory / file.name
     download(place, path, known, progress)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return {"address": place, "sha256": cache.hash_file(path), "fetched": now}
+    return {"address": place, "sha256": files.hash_file(path), "fetched": now}
 
 
 def _recorded(directory: Path) -> dict[str, Any]:

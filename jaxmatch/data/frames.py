@@ -38,8 +38,8 @@ def save(
     test part without any label is not written. The names of a `ClassLabel` are kept.
 
     Arguments:
-      data: a DataFrame or a Dataset, which is split by `split`; or a mapping of 'train', 'dev' (or 'validation') and 'test'
-        to such, as a DatasetDict is.
+      data: a DataFrame or a Dataset, which is split by `split`; or a mapping of 'train', 'dev' (or 'validation') and
+        'test' to such, as a DatasetDict is.
       folder: a new folder, an empty one, or one that this function wrote, which is replaced.
       columns: 'text_a', 'text_b', 'label', 'group' -> the column's name, where it is another.
       labels: label in the data -> its name; train must have each.

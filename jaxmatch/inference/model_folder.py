@@ -30,11 +30,11 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files, models
-from jaxmatch.data.cache import hash_file
 from jaxmatch.data.characters import LEAST_KNOWN
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
+from jaxmatch.files import hash_file
 from jaxmatch.inference import model_description, stored_arrays
 from jaxmatch.inference.calibration import FILE as CALIBRATION
 from jaxmatch.inference.calibration import Calibration

@@ -22,7 +22,6 @@ import numpy as np
 
 from jaxmatch import files
 from jaxmatch.data import hashed_vectors
-from jaxmatch.data.cache import hash_file
 from jaxmatch.errors import InputError
 from jaxmatch.inference.candidates import Candidate, matched_label, ranked
 from jaxmatch.inference.checked_files import check_replaceable, read_bytes, reading
@@ -131,7 +130,7 @@ class SearchIndex:
                 "prefilter": self.prefilter,
                 "texts": len(self.texts),
                 "vocabulary": fingerprint(self.matcher),
-                "sha256": {file.relative_to(scratch).as_posix(): hash_file(file) for file in kept},
+                "sha256": {file.relative_to(scratch).as_posix(): files.hash_file(file) for file in kept},
             }
             files.write_json(scratch / _INDEX, described)
 

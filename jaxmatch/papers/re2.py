@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 from jaxmatch.papers.data_sets import VECTOR_ALONE
 from jaxmatch.papers.printed import printed
 from jaxmatch.papers.re2_settings import CONFIGURED, residual_connection, setting_notes
+from jaxmatch.printable import count_text
 from jaxmatch.reporting.tables import Published
 
 PRINTED = printed("re2")
@@ -64,8 +65,8 @@ def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def robustness(up_to: int = UP_TO) -> dict[str, dict[str, Any]]:
     """Table 7: row -> what it changes. "2 blocks" and "2 enc. layers" are the same model."""
     counts = range(1, up_to + 1)
-    blocks = {f"{count} block{'s' * (count > 1)}": {"blocks": count, "encoder_layers": 2} for count in counts}
-    layers = {f"{count} enc. layer{'s' * (count > 1)}": {"blocks": 2, "encoder_layers": count} for count in counts}
+    blocks = {count_text(count, "block"): {"blocks": count, "encoder_layers": 2} for count in counts}
+    layers = {count_text(count, "enc. layer"): {"blocks": 2, "encoder_layers": count} for count in counts}
     return blocks | layers
 
 
@@ -97,7 +98,7 @@ TIMED_CHARACTERS = {"bimpm": "bilstm", "cafe": "bilstm", "diin": "cnn", "csran":
 
 def timed() -> dict[str, dict[str, Any]]:
     """Table 5: row -> what it changes."""
-    return {f"RE2 ({count} block{'s' * (count > 1)})": {"blocks": count} for count in (1, 2, 3)}
+    return {f"RE2 ({count_text(count, 'block')})": {"blocks": count} for count in (1, 2, 3)}
 
 
 # Figure 2 is of "a three-block RE2 model", section 3.7, as the released setting of SNLI is; Figure 3 shows the third

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxmatch.printable import count_text
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
@@ -177,7 +179,7 @@ def _seconds(text: str | None) -> tuple[float | None, float]:
 def _seeds(counts: Collection[int]) -> str:
     """{2, 3} as "2 to 3 seeds"."""
     least, most = min(counts), max(counts)
-    return f"{least} seed{'s' * (least != 1)}" if least == most else f"{least} to {most} seeds"
+    return count_text(least, "seed") if least == most else f"{least} to {most} seeds"
 
 
 def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score: str, across: str) -> Figure:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from jaxmatch.printable import count_text
 from jaxmatch.reporting import significance
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.record_schema import score_of
@@ -96,7 +97,7 @@ def _summary(score: str, values: Sequence[float]) -> str:
     center, deviation = significance.mean_and_deviation(values)
     unit = "%" if numbers.is_percent(score) else ""
     spread = "" if deviation is None else f" ± {numbers.print_number(score, deviation)}"
-    return f"{numbers.print_number(score, center)}{spread}{unit} over {len(values)} seed{'s' * (len(values) != 1)}"
+    return f"{numbers.print_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
 
 
 def _best(score: str, best: Setting, others: Sequence[Setting]) -> str:

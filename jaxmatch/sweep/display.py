@@ -79,9 +79,10 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
     compiled = sum(sum(parts.values()) for parts in to_compile(cohorts).values())
     each = assumed_seconds(_platform(cohorts))
     lines += [
-        f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, if no run stops early",
-        f"  estimated compilation time: {duration_text(compiled * each)} for {count_text(compiled, 'compilation')} in training "
-        "and scoring; less for what was compiled before",
+        f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, "
+        "if no run stops early",
+        f"  estimated compilation time: {duration_text(compiled * each)} "
+        f"for {count_text(compiled, 'compilation')} in training and scoring; less for what was compiled before",
     ]
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
+from jaxmatch.printable import count_text
 from jaxmatch.sweep import slurm_jobs
 from jaxmatch.sweep.engines import Task, Work
 from jaxmatch.sweep.events import Replay
@@ -102,8 +103,8 @@ class Waiting:
             replay = Replay(self._work, task.folder, job)
             self._running[task.folder.name] = _Running(task, job, replay, self._clock())
         old = len(tasks) - new
-        told = [f"{new} job{'s' * (new > 1)} submitted"] * bool(new)
-        told += [f"{old} job{'s' * (old > 1)} of an earlier command continue{'s' * (old == 1)}"] * bool(old)
+        told = [f"{count_text(new, 'job')} submitted"] * bool(new)
+        told += [f"{count_text(old, 'job')} of an earlier command continue{'s' * (old == 1)}"] * bool(old)
         logs = "" if there else f"; logs are in {slurm_jobs.folder_of(self._workdir)}"
         self._work.display.say(", ".join(told) + logs)
 

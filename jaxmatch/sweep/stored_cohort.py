@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.cache import hash_file
 from jaxmatch.errors import InputError
-from jaxmatch.files import scratch_folder
+from jaxmatch.files import hash_file, scratch_folder
 from jaxmatch.store import Store
 from jaxmatch.training.checkpoints import KEPT
 from jaxmatch.workdir import Workdir

@@ -17,6 +17,7 @@ from typing import Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
+from jaxmatch.printable import count_text
 from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.reporting.tables import comparisons, make_table
 from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
@@ -71,7 +72,7 @@ class Choice:
         seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         return (
             f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, "
-            f"among {self.candidates} setting{'s' * (self.candidates > 1)}{left_out}: "
+            f"among {count_text(self.candidates, 'setting')}{left_out}: "
             f"{setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
             "trained anew with other seeds than those that chose it"
         )

@@ -25,10 +25,10 @@ from flax import traverse_util
 
 from jaxmatch import __version__, files
 from jaxmatch.data import hashed_vectors
-from jaxmatch.data.cache import hash_file
 from jaxmatch.data.tokenizer_rules import substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
+from jaxmatch.files import hash_file
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.checked_files import check_replaceable
 from jaxmatch.inference.export import formats
