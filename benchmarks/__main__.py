@@ -95,10 +95,10 @@ def tables_of(results: Path) -> str:
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
         "`jaxmatch` does, with huge pages where the system has them (jaxmatch/cli/huge_pages.py; from commit 69b17d6 "
-        "on). A peer's processes have what ours have where a table's header says so; in older tables they had none. Older "
-        "tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the goals "
-        "in their records. A table is of the commit that it names: what was changed since is not in it. Tables were "
-        "measured hours apart, on a machine whose speed drifts: compare within a row.",
+        "on). A peer's processes have what ours have where a table's header says so; in older tables they had none. "
+        "Older tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the "
+        "goals in their records. A table is of the commit that it names: what was changed since is not in it. Tables "
+        "were measured hours apart, on a machine whose speed drifts: compare within a row.",
     ]
     devices = []
     for found in reports.read_results(results).values():

@@ -1,4 +1,4 @@
-"""Commands that train a sweep, timed from their start to the last cohort, within a time limit and with no process left."""
+"""Commands that train a sweep, timed from start to last cohort, within a time limit and with no process left over."""
 
 import contextlib
 import dataclasses

@@ -138,8 +138,8 @@ class Store:
     def create(self, name: str, content: bytes) -> bool:
         """Makes an object unless there is one; whether it did.
 
-        In one step where the store can: S3 with conditional writes, Google Cloud Storage, local files. Elsewhere it looks
-        first.
+        In one step where the store can: S3 with conditional writes, Google Cloud Storage, local files. Elsewhere it
+        looks first.
         """
         if self.read(name) is not None:  # some stores, such as MinIO, refuse later without saying why
             return False

@@ -9,8 +9,8 @@ A notebook runs in an empty folder, in a new process. Nothing is kept that diffe
 reason: times, and metadata of the program that ran it. So a diff shows what has changed.
 
 Where pyproject.toml has [project.urls] with Repository = "https://github.com/OWNER/NAME", each notebook and the README
-get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address. Nothing else names
-it. While it is not set, the notebooks say that it is to be written into the first cell.
+get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address. Nothing else
+names it. While it is not set, the notebooks say that it is to be written into the first cell.
 """
 
 import argparse

@@ -5,7 +5,10 @@ import numpy as np
 from jaxmatch.data.encoding import DataSettings
 
 VECTORS = "cat 1 2\nDOG 3 4\nbroken 1\nunused 5 6\ncow 7 8\n"
-TRAIN = "text_a\ttext_b\tlabel\tgroup\nThe cat, the dog.\tdog\t1\tq1\nThe cat, the dog.\t?\t0\tq1\nthe end\tthe cow the\t0\tq2\n"
+TRAIN = (
+    "text_a\ttext_b\tlabel\tgroup\nThe cat, the dog.\tdog\t1\tq1\nThe cat, the dog.\t?\t0\tq1\nthe end\tthe cow "
+    "the\t0\tq2\n"
+)
 DEV = "text_a\ttext_b\tlabel\tgroup\na dog\tcat cat\t1\tq9\n"
 
 

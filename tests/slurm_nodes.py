@@ -95,9 +95,15 @@ class Nodes:
         (folder / "munge.key").chmod(0o400)
         try:
             self._start(
-                "munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key",
-                f"--pid-file={folder}/munged.pid", f"--seed-file={folder}/munge.seed", f"--log-file={folder}/munged.log",
-            )  # fmt: skip
+                "munged",
+                "--foreground",
+                "--force",
+                f"--socket={folder}/munge.socket",
+                f"--key-file={folder}/munge.key",
+                f"--pid-file={folder}/munged.pid",
+                f"--seed-file={folder}/munge.seed",
+                f"--log-file={folder}/munged.log",
+            )
             self._until(lambda: (folder / "munge.socket").exists(), "munged")
             self._start("slurmctld", "-D", "-c")
             for node in ("n1", "n2"):

@@ -65,7 +65,9 @@ def get_sweep() -> Sweep:
         config=config,
         grid={"optimizer.learning_rate": (0.01, 1e30)},
         seeds=(0,),
-        table=TableLayout(title="A small sweep", rows=("optimizer.learning_rate",), scores=("dev.accuracy", "test.accuracy")),
+        table=TableLayout(
+            title="A small sweep", rows=("optimizer.learning_rate",), scores=("dev.accuracy", "test.accuracy")
+        ),
     )
 '''
 

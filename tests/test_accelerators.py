@@ -123,7 +123,10 @@ def test_of_branches_the_one_that_moves_most_counts(branches):
 
 
 def test_padding_is_that_of_the_last_axes_of_the_layout():
-    text = "%a = f32[600000,2]{1,0:T(8,128)} add(%b)\n%c = f32[2,600000]{1,0:T(2,128)} add(%b)\n%d = f32[1,2]{1,0:T(8,128)} add(%b)"
+    text = (
+        "%a = f32[600000,2]{1,0:T(8,128)} add(%b)\n%c = f32[2,600000]{1,0:T(2,128)} add(%b)\n%d = "
+        "f32[1,2]{1,0:T(8,128)} add(%b)"
+    )
     times, which = hlo.worst_padding(text)
     assert times == 64 and which.startswith("f32[600000,2]")
 
@@ -138,7 +141,10 @@ def test_every_combination_is_compiled_once():
 
 
 def test_a_reason_is_one_line():
-    text = "Traceback\n  File x\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.\n more"
+    text = (
+        "Traceback\n  File x\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space "
+        "hbm.\n more"
+    )
     assert problem_of(text).endswith("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
     row = {"target": "v5e", "model": "re2", "program": "train", "replicas": 10, "batch": 512, "precision": "float32"}
     text = tables.markdown([{**row, "problem": "no room", "commit": "1234567"}], {"v5e": 2})

@@ -246,7 +246,10 @@ def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path
 
 def test_what_measures_leaves_the_device_to_its_processes():
     """A process that has asked JAX for a GPU holds most of its memory."""
-    words = "import benchmarks.device.__main__; from jax._src import xla_bridge; print(xla_bridge.backends_are_initialized())"
+    words = (
+        "import benchmarks.device.__main__; from jax._src import xla_bridge; "
+        "print(xla_bridge.backends_are_initialized())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", words], env=fresh.with_this_checkout(), capture_output=True, text=True, check=True
     )

@@ -198,12 +198,14 @@ def _raising(error):
         (
             OSError(122, "Disk quota exceeded", "a.json"),
             2,
-            "jaxmatch: a.json: Disk quota exceeded; make room, or have the quota raised, and run the same command again\n",
+            "jaxmatch: a.json: Disk quota exceeded; make room, or have the quota raised, and run the same command "
+            "again\n",
         ),
         (
             OSError(27, "File too large", b"a\x1b.json"),
             2,
-            "jaxmatch: a\\x1b.json: File too large; raise the limit of a file's size (ulimit -f), and run the same command again\n",
+            "jaxmatch: a\\x1b.json: File too large; raise the limit of a file's size (ulimit -f), and run the same "
+            "command again\n",
         ),
         (
             MemoryError(),
@@ -218,7 +220,8 @@ def _raising(error):
         (
             RuntimeError("Unable to initialize backend 'cuda': no"),
             2,
-            "jaxmatch: JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what keeps JAX from using it\n",
+            "jaxmatch: JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what keeps JAX from "
+            "using it\n",
         ),
     ],
 )

@@ -143,7 +143,8 @@ GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JA
         (
             NOTHING | {"jax-cuda13-plugin": "0.10.2"},
             {"CUDA_VISIBLE_DEVICES": "0"},
-            "jax-cuda13-plugin 0.10.2 is installed and fails; JAX_PLATFORMS=cuda python -c 'import jax; jax.devices()' says why",
+            "jax-cuda13-plugin 0.10.2 is installed and fails; JAX_PLATFORMS=cuda python -c 'import jax; "
+            "jax.devices()' says why",
         ),
     ],
 )

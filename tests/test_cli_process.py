@@ -66,7 +66,8 @@ def test_output_that_cannot_be_written_is_one_line(words):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 def test_a_failing_command_does_not_complain_of_its_output_too():
     code = (
-        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from jaxmatch.reporting import folder_table\n"
+        "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from "
+        "jaxmatch.reporting import folder_table\n"
         "def table(*_): print('a line'); raise InputError('it fails')\n"
         "folder_table.table = table; sys.exit(main(['table', 'out']))"
     )

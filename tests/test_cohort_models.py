@@ -1,4 +1,4 @@
-"""The other models than RE2 under lockstep training: the invariants of tests/test_cohort.py that a model could break."""
+"""The other models than RE2 under lockstep training: the invariants of tests/test_cohort.py that a model may break."""
 
 import dataclasses
 

@@ -82,7 +82,8 @@ def test_a_missing_file_and_one_of_another_kind_are_refused(tmp_path):
 
 def test_a_file_that_is_there_goes_before_a_data_set_of_another(tmp_path):
     text = "from jaxmatch.settings import default_config, of_data_set, with_overrides\n"
-    text += "def get_config(dataset='a'): return with_overrides(default_config(), of_data_set({name: {} for name in ('a', 'b_c')}, dataset))\n"
+    text += "def get_config(dataset='a'):\n"
+    text += " return with_overrides(default_config(), of_data_set({name: {} for name in ('a', 'b_c')}, dataset))\n"
     (tmp_path / "my_model.py").write_text(text)
     assert load_config(tmp_path / "my_model.py").data.name == "a"
     assert load_config(tmp_path / "my_model_b_c.py").data.name == "b_c"

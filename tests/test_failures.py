@@ -48,8 +48,8 @@ def test_the_others_go_on_and_the_next_launch_tries_it_again(small_files, undist
     assert notes["message"] == "RuntimeError: two lines" and "in train" in notes["traceback"]
     assert "2 of 4 runs are missing: their training failed" in said.out and "Traceback" not in said.err
     assert said.err.splitlines()[-1] == (
-        f"jaxmatch: {error.parent}: this cohort failed: RuntimeError: two lines; 2 of 4 runs are missing: their training failed; "
-        "see error.json; run the same command to try again"
+        f"jaxmatch: {error.parent}: this cohort failed: RuntimeError: two lines; 2 of 4 runs are missing: their "
+        "training failed; see error.json; run the same command to try again"
     )
     assert len(small_sweep.records(tmp_path)) == 2
     assert f"2 of 4 runs have not finished; training failed, as {error} says" in folder_table.table(tmp_path)

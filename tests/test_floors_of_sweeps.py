@@ -1,4 +1,4 @@
-"""Floors of a sweep: what it may ask for, the lines of its table, and the file from which its folder makes them again."""
+"""Floors of a sweep: what it may ask for, the lines of its table, and the file from which they are made again."""
 
 import csv
 import dataclasses

@@ -14,7 +14,10 @@ from jaxmatch.cli.main import main
 
 # Two cohorts of eight runs.
 WORDS = ("--seeds", "8", "--config.training.epochs=4", "--config.execution.maximum_replicas=8")
-ENDED = "jaxmatch: another process of this command has ended; run the same command on all hosts to resume from the last checkpoint"
+ENDED = (
+    "jaxmatch: another process of this command has ended; run the same command on all hosts to resume from the last "
+    "checkpoint"
+)
 START = (
     "import sys; from jaxmatch.cli import distributed, main; distributed.SECONDS_TO_START = 3; sys.exit(main.command())"
 )

@@ -214,8 +214,8 @@ def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
     for decision in halving["decisions"]:
         assert f" {decision['after_epochs']} {decision['settings']} {len(decision['go_on'])} " in cells
     assert (
-        "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, estimated."
-        in text
+        "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, "
+        "estimated." in text
     )
     asked, left = halving["decisions"][0]["settings"], len(halving["decisions"][-1]["go_on"])
     shown, folded = text.split("<summary>settings that successive halving dropped</summary>")

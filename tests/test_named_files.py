@@ -222,7 +222,10 @@ def test_a_shell_completes_commands_options_names_and_files(empty, capsys):
     function = "_shtab_jaxmatch"
     for line, expected in COMPLETIONS.items():
         words = line.split()
-        program = f"source ./script; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; {function}; printf '%s ' ${{COMPREPLY[@]}}"
+        program = (
+            f"source ./script; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; {function}; printf '%s ' "
+            f"${{COMPREPLY[@]}}"
+        )
         done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
         assert {word.rstrip("/") for word in done.stdout.split()} == expected, (line, done.stderr)
     for shell in shtab.SUPPORTED_SHELLS:
@@ -234,7 +237,10 @@ def test_a_shell_completes_commands_options_names_and_files(empty, capsys):
 
 
 def test_completion_needs_neither_jax_nor_more_than_shtab(monkeypatch, capsys):
-    program = "import sys; from jaxmatch.cli.main import main; main(['--print-completion', 'zsh']); sys.exit('jax' in sys.modules)"
+    program = (
+        "import sys; from jaxmatch.cli.main import main; main(['--print-completion', 'zsh']); sys.exit('jax' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL).returncode == 0
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main([completion.OPTION, "bash"]) == 2

@@ -68,7 +68,8 @@ def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, node
 def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_files, tmp_path, nodes):
     """Those of another version, and those that do not reach the folder."""
     patched = (
-        "import sys; from jaxmatch.sweep import several_hosts; several_hosts.versions = lambda: {'jaxmatch': '9.9', 'jax': '0.1'};"
+        "import sys; from jaxmatch.sweep import several_hosts; several_hosts.versions = lambda: {'jaxmatch': '9.9', "
+        "'jax': '0.1'};"
         "from jaxmatch.cli import main; sys.exit(main.command())"
     )
     versions = Driver(small_files, tmp_path / "a" / "b", *on(nodes), program=("-c", patched))

@@ -93,7 +93,8 @@ def slurm(tmp_path, monkeypatch):
     folder = tmp_path / "programs"
     folder.mkdir()
     scripts = {
-        "sbatch": f'case "$1" in --version) exit;; --test-only) cat > {folder}/tried;; *) cat "$1" > {folder}/submitted;; esac\n'
+        "sbatch": 'case "$1" in --version) exit;; '
+        f'--test-only) cat > {folder}/tried;; *) cat "$1" > {folder}/submitted;; esac\n'
         f'if [ -e {folder}/refusal ]; then cat {folder}/refusal >&2; exit 1; fi\necho "Submitted batch job 17"',
         "srun": "exit 1",
         "squeue": f'cat {folder}/queue\ncase "$*" in *--states=all*) cat {folder}/ended;; esac',
@@ -158,7 +159,7 @@ echo "Submitted batch job $((100 + before))"
 
 @pytest.fixture
 def five_jobs(small_files, tmp_path, slurm):
-    """Submits five jobs where Slurm takes so many: the exit status, the sizes of the arrays, and the jobs that are noted."""
+    """Submits five jobs where Slurm takes so many: the exit status, the sizes of the arrays, the jobs in the notes."""
 
     def submit(limit):
         (slurm / "sbatch").write_text(LIMITED.replace("FOLDER", str(slurm)))

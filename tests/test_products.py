@@ -119,12 +119,15 @@ def test_the_compiled_program_of_a_cpu_keeps_what_is_asked():
 
 
 def test_kernels_of_cublas_are_read():
-    call = '(f32[4,4]{1,0}, s8[64]{0}) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", backend_config={"gemm_backend_config":'
+    call = (
+        '(f32[4,4]{1,0}, s8[64]{0}) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", '
+        'backend_config={"gemm_backend_config":{"precision_config":{"operand_precision":'
+    )
     text = f"""ENTRY %main {{
   %a = f32[4,4]{{1,0}} parameter(0)
   %b = bf16[4,4]{{1,0}} parameter(1)
-  %c = {call}{{"precision_config":{{"operand_precision":["HIGHEST","DEFAULT"],"algorithm":"ALG_UNSET"}}}}}}
-  %d = {call.replace("%b", "%a")}{{"precision_config":{{"operand_precision":["DEFAULT","DEFAULT"],"algorithm":"ALG_DOT_TF32_TF32_F32"}}}}}}
+  %c = {call}["HIGHEST","DEFAULT"],"algorithm":"ALG_UNSET"}}}}}}
+  %d = {call.replace("%b", "%a")}["DEFAULT","DEFAULT"],"algorithm":"ALG_DOT_TF32_TF32_F32"}}}}}}
   %e = f32[4,4]{{1,0}} custom-call(%a, %b), custom_call_target="Sharding"
 }}"""
     assert products(text) == {

@@ -1,4 +1,4 @@
-"""What `make clusters` tries on Ray clusters of this machine: deaths one at a time, nodes that join, tuning, `ray start`."""
+"""What `make clusters` tries on Ray clusters of one machine: single deaths, nodes that join, tuning, `ray start`."""
 
 import os
 import shutil
@@ -93,7 +93,10 @@ def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
     settings = {"training.epochs": "600", "execution.checkpoint_seconds": "3600"}
     words = on(nodes, *WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
     # What a shell starts in the background ignores interrupts.
-    heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; sys.exit(main.command())"
+    heard = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; "
+        "sys.exit(main.command())"
+    )
     driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", heard))
     driver.until("epoch 2,")
     driver.process.send_signal(signal.SIGINT)
@@ -132,7 +135,10 @@ def test_what_an_import_adds_is_known_to_workers(small_files, tmp_path, nodes, m
 
 def test_a_cohort_in_parts_gives_what_its_parts_give(small_files, tmp_path, nodes):
     words = ("--seeds", "6", "--grid.optimizer.learning_rate=")
-    free = "import sys; from jaxmatch.sweep import chunks; chunks.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import main; sys.exit(main.command())"
+    free = (
+        "import sys; from jaxmatch.sweep import chunks; chunks.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import "
+        "main; sys.exit(main.command())"
+    )
     driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free))
     in_parts = driver.finished(tmp_path / "ray")
     assert sum(": done" in line for line in driver.lines) == 3

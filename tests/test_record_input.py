@@ -1,4 +1,4 @@
-"""Commands take pairs and texts in the formats of training data: CSV, quoted TSV, JSON lines, Parquet, gzip, --columns."""
+"""Commands take texts in the formats of training data: CSV, quoted TSV, JSON lines, Parquet, gzip, --columns."""
 
 import csv
 import datetime

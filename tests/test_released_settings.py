@@ -14,7 +14,8 @@ from jaxmatch.training import hyperparameters, step
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
-# configs/default.json5, main.json5 (`eval_file`) and data/*.json5 of both codes, which have the same values. In the words
+# configs/default.json5, main.json5 (`eval_file`) and data/*.json5 of both codes, which have the same values. In the
+# words
 # of the PyTorch code: `dropout` and `kernel_sizes` are `dropout_keep_prob` and `kernel_size` in TensorFlow's, which has
 # no `fix_embeddings`, `encoder` and `weight_decay`.
 RELEASED_DEFAULT = {

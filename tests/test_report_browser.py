@@ -32,7 +32,8 @@ const look = () => {
     heading.click();
     seen.push([heading.getAttribute("aria-sort"), [...table.tBodies[0].rows].map(row => row.cells[0].textContent)]);
   }
-  const found = {seen, errors, drawn, width: document.documentElement.scrollWidth, marked: table.querySelectorAll("[aria-sort]").length};
+  const width = document.documentElement.scrollWidth, marked = table.querySelectorAll("[aria-sort]").length;
+  const found = {seen, errors, drawn, width, marked};
   document.body.innerHTML = "";
   document.title = "found " + JSON.stringify(found);
 };

@@ -116,7 +116,8 @@ assert len(jax.devices()) == 8
 folder = pathlib.Path(sys.argv[1])
 files = small_sweep.write_files(folder / "files")
 # Two cohorts of three runs.
-what = dict(seeds=3, grid_overrides={"optimizer.learning_rate": "0.01,0.003"}, overrides={"execution.maximum_replicas": "3"})
+rates, most = {"optimizer.learning_rate": "0.01,0.003"}, {"execution.maximum_replicas": "3"}
+what = dict(seeds=3, grid_overrides=rates, overrides=most)
 
 def without_device(workdir):
     found = small_sweep.lasting(workdir)
@@ -140,7 +141,8 @@ assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_ste
 # One after the other, on three devices and on all: the same to the bit.
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
-    patch.setattr(engines, "run_jobs", lambda jobs, devices, more: [job.run(tuple(devices[:job.devices]), alone) for job in jobs])
+    in_turn = lambda jobs, devices, more: [job.run(tuple(devices[:job.devices]), alone) for job in jobs]
+    patch.setattr(engines, "run_jobs", in_turn)
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
     assert ["compiling" in line for line in lines] == [True, False, True, False]

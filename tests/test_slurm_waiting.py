@@ -1,4 +1,4 @@
-"""Tuning by jobs of Slurm: the command waits for what they train. tests/test_slurm_cluster_tuning.py has a real Slurm."""
+"""Tuning by jobs of Slurm: the command waits for what they train. A real Slurm: test_slurm_cluster_tuning.py."""
 
 import json
 import os

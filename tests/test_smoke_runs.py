@@ -1,4 +1,4 @@
-"""Launchers of the papers' tables, from the file to the table, with `--smoke`. All others are planned in test_papers.py."""
+"""Launchers of the papers' tables, from file to table, with `--smoke`. All others are planned in test_papers.py."""
 
 import re
 from pathlib import Path
@@ -83,5 +83,8 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
     )
     words = ["sweep", str(SWEEPS / "re2_ensemble.py"), "--smoke", "--workdir", str(tmp_path / "re2_attention")]
     assert main(words) == 2 and main([*words, "--dry-run"]) == 2
-    said = 'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of its own\n'
+    said = (
+        'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of '
+        "its own\n"
+    )
     assert capsys.readouterr().err.endswith(said)

@@ -17,19 +17,27 @@ MISTAKES = {
     'grid={"model.blocks": 3}': "axis model.blocks of the sweep is 3: make it a tuple",
     'grid={"model.alignment": "linear"}': "axis model.alignment of the sweep is 'linear': make it a tuple",
     'grid=("model.blocks",)': "grid of the sweep is ('model.blocks',): make it a dictionary",
-    'analyses={"ensembles": {}}': "the sweep asks for 'ensembles', which is not an analysis: use ensemble, occlusion, inspect",
-    'analyses={"occlusion": {"spilt": "dev"}}': "the options of the analysis 'occlusion' are {'spilt': 'dev'}: make them a dictionary, of split",
+    'analyses={"ensembles": {}}': (
+        "the sweep asks for 'ensembles', which is not an analysis: use ensemble, occlusion, inspect"
+    ),
+    'analyses={"occlusion": {"spilt": "dev"}}': (
+        "the options of the analysis 'occlusion' are {'spilt': 'dev'}: make them a dictionary, of split"
+    ),
     'analyses={"ensemble": None}': "the options of the analysis 'ensemble' are None: make them a dictionary",
     'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
     "table=7": "the table of the sweep is a int: give a TableLayout",
-    "config=ConfigDict()": "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()",
+    "config=ConfigDict()": (
+        "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()"
+    ),
     "table=TableLayout(title=3, rows=())": "title of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), columns=3)': "columns of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout is 3: make it a dictionary",
     'table=TableLayout("t", rows=(), order={"seed": 3})': "the order of seed in a table is 3: make it a tuple",
     'table=TableLayout("t", rows=(), published=(3,))': "published of a table has 3: make it a Published",
     'table=TableLayout("t", rows=(), notes=(3,))': "notes of a table has 3: make it a text",
-    'table=TableLayout("t", rows=(), published=(Published("P", {"dev.f1": 0.7}, "T"),))': "the published dev.f1 of P is 0.7: give it as a text",
+    'table=TableLayout("t", rows=(), published=(Published("P", {"dev.f1": 0.7}, "T"),))': (
+        "the published dev.f1 of P is 0.7: give it as a text"
+    ),
     "name=None": "the name of the sweep is None: give it a text",
     'name=""': "the name of the sweep is '': give it a text",
     "grid={3: (1,)}": "grid of the sweep has the key 3: make it a text",

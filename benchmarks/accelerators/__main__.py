@@ -1,14 +1,14 @@
 """Compiles the training and evaluation programs of all models for accelerators that need not be there, and tabulates
 the figures.
 
-    make accelerators                                          # all; hours on two cores, resumed where it was interrupted
-    make accelerators ARGUMENTS="--target h100 --model re2"    # a part of it
-    make accelerators ARGUMENTS=--tables                       # compiles nothing, makes the tables again
+    make accelerators                                        # all; hours on two cores, resumed after an interrupt
+    make accelerators ARGUMENTS="--target h100 --model re2"  # a part of it
+    make accelerators ARGUMENTS=--tables                     # compiles nothing, makes the tables again
 
 A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known. Where
 neither the compiler nor the code that a program depends on has changed (sources.py), nothing is done; where the code
-has, the program is lowered, and compiled only if it is another than before. Figures are of the compiled program; the least time of a
-step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
+has, the program is lowered, and compiled only if it is another than before. Figures are of the compiled program; the
+least time of a step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
 """
 
 import argparse

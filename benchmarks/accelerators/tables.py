@@ -11,13 +11,14 @@ from jaxmatch.files import write_atomically
 
 INTRODUCTION = """# Programs compiled for accelerators
 
-Compiled, not run, by `make accelerators`. Temporaries and arguments are what XLA's `memory_analysis()` says. Moved: on a TPU the
-compiler's own count; on a GPU operands and results of all kernels, without the workspaces of cuBLAS, an operand counted at most 8 times
-the result. The least time of a step is the larger of moved bytes by bandwidth and operations by peak, both as published, and on a GPU
-4 microseconds a kernel on top: a bound. Rows have 40 tokens, words 300 dimensions; a run's settings are those of `configs/*_snli.py`.
-`re2-kernels` is RE2 with `model.kernels=pallas`; the weights of its fusion are padded with zeros, which counts as operations.
-The program `several` makes many steps in a loop, each of one of two lengths; its figures are of one step of 40 tokens and of what is
-around the loop. "A time step" has the kernels of one time step of an LSTM, in training forward and backward together.
+Compiled, not run, by `make accelerators`. Temporaries and arguments are what XLA's `memory_analysis()` says. Moved: on
+a TPU the compiler's own count; on a GPU operands and results of all kernels, without the workspaces of cuBLAS, an
+operand counted at most 8 times the result. The least time of a step is the larger of moved bytes by bandwidth and
+operations by peak, both as published, and on a GPU 4 microseconds a kernel on top: a bound. Rows have 40 tokens, words
+300 dimensions; a run's settings are those of `configs/*_snli.py`. `re2-kernels` is RE2 with `model.kernels=pallas`; the
+weights of its fusion are padded with zeros, which counts as operations. The program `several` makes many steps in a
+loop, each of one of two lengths; its figures are of one step of 40 tokens and of what is around the loop. "A time step"
+has the kernels of one time step of an LSTM, in training forward and backward together.
 """
 PROGRAMS = "train", "several", "evaluate"
 # The LSTMs of a model, one after the other: layers over a row of tokens, and over a word of 16 characters.
@@ -70,7 +71,8 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))
         if problems := [
-            f"- {row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}: {row['problem']}"
+            f"- {row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}: "
+            f"{row['problem']}"
             for row in own
             if "problem" in row
         ]:

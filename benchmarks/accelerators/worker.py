@@ -3,7 +3,7 @@
 "known" of a spec is the digest and the versions that such a line had ("text", "versions"): of the same program only
 {"same": true} is printed.
 
-    python -m benchmarks.accelerators.worker '{"target": "h100", "model": "re2", "program": "train", "replicas": 10, ...}'
+    python -m benchmarks.accelerators.worker '{"target": "h100", "model": "re2", "program": "train", ...}'
 
 Runs in an environment of its own that has libtpu or XLA's CUDA plugin (`python -m benchmarks.accelerators`).
 """

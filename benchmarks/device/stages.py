@@ -163,8 +163,8 @@ def peer_problem(settings: Settings) -> str:
     return (done.stderr.strip().splitlines() or ["its packages are not there"])[-1] if done.returncode else ""
 
 
-# Name -> what measures it, what it needs of the official data ("": nothing), and its share of the time in minutes of 25.
-# What a stage has left over the next ones get, and what is then left the stages that are not done, in this order.
+# Name -> what measures it, what it needs of the official data ("": nothing), and its share of the time in minutes of
+# 25. What a stage has left over the next ones get, and what is then left the stages that are not done, in this order.
 STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str, float]] = {
     "compiled": (compiled, "", 9),
     "replicas": (replicas, "snli_1.0", 8),

@@ -17,14 +17,15 @@ NOT_RUN = "compiled, not run"
 STAND_IN = "h100"
 INTRODUCTION = """# On a device
 
-Made by `make device`. Programs are those of `make accelerators`: a training step on rows of 40 tokens, with the settings of
-`configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed for its kind without one
-(`../accelerators`; an H200's is the H100's). Temporaries: by XLA's `memory_analysis()`; in use: the most memory that was in use,
-arguments and all. Moved: read from the compiled program, on a TPU the compiler's own count. Least: the larger of moved bytes by
-published bandwidth and operations of the matrix products by published peak, and on a GPU 4 microseconds a kernel on top. Where kernels
-start while others run, or together as a graph, a step takes less than these microseconds say. A device without published figures in
-`benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is started without waiting
-for the one before, as training does."""
+Made by `make device`. Programs are those of `make accelerators`: a training step on rows of 40 tokens, with the
+settings of `configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed for
+its kind without one (`../accelerators`; an H200's is the H100's). Temporaries: by XLA's `memory_analysis()`; in use:
+the most memory that was in use, arguments and all. Moved: read from the compiled program, on a TPU the compiler's own
+count. Least: the larger of moved bytes by published bandwidth and operations of the matrix products by published peak,
+and on a GPU 4 microseconds a kernel on top. Where kernels start while others run, or together as a graph, a step takes
+less than these microseconds say. A device without published figures in `benchmarks/accelerators/targets.py` has no
+bound. A step is waited for, and the median taken; in a row, each is started without waiting for the one before, as
+training does."""
 HEADINGS = (
     "model",
     "runs x batch",

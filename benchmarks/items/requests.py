@@ -43,9 +43,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         rows.append(row(f"search of {texts:,} texts, {prefilter}", took[warm:], SEARCH_GOAL) | {"first": took[0]})
         notes.append(f"The index with {prefilter} was made in {seconds:.1f} s.")
     return rows, [
-        f"RE2 with the paper's setting for {starts.DATA}, {WORDS:,} words. Pairs of 2 to {longest} tokens, one a call, after `matcher.warmup()`. "
-        f"Searches rank the 100 candidates of the prefilter; queries and texts have {TOKENS[0]} to {TOKENS[1]} tokens, and the first {warm} "
-        "searches, which compile, do not count. The goals are for the slowest on a quiet machine with two cores.",
+        f"RE2 with the paper's setting for {starts.DATA}, {WORDS:,} words. Pairs of 2 to {longest} tokens, one a call, "
+        "after `matcher.warmup()`. Searches rank the 100 candidates of the prefilter; queries and texts have "
+        f"{TOKENS[0]} to {TOKENS[1]} tokens, and the first {warm} searches, which compile, do not count. The goals are "
+        "for the slowest on a quiet machine with two cores.",
         *notes,
     ]
 

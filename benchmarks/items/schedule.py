@@ -79,9 +79,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                 }
             )
     return rows, [
-        f"Simulated, not run: {cohorts:,} cohorts of {MEDIAN / 60:.0f} minutes in the median, at most {lasts.max() / 3600:.1f} h, on {workers} workers. "
-        f"A start takes {START:.0f} s, a checkpoint is written every {CHECKPOINT:.0f} s, and a dead worker is replaced after {REPLACED:.0f} s. "
-        "No order can end before the bound: the longest cohort, or the work divided by the workers, without deaths."
+        f"Simulated, not run: {cohorts:,} cohorts of {MEDIAN / 60:.0f} minutes in the median, at most "
+        f"{lasts.max() / 3600:.1f} h, on {workers} workers. A start takes {START:.0f} s, a checkpoint is written every "
+        f"{CHECKPOINT:.0f} s, and a dead worker is replaced after {REPLACED:.0f} s. No order can end before the bound: "
+        "the longest cohort, or the work divided by the workers, without deaths."
     ]
 
 

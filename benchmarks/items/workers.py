@@ -1,7 +1,7 @@
 """What it costs to train by many workers: launchers on one folder, Ray, jobs as of Slurm; all on this machine.
 
-The sweep is quickstart's, with cohorts of one run each, all of the same program, which was compiled before. A worker has one
-core (`NPROC=1`), and is pinned to it.
+The sweep is quickstart's, with cohorts of one run each, all of the same program, which was compiled before. A worker
+has one core (`NPROC=1`), and is pinned to it.
 
     python -m benchmarks.workers_page    puts the newest result into docs/how_to/clusters.md
 """
@@ -124,16 +124,16 @@ def cost_of_a_task(few: float, many: float, count: int, training: float) -> dict
 
 def _about(cohorts: int, epochs: int, many: int) -> list[str]:
     return [
-        "First step: seconds from the command to the end of the first training step, on all cores, as a listener in the "
-        "process that trains notes it. The programs were compiled by an earlier start. Ray's cluster was running, and had "
-        "been used.",
+        "First step: seconds from the command to the end of the first training step, on all cores, as a listener in "
+        "the process that trains notes it. The programs were compiled by an earlier start. Ray's cluster was running, "
+        "and had been used.",
         f"A cohort more: ({many} cohorts - {FEW} cohorts) / {many - FEW}, of one epoch each, one after another by one "
-        "worker; training and scoring as its records say; the rest is beyond them: the start of a job, data, reading the "
-        "compiled program, records, the trained model.",
+        "worker; training and scoring as its records say; the rest is beyond them: the start of a job, data, reading "
+        "the compiled program, records, the trained model.",
         f"All: seconds from the command to the last record of {cohorts} equal cohorts of one run and {epochs} epochs, "
-        "with the start. A worker has one core, to which it is pinned. Times: that of one worker by the same way, divided "
-        "by it; share: of the cores that the workers have together. The command of Ray and that of the jobs are beside "
-        "the workers.",
+        "with the start. A worker has one core, to which it is pinned. Times: that of one worker by the same way, "
+        "divided by it; share: of the cores that the workers have together. The command of Ray and that of the jobs "
+        "are beside the workers.",
     ]
 
 

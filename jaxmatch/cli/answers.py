@@ -134,8 +134,8 @@ class Answers:
         )
         if needed > calibration(device.platform).to_use * there_are:
             raise InputError(
-                f"this pair has {tokens:,} tokens; predicting it needs about {needed / 2**30:,.0f} GiB, and the device has "
-                f"{there_are / 2**30:,.0f} GiB",
+                f"this pair has {tokens:,} tokens; predicting it needs about {needed / 2**30:,.0f} GiB, and the device "
+                f"has {there_are / 2**30:,.0f} GiB",
                 path=self._source,
                 line=line,
                 remedy="shorten its texts, or train with config.data.maximum_length",

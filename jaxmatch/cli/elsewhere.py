@@ -22,14 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="ray[:ADDRESS]|slurm",
-        help="ray: train on the Ray cluster at HOST:PORT, or of this machine (needs jaxmatch[ray]). slurm: submit jobs to "
-        "Slurm (needs jaxmatch[slurm]); slurm:local: run them on this machine",
+        help="ray: train on the Ray cluster at HOST:PORT, or of this machine (needs jaxmatch[ray]). slurm: submit "
+        "jobs to Slurm (needs jaxmatch[slurm]); slurm:local: run them on this machine",
     )
     parser.add_argument(
         "--store",
         metavar="URL",
-        help="with --on ray: keep checkpoints and records in an object store, such as s3://BUCKET/FOLDER; without it, all "
-        "nodes must share --workdir",
+        help="with --on ray: keep checkpoints and records in an object store, such as s3://BUCKET/FOLDER; without it, "
+        "all nodes must share --workdir",
     )
     parser.add_argument(
         "--slurm",

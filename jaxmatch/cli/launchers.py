@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping
 
-# Variable of a launcher: the number of processes that it has started. Only `srun` sets the first; the others are Open MPI's
-# and that of MPICH and its kin.
+# Variable of a launcher: the number of processes that it has started. Only `srun` sets the first; the others are Open
+# MPI's and that of MPICH and its kin.
 _COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 # The hosts of a TPU slice, and how its processes are laid out; in both, JAX and libtpu prefer the first.
 _TPU_HOSTS = ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES")
@@ -53,4 +53,7 @@ def apart(variables: Mapping[str, str]) -> str:
     index = variables.get(_INDEX_IN_KUBERNETES, "")
     if not index.isdigit():
         return ""
-    return f"this pod of a Kubernetes Job ({_INDEX_IN_KUBERNETES}={index}) trains on its own; --distributed makes its pods train as one"
+    return (
+        f"this pod of a Kubernetes Job ({_INDEX_IN_KUBERNETES}={index}) trains on its own; --distributed makes its "
+        "pods train as one"
+    )

@@ -1,4 +1,4 @@
-"""Reads records one after another, from a file as training data has it or from a stream: TSV, CSV, JSON lines, Parquet."""
+"""Reads records one by one, from a stream or a file in a format of training data: TSV, CSV, JSON lines, Parquet."""
 
 import argparse
 import contextlib

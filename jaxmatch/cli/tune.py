@@ -8,9 +8,9 @@ options of `jaxmatch sweep`:
         --seeds 3 --workdir runs/tuning
 
 With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
-after a ninth of the epochs, and again after a third: these are the rungs. A setting is ranked by the mean of its seeds' best dev scores so
-far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting continues as soon as it
-is among the best third of those that have reached the same rung. This keeps many workers busy.
+after a ninth of the epochs, and again after a third: these are the rungs. A setting is ranked by the mean of its seeds'
+best dev scores so far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting
+continues as soon as it is among the best third of those that have reached the same rung. This keeps many workers busy.
 
 With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run the same command to wait
 for them again.

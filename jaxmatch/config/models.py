@@ -76,8 +76,8 @@ class RE2Config(ModelConfig):
     # layer".
     dropout_placement: Literal["released", "every_layer"] = setting(
         "released",
-        "places of dropout; every_layer: before every dense or convolution layer, as in the paper, but for the projection "
-        "of a vanilla connection",
+        "places of dropout; every_layer: before every dense or convolution layer, as in the paper, but for the "
+        "projection of a vanilla connection",
     )
     kernels: Literal["xla", "pallas"] = setting(
         "xla",

@@ -42,7 +42,8 @@ def check_drop_length(length: int, maximum_length: int) -> None:
     """
     if maximum_length and length > maximum_length:
         raise InputError(
-            f"data.drop_from_length = {length} drops nothing: data.maximum_length cuts texts to {maximum_length} tokens",
+            f"data.drop_from_length = {length} drops nothing: "
+            f"data.maximum_length cuts texts to {maximum_length} tokens",
             remedy="give the maximum length or less",
         )
 

@@ -30,8 +30,8 @@ def substitutions(name: str) -> Rules | None:
     if name != "word":
         return None
     found = tokenizer("NLTKWordTokenizer")
-    # NLTK takes a full stop for the end of a sentence only at the end of the text, hence the first rule. How many spaces
-    # there are makes no token, but some rules would take time quadratic in them.
+    # NLTK takes a full stop for the end of a sentence only at the end of the text, hence the first rule. How many
+    # spaces there are makes no token, but some rules would take time quadratic in them.
     rules = [(SENTENCE_END, " . "), (" {2,}", " "), (r"\A | \Z", ""), *found.STARTING_QUOTES, *found.PUNCTUATION]
     rules += [found.PARENS_BRACKETS, found.DOUBLE_DASHES, (r"\A|\Z", " "), *found.ENDING_QUOTES]
     rules += [(pattern, r" \1 \2 ") for pattern in (*found.CONTRACTIONS2, *found.CONTRACTIONS3)]

@@ -1,4 +1,4 @@
-"""Reads the files of a model folder, an index or an export; what is wrong with one becomes an InputError that names it."""
+"""Reads the files of a model folder, an index or an export. A damaged file raises an InputError that names it."""
 
 import contextlib
 import hashlib

@@ -184,9 +184,9 @@ class Matcher:
 
         Arguments:
           lengths: of the pairs that will come, in tokens of both texts together.
-          batch_sizes: how many pairs will be asked at once, which is computed in batches that suit the device. A batch is
-            padded to 8, 16, 32, ... pairs. A model that reads the spelling of words is prepared for up to 8 words in a
-            call that are not in its vocabulary.
+          batch_sizes: how many pairs will be asked at once, which is computed in batches that suit the device. A batch
+            is padded to 8, 16, 32, ... pairs. A model that reads the spelling of words is prepared for up to 8 words in
+            a call that are not in its vocabulary.
 
         Raises:
           ValueError: a length is below 2, or a batch size below 1.

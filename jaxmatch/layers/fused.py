@@ -1,10 +1,10 @@
 """Layers as few kernels, for NVIDIA GPUs (`model.kernels=pallas`).
 
-A layer of RE2 sums matrix products, adds a bias, applies GeLU and drops some of the numbers. cuBLAS writes every product
-of the sum to memory and reads it again. A kernel of ours (layers/fused_kernels.py) keeps the sum in registers. It writes
-two arrays: the output, and its derivative by the sum, which is all that the backward pass needs. The element-wise product
-of two arrays and dropout are computed where they are read, and a convolution reads the neighbours of a token, so none of
-these is ever in memory. On other platforms XLA computes the same.
+A layer of RE2 sums matrix products, adds a bias, applies GeLU and drops some of the numbers. cuBLAS writes every
+product of the sum to memory and reads it again. A kernel of ours (layers/fused_kernels.py) keeps the sum in registers.
+It writes two arrays: the output, and its derivative by the sum, which is all that the backward pass needs. The
+element-wise product of two arrays and dropout are computed where they are read, and a convolution reads the neighbours
+of a token, so none of these is ever in memory. On other platforms XLA computes the same.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """The two kernels of a fused layer, written in Pallas for Triton: the sum of products, and the gradient by the weights.
 
-Neither has been timed on a GPU yet. The sizes of the blocks are those that Triton's own examples of matrix products have.
+Neither has been timed on a GPU. The sizes of the blocks are those of Triton's own examples of matrix products.
 """
 
 import functools

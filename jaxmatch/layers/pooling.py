@@ -24,8 +24,8 @@ def max_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
 def max_by_place(sequence: jax.Array, mask: jax.Array) -> jax.Array:
     """As `max_over_time`, for a sequence that is cheap to compute, such as a normalization's output.
 
-    The gradient of a maximum compares it with the sequence. Where XLA computes the sequence a second time for that, with
-    another rounding, the largest number may not be found. Here its place is found, and takes the whole gradient.
+    The gradient of a maximum compares it with the sequence. Where XLA computes the sequence a second time for that,
+    with another rounding, the largest number may not be found. Here its place is found, and takes the whole gradient.
     """
     masked = jnp.where(mask[..., None], sequence, lowest(sequence.dtype))
     place = jnp.argmax(jax.lax.stop_gradient(masked), axis=1)

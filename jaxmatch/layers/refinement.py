@@ -45,7 +45,7 @@ class AttentionRefinement(nn.Module):
     def _compared(
         self, name: str, sequence: jax.Array, allowed: jax.Array, *, projected: bool
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """What each token finds among `allowed` ones, and its three comparisons with it, <float32>[batch, length, 1]."""
+        """What each token finds among `allowed` ones, and three comparisons with it, <float32>[batch, length, 1]."""
         precision, seen = self.config.precision, sequence
         if projected:
             # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.

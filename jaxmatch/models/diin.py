@@ -6,9 +6,9 @@ lengths of the sentences and of the row: places without a token are zeros in it,
 layers make of padding. Self-attention, fuse gate and their parameters are each sentence's own; the penalty on their
 difference is left out. Dropout is before each layer with weights except the convolutions of the dense blocks.
 
-DIIN takes about 290 lines: this file, layers/self_attention.py, layers/interaction.py and layers/dense_net.py. It is the only
-model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional convolutions and
-the self-attention with its fuse gate.
+DIIN takes about 290 lines: this file, layers/self_attention.py, layers/interaction.py and layers/dense_net.py. It is
+the only model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional
+convolutions and the self-attention with its fuse gate.
 """
 
 import flax.linen as nn

@@ -80,8 +80,8 @@ _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the pap
 _MIXED = "Batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
 # Not of the paper's network, but of the one that its numbers come from.
 _NOT_TENSORFLOW = (
-    "The convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the TensorFlow code, "
-    "which made the paper's numbers, the convolutions have ReLU and the gains start at 1"
+    "The convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the "
+    "TensorFlow code, which made the paper's numbers, the convolutions have ReLU and the gains start at 1"
 )
 SETTINGS = {
     CONFIGURED: Setting("", _OF_THE_PAPER, (_NOT_TENSORFLOW, _MIXED)),
@@ -89,7 +89,8 @@ SETTINGS = {
         ", the paper's setting",
         _OF_THE_PAPER,
         (
-            "The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an epoch of warmup",
+            "The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an "
+            "epoch of warmup",
             _NOT_TENSORFLOW,
             _MIXED,
         ),
@@ -98,7 +99,8 @@ SETTINGS = {
         ", the setting of the PyTorch code",
         (
             "vanilla_running_sum",
-            "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its size",
+            "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its "
+            "size",
         ),
         (_NOT_TENSORFLOW, _MIXED),
     ),
@@ -109,7 +111,8 @@ SETTINGS = {
             "the TensorFlow code's: a block's output, mapped to the size of its input, plus its input",
         ),
         (
-            "The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper says GeLU",
+            "The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper "
+            "says GeLU",
             _MIXED,
         ),
     ),

@@ -116,8 +116,8 @@ def _check_sampling(record: Mapping, name: str) -> None:
 
 
 def deviation_of(record: Mapping, score: str) -> tuple[float, int] | None:
-    """How much "test.mrr" differs between questions: its standard deviation and their number; None where the record does
-    not tell.
+    """How much "test.mrr" differs between questions: its standard deviation and their number; None where the record
+    does not tell.
     """
     part, _, name = score.partition(".")
     sampling = record.get("test_sampling") if part == "test" else None

@@ -7,7 +7,7 @@ may have: who was among the best early stays on its way.
 What is decided follows from the order in which settings came to rungs, and how they stood there. That is kept, so an
 interrupted launch decides the same.
 
-    WORKDIR/arrivals.jsonl    a line for each setting that came to a rung: its name, the rung, score and divergence of each run
+    WORKDIR/arrivals.jsonl    a line for each setting at a rung: its name, the rung, score and divergence of each run
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ class Ladder:
         return new
 
     def complete(self, rung: int = -1) -> bool:
-        """Whether all settings have come to a rung that will; default: to the last, so that nothing is left to decide."""
+        """Whether all settings that will come to a rung have; default: the last rung, with nothing left to decide."""
         rung %= len(self.arrived)
         if rung == 0:
             return self.arrived[0].keys() == self._settings

@@ -187,7 +187,9 @@ def _train(
         raise InputError(
             f"{len(runs)} runs at once do not fit in device memory",
             path=folder.path,
-            remedy="free memory, or remove this folder and start anew with a smaller --config.execution.maximum_replicas",
+            remedy=(
+                "free memory, or remove this folder and start anew with a smaller --config.execution.maximum_replicas"
+            ),
         ) from error
     finally:
         checkpoints.close()

@@ -256,8 +256,8 @@ class Display:
         )
         seconds, compiling = saving["train_seconds"], saving["compile_seconds"]["made"]
         self.say(
-            f"successive halving: {steps}; trained for {duration_text(seconds['made'])}, the whole grid would take about "
-            f"{duration_text(seconds['whole'])}; compilation {duration_text(compiling)}"
+            f"successive halving: {steps}; trained for {duration_text(seconds['made'])}, the whole grid would take "
+            f"about {duration_text(seconds['whole'])}; compilation {duration_text(compiling)}"
         )
 
     def waiting(self, cohorts: int) -> None:

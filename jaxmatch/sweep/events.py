@@ -1,6 +1,6 @@
 """What a worker tells of its cohort, in a file that the driver reads: it passes through whatever the two share.
 
-    WORKDIR/cohorts/COHORT/events.jsonl    one event a line: the attempt that it is of, a method of a listener, what it is given
+    WORKDIR/cohorts/COHORT/events.jsonl    an event a line: its attempt, a method of a listener, what it is given
 
 An attempt is one task that was given to a worker. Of a worker that died, or was given up, nothing is shown any more.
 """

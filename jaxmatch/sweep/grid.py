@@ -185,7 +185,8 @@ class Sweep:
             raise TypeError(f"the cross-encoder of the sweep is {self.cross_encoder!r}: make it a text")
         if self.lines and "variant" not in self.table.rows:
             raise TypeError(
-                "the sweep asks for floors or a cross-encoder, whose names have no place: give its table the row variant"
+                "the sweep asks for floors or a cross-encoder, whose names have no place: give its table the row "
+                "variant"
             )
         object.__setattr__(self, "floors", tuple(self.floors))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))

@@ -92,8 +92,8 @@ class RayEngine(Engine):
     """Trains each cohort as a task of a Ray cluster, with a GPU if there are any, else with CPUs.
 
     A task takes as many CPUs as XLA uses on the driver (`worker.cores`), or all of the largest node: how many cores XLA
-    sees changes the last bits of what it computes, so workers are told the driver's number. This process itself computes
-    on CPUs from then on.
+    sees changes the last bits of what it computes, so workers are told the driver's number. This process itself
+    computes on CPUs from then on.
 
     Arguments:
       address: HOST:PORT of the cluster's head; "": see `ray_cluster.connect`.

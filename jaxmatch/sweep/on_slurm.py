@@ -267,8 +267,8 @@ def _silent() -> Iterator[None]:
 
 @contextlib.contextmanager
 def not_interrupted() -> Iterator[None]:
-    """An interrupt in the block is raised at its end. Jobs that are started in it, on this machine, never get one, nor the
-    end of a terminal: they inherit the mask.
+    """An interrupt in the block is raised at its end. Jobs that are started in it, on this machine, never get one, nor
+    the end of a terminal: they inherit the mask.
     """
     came: list[int] = []
     main = threading.current_thread() is threading.main_thread()

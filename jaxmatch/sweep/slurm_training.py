@@ -1,4 +1,4 @@
-"""What a job of Slurm does: it trains a cohort, and writes a checkpoint when submitit tells it that its time is over."""
+"""What a job of Slurm does: it trains a cohort, and writes a checkpoint when submitit says that its time is over."""
 
 import contextlib
 import dataclasses

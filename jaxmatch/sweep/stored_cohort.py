@@ -2,7 +2,7 @@
 
     STORE/cohorts/COHORT/state.json              what there is: the archives, each with its digest
     STORE/cohorts/COHORT/checkpoint-NUMBER-*.tar a checkpoint
-    STORE/cohorts/COHORT/folder-*.tar            the other files of the cohort and the folders of its runs, as in a workdir
+    STORE/cohorts/COHORT/folder-*.tar            other files of the cohort and folders of its runs, as in a workdir
 
 Archives come first, under names of their own; then state.json is replaced, and only what it names counts. So an upload
 that is interrupted is never seen.

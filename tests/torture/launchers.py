@@ -49,6 +49,9 @@ def attacks(bench: Bench) -> list[Attack]:
     for count in (1, 2, 3):
         for sent in ("", *SIGNALS):
             if count > 1 or sent:
-                name = f"launchers/{count} on {'a begun' if count == 2 else 'a new'} folder{f', SIG{sent} to one' if sent else ''}"
+                name = (
+                    f"launchers/{count} on {'a begun' if count == 2 else 'a new'} "
+                    f"folder{f', SIG{sent} to one' if sent else ''}"
+                )
                 made.append(Attack(name, _together(bench, count, sent, count == 2)))
     return made

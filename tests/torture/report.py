@@ -59,7 +59,8 @@ def markdown(told: Mapping[str, Any]) -> str:
     lines = [
         "# Attacks on jaxmatch",
         "",
-        "A damaged or broken input must be refused with status 2 and one line that names the file, leave nothing half-written, or give",
+        "A damaged or broken input must be refused with status 2 and one line that names the file, leave nothing "
+        "half-written, or give",
         "the undamaged answer. A sweep that was killed must end with the same records and arrays, bit for bit.",
         "",
         f"    {told['command']}",
@@ -71,7 +72,8 @@ def markdown(told: Mapping[str, Any]) -> str:
     ]
     for name, group in [*groups.items(), ("**all**", sums)]:
         lines.append(
-            f"| {name} | {group['attacks']} | {group['attacks'] - group['failed']} | {group['failed']} | {group['seconds']:.0f} |"
+            f"| {name} | {group['attacks']} | {group['attacks'] - group['failed']} | {group['failed']} | "
+            f"{group['seconds']:.0f} |"
         )
     failures = [item for group in groups.values() for item in sorted(group["failures"].items())]
     if failures:

@@ -1,8 +1,8 @@
 """A model as a program for any number of pairs of any length, in StableHLO or ONNX.
 
 The program takes `INPUTS` in this order: vectors <float32>[words, dimensions], ids <int32>[batch, length] and sentences
-<int8>[batch, length], of which words, batch and length may be any. It returns the logits, <float32>[batch, outputs]. The
-weights are constants in it, with weight normalization folded.
+<int8>[batch, length], of which words, batch and length may be any. It returns the logits, <float32>[batch, outputs].
+The weights are constants in it, with weight normalization folded.
 """
 
 import contextlib

@@ -34,7 +34,10 @@ def mistakes(folder: SweepFolder) -> dict[str, Any] | None:
     found = run and read_mistakes(folder.path, run["run"])
     if not found:
         return None
-    about = f"Run {run['run']} (seed {run['seed']}) on the {found['pairs']:,} pairs of {found['split']}, with the chosen checkpoint. "
+    about = (
+        f"Run {run['run']} (seed {run['seed']}) on the {found['pairs']:,} pairs of {found['split']}, with the chosen "
+        "checkpoint. "
+    )
     tables = []
     if found["task"] == "classification":
         names, counts = found["labels"], found["confusion"]

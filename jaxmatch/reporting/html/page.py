@@ -70,7 +70,10 @@ def _choice(folder: SweepFolder) -> str:
                 *(f"{k} = {v}" for k, v in choice["overrides"].items()),
             ]
         )
-        return f"Chosen by {choice['score']} ({choice['mean']:.4f}) among {choice['candidates']}: {place or 'the only setting'}."
+        return (
+            f"Chosen by {choice['score']} ({choice['mean']:.4f}) among {choice['candidates']}: "
+            f"{place or 'the only setting'}."
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"

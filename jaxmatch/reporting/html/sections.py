@@ -90,7 +90,8 @@ def results(folder: SweepFolder) -> dict[str, Any] | None:
 def failures(folder: SweepFolder) -> list[str]:
     """Runs that diverged, and runs that are not there."""
     diverged = [
-        f"{_setting(folder, name)}, seed {record['seed']} ({name}): diverged after {record['diverged_at_samples'] or 0:,} pairs"
+        f"{_setting(folder, name)}, seed {record['seed']} ({name}): diverged after "
+        f"{record['diverged_at_samples'] or 0:,} pairs"
         for name, record in folder.records.items()
         if record["status"] == "diverged"
     ]
@@ -181,7 +182,8 @@ def _halving(folder: SweepFolder) -> dict[str, Any] | None:
         steps, seconds = notes["saving"]["replica_steps"], notes["saving"]["train_seconds"]
         saved = f"Of {steps['whole']:,.0f} steps of all runs {steps['made']:,.0f} were made"
         if "whole" in seconds:
-            saved += f"; training took {seconds['made']:,.0f} s, the whole grid would have taken {seconds['whole']:,.0f} s, estimated"
+            saved += f"; training took {seconds['made']:,.0f} s, "
+            saved += f"the whole grid would have taken {seconds['whole']:,.0f} s, estimated"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"

@@ -88,7 +88,7 @@ def _data(records: Sequence[Mapping]) -> list[str]:
 
 
 def _punctuation(records: Sequence[Mapping]) -> list[str]:
-    """Whether models see it: the papers and their authors' codes differ in that. Nothing where a record does not tell."""
+    """Whether models see it, in which papers and their authors' codes differ. Nothing where a record does not tell."""
     told = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
     if told == {True, False}:
         return ["Punctuation is removed in some runs and kept in others."]
