@@ -2,9 +2,14 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
+
+# A job in the background of a script begins with interrupts ignored, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

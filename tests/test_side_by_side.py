@@ -110,7 +110,6 @@ from jaxmatch.sweep import engines
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training.cohort import Cohort
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
 raise_lost_interrupts()
 assert len(jax.devices()) == 8
 folder = pathlib.Path(sys.argv[1])

@@ -54,9 +54,9 @@ class Calibration(NamedTuple):
 
 
 _CALIBRATIONS = {
-    # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65;
-    # `python -m benchmarks memory` measures it anew. The rest of the memory is for the runtime and what an estimate
-    # leaves out.
+    # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65 with
+    # JAX 0.10; with 0.11, 0.8 to 1.0 (three sizes). `python -m benchmarks memory` measures it anew. The rest of the
+    # memory is for the runtime and what an estimate leaves out.
     "cpu": Calibration(held=1.5, least_item_bytes=4, to_use=0.7),
     # Temporaries of the training programs of all models as compiled for an H100 and an A100, 10 and 32 runs at 64 and
     # 512 pairs of 40 tokens, float32 and bfloat16: RE2 0.68 to 0.92, the others 0.54 to 0.76
