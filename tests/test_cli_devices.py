@@ -124,6 +124,18 @@ def test_platforms_that_jax_does_not_have_are_one_line(platforms):
     assert "JAX finds no device" in line and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("fault", ["RuntimeError('no driver\\nsee above')", "ImportError('no driver')"])
+def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, fault):
+    """As that for CUDA does on a node without a GPU, from which jobs are submitted."""
+    plugin = tmp_path / "jax_plugins" / "broken"
+    plugin.mkdir(parents=True)
+    (plugin / "__init__.py").write_text(f"def initialize(): raise {fault}\n")
+    done = _command("--no-trial", PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}")
+    (line,) = (line for line in done.stderr.splitlines() if "no driver" in line)
+    assert line == "jaxmatch: JAX cannot use broken here, and computes on other devices (no driver)"
+    assert done.returncode == 0 and "Traceback" not in done.stderr and "computes on 1 x cpu" in done.stdout
+
+
 NOTHING = {"jaxlib": "0.10.2"}
 GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JAX does not see it: "
 

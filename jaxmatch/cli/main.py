@@ -21,6 +21,7 @@ from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.cli.output import OUTPUT
+from jaxmatch.cli.plugin_errors import shorten_plugin_errors
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import naming
 from jaxmatch.printable import printable, shown
@@ -233,6 +234,7 @@ def command() -> int:
     if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
         start_again_with_huge_pages()
     raise_lost_interrupts()
+    shorten_plugin_errors()
     # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training.
     # From Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -10,6 +10,7 @@ MUTANTS = [
     ("jaxmatch/cli/answers.py", "if late or len(self._waiting) >= CHUNK:", "if len(self._waiting) >= CHUNK:", ["tests/test_cli_streams.py::test_a_stream_that_never_pauses_is_answered_all_the_same"]),
     ("jaxmatch/cli/answers.py", "if needed > calibration(device.platform).to_use * there_are:", "if needed > 1000 * there_are:", ["tests/test_cli_streams.py::test_a_text_of_too_many_words_is_refused_before_it_is_tried"]),
     ("jaxmatch/cli/answers.py", "        except NotFinite as error:\n            predictions = self._before(waiting, error.pair)\n", "", ["tests/test_cli_streams.py::test_a_pair_that_cannot_be_answered_is_named"]),
+    ("jaxmatch/cli/main.py", "    shorten_plugin_errors()\n", "", ["tests/test_cli_devices.py::test_a_plugin_that_fails_is_told_in_one_line"]),
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_before_a_bad_line_are_answered"]),
     ("jaxmatch/cli/output.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),
     ("jaxmatch/cli/main.py", "        _flush_quietly()  #", "        pass  #", ["tests/test_cli_process.py::test_a_failing_command_does_not_complain_of_its_output_too"]),
