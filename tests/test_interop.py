@@ -3,13 +3,14 @@
 import argparse
 import dataclasses
 import itertools
-import json
 from pathlib import Path
 
+import golden_networks
 import numpy as np
 import pytest
 import reference_re2
 import torch_format
+from golden_networks import IDS_A, IDS_B, assert_close
 from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
@@ -25,29 +26,13 @@ from jaxmatch.models import build
 from jaxmatch.models.pair_model import side_by_side
 
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
-CHOICES = {
-    "alignment": ("linear", "identity"),
-    "fusion": ("full", "simple"),
-    "connection": ("aug", "residual", "none"),
-    "prediction": ("full", "symmetric", "simple"),
-    "blocks": (1, 2, 3),
-    "enc_layers": (1, 2, 3),
-}
+CHOICES = {**golden_networks.CHOICES, "blocks": (1, 2, 3), "enc_layers": (1, 2, 3)}
 COMBINATIONS = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
-SIZES = {"hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": 12, "kernel_sizes": [3]}
-IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
-IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
+SIZES = {**golden_networks.SIZES, "kernel_sizes": [3]}
 
 
 def load(path):
-    with np.load(path, allow_pickle=False) as file:
-        prefix = "state_dict/"
-        state = {name[len(prefix) :]: file[name] for name in file.files if name.startswith(prefix)}
-        return state, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
-
-
-def assert_close(ours, theirs):
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    return golden_networks.load(path, "state_dict/")
 
 
 def eagerly(bound, ids_a, ids_b):

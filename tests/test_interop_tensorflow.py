@@ -1,51 +1,28 @@
 """Networks of the authors' TensorFlow code: ours computes what theirs did."""
 
-import json
 from pathlib import Path
 
+import golden_networks
 import numpy as np
 import pytest
 import reference_re2_tensorflow as reference
+from golden_networks import CHOICES, IDS_A, IDS_B, assert_close
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.interop import re2_from_tensorflow, re2_to_pytorch
 from jaxmatch.models.pair_model import side_by_side
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "tensorflow").glob("*.npz"))
-CHOICES = {
-    "alignment": ("linear", "identity"),
-    "fusion": ("full", "simple"),
-    "connection": ("aug", "residual", "none"),
-    "prediction": ("full", "symmetric", "simple"),
-}
-SIZES = {
-    "blocks": 2,
-    "enc_layers": 1,
-    "hidden_size": 4,
-    "embedding_dim": 5,
-    "num_classes": 3,
-    "num_vocab": 12,
-    "kernel_size": 3,
-}
-IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
-IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
+SIZES = {**golden_networks.SIZES, "blocks": 2, "enc_layers": 1, "kernel_size": 3}
 
 
 def load(path):
-    with np.load(path, allow_pickle=False) as file:
-        variables = {
-            name.removeprefix("variables/"): file[name] for name in file.files if name.startswith("variables/")
-        }
-        return variables, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
+    return golden_networks.load(path, "variables/")
 
 
 def network(seed=0, **settings):
     settings = {**SIZES, **{name: values[0] for name, values in CHOICES.items()}, **settings}
     return reference.random_variables(settings, np.random.default_rng(seed)), settings
-
-
-def assert_close(ours, theirs):
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

@@ -1,0 +1,27 @@
+"""What the tests of both programs of the authors share: the choices of their networks, ids, and the golden files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+CHOICES = {
+    "alignment": ("linear", "identity"),
+    "fusion": ("full", "simple"),
+    "connection": ("aug", "residual", "none"),
+    "prediction": ("full", "symmetric", "simple"),
+}
+SIZES = {"hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": 12}
+IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
+IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
+
+
+def load(path: Path, prefix: str) -> tuple:
+    """The weights whose names in a golden file begin so, the settings, the ids of both sides, and the logits."""
+    with np.load(path, allow_pickle=False) as file:
+        weights = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
+        return weights, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
+
+
+def assert_close(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
