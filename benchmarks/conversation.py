@@ -1,5 +1,6 @@
 """A process of ours or of a peer that is asked things, one JSON object a line, and times its own work."""
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,8 @@ class Conversation:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
@@ -49,8 +51,9 @@ class Conversation:
         Raises:
           Ended: it ended instead.
         """
-        self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, and gives no answer
+            self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
+            self._process.stdin.flush()
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:

@@ -15,6 +15,10 @@ WORKER = Path(__file__).with_name("peer_worker.py")
 SORT_BY_LEN = {"peer": False, "sorted": True}
 
 
+class PeerEnded(InputError):
+    """The peer's process ended."""
+
+
 class Peer(Conversation):
     """A process that runs the checkout's own code and times it there; `peer_worker.py` says what it can be asked. It
     has huge pages if we have them.
@@ -67,7 +71,7 @@ class Peer(Conversation):
         try:
             return super()._answer()
         except Ended:
-            raise InputError(
+            raise PeerEnded(
                 "the peer's process ended",
                 remedy="its message is above; --peer-python must name a Python with torch, tqdm, msgpack and "
                 "scikit-learn",

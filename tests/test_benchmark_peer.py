@@ -9,7 +9,7 @@ from benchmarks import __main__ as command
 from benchmarks import peer as peer_module
 from benchmarks import reports, stopwatch
 from benchmarks.items import ITEMS, inference, matching, paper, replicas, training
-from benchmarks.peer import Peer
+from benchmarks.peer import Peer, PeerEnded
 
 
 @pytest.fixture
@@ -160,6 +160,22 @@ def test_many_runs_beside_both(beside, often, monkeypatch):
     rows, _ = replicas.run(beside)
     assert all(row["peer"]["median"] > row["sorted"]["median"] > 0 for row in rows)
     assert rows[0]["goal"] == "" and rows[1]["goal"].startswith("a run ≤ 1.05: m")
+
+
+@pytest.mark.slow
+def test_a_peer_that_ends_costs_no_figure_of_ours(tmp_path, beside):
+    model = tmp_path / "peer" / "src" / "model.py"
+    model.write_text(model.read_text().replace("time.sleep(2e-5 * self.tokens(batch))", "raise SystemExit(1)"))
+    rows, notes = replicas.run(beside)
+    assert [set(row) >= {"pairs", "ratio", "share"} and "peer" not in row for row in rows] == [True] * 3
+    assert "The peer's process ended at batch 16: from there on the rows are without it." in notes
+
+
+def test_a_process_that_has_ended_is_no_broken_pipe(tmp_path):
+    with Peer(checkout(tmp_path), sys.executable) as started:
+        for _ in range(2):
+            with pytest.raises(PeerEnded):
+                started.ask("no such command")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import jax
 
 from benchmarks import ceiling, steps, stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.peer import SORT_BY_LEN, Peer
+from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from jaxmatch import models
@@ -70,8 +70,15 @@ def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str,
             )
 
         def series(batch: int, replicas: Sequence[int], **changes: Any) -> list[dict[str, Any]]:
+            nonlocal peer
             config = settings.config(name, **{**small, "training__batch_size": batch, **changes})
-            return _series(config, data, length, tuple(replicas), settings, operations, (peer, folder))
+            asked = config, data, length, tuple(replicas), settings, operations
+            try:
+                return _series(*asked, (peer, folder))
+            except PeerEnded:
+                peer = None
+                notes.append(f"The peer's process ended at batch {batch}: from there on the rows are without it.")
+                return _series(*asked, (None, ""))
 
         yield series, notes
 
