@@ -1,6 +1,7 @@
 """The public PyTorch RE2 beside us, as released and with batches sorted by length, by a fake of its checkout."""
 
 import sys
+import time
 
 import pytest
 from fake_peer import checkout, settings_with_peer
@@ -173,7 +174,8 @@ def test_a_peer_that_ends_costs_no_figure_of_ours(tmp_path, beside):
 
 def test_a_process_that_has_ended_is_no_broken_pipe(tmp_path):
     with Peer(checkout(tmp_path), sys.executable) as started:
-        for _ in range(2):
+        for seconds in (0.0, 1.0):  # while it ends, and when it has ended
+            time.sleep(seconds)
             with pytest.raises(PeerEnded):
                 started.ask("no such command")
 
