@@ -36,6 +36,14 @@ def tagger() -> None:
 
 
 @pytest.fixture
+def quick(tmp_path):
+    """Settings of a benchmark at a size at which only running can be seen, without a peer."""
+    from benchmarks.item import Settings
+
+    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
+
+
+@pytest.fixture
 def no_tagger(monkeypatch, tmp_path):
     """NLTK without its models."""
     import nltk.data

@@ -1,12 +1,6 @@
 import pytest
 
-from benchmarks.item import Settings
 from benchmarks.items import inference, matching
-
-
-@pytest.fixture
-def quick(tmp_path):
-    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
 
 
 @pytest.mark.slow

@@ -1,13 +1,7 @@
 import jax
 import pytest
 
-from benchmarks.item import Settings
 from benchmarks.items import compilation, models
-
-
-@pytest.fixture
-def quick(tmp_path):
-    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
 
 
 @pytest.mark.slow

@@ -10,11 +10,6 @@ from jaxmatch import models
 from jaxmatch.sweep import preparation
 
 
-@pytest.fixture
-def quick(tmp_path):
-    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
-
-
 def small(**changes):
     """A small config; two layers, so that Table 7 holds other models than the released one."""
     settings = Settings("", "", "", "", 1, True, Path())

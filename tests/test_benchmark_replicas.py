@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import ceiling, steps
-from benchmarks.item import Settings
 from benchmarks.items import replicas
 from jaxmatch.sweep import preparation
-
-
-@pytest.fixture
-def quick(tmp_path):
-    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
 
 
 def shape(*sizes):
