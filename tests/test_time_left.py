@@ -57,8 +57,8 @@ def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
     compile_for(left, clock, 30.0)
     assert left.seconds() == pytest.approx(99.0 + 4 * 45.0)
     compile_for(left, clock, 10.0, "evaluation", lengths=2)
-    # The lengths of training at their own mean, one more length of the scoring than was expected at that of the
-    # scoring.
+    # The lengths of training at their own mean, one more length of the scoring than was expected at that of
+    # the scoring.
     assert left.seconds() == pytest.approx(99.0 + 3 * 45.0 + 1 * 10.0)
     for _ in range(5):  # fewer runs are compiled for anew: there is never less than nothing to do
         compile_for(left, clock, 45.0)

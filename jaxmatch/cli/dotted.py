@@ -1,4 +1,4 @@
-"""`--config.x.y=value`, `--grid.x.y=value,value` and `--space.x.y=low:high`: options that a config names."""
+"""`--config.x.y=value`, `--grid.x.y=value,value`, `--space.x.y=low:high`: options whose names only a config knows."""
 
 from collections.abc import Sequence
 
