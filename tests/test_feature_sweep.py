@@ -52,10 +52,10 @@ def launched(files, workdir, **arguments):
 
 
 @pytest.fixture(scope="module")
-def trained(small_files, tagger):
+def trained(small_files, tagger, tmp_path_factory):
     """The folder of the sweep after training, and the run's."""
     (small_files / "features.py").write_text(SWEEP)
-    workdir = small_files / "with_features"
+    workdir = tmp_path_factory.mktemp("with_features")
     with small_sweep.compiled_programs_kept(small_files / "programs"):
         text, watcher = launched(small_files, workdir)
     assert "test accuracy" in text and len(watcher.trained) == 1

@@ -34,8 +34,8 @@ def nodes(programs_kept, bucket, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept):
-    return alone(small_files, small_files / "one process")
+def one_process(small_files, programs_kept, tmp_path_factory):
+    return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept")]
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept):
-    return alone(small_files, small_files / "one process")
+def one_process(small_files, programs_kept, tmp_path_factory):
+    return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
 @pytest.fixture

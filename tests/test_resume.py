@@ -38,9 +38,9 @@ def finish(files: Path, workdir: Path, **optimizer: float) -> tuple[str, small_s
 
 
 @pytest.fixture(scope="module")
-def undisturbed(small_files, finished_sweep):
+def undisturbed(small_files, finished_sweep, tmp_path_factory):
     """Table and lasting parts of a sweep that nothing stopped."""
-    workdir = small_files / "undisturbed"
+    workdir = tmp_path_factory.mktemp("undisturbed")
     text, watcher = finish(small_files, workdir)
     assert [len(runs) for runs in watcher.trained] == [2, 2]
     return text, small_sweep.lasting(workdir)

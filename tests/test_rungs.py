@@ -30,15 +30,17 @@ run = functools.partial(small_grid.run, rule=RULE, **{"execution.maximum_replica
 
 
 @pytest.fixture(scope="module")
-def whole(small_files):
+def whole(small_files, tmp_path_factory):
     """The records and the folder of the whole grid."""
-    return run(small_files, small_files / "whole", rule=None)[0], small_files / "whole"
+    workdir = tmp_path_factory.mktemp("whole")
+    return run(small_files, workdir, rule=None)[0], workdir
 
 
 @pytest.fixture(scope="module")
-def halved(small_files):
+def halved(small_files, tmp_path_factory):
     """Records, watcher and folder of the grid that halving made."""
-    return *run(small_files, small_files / "halved"), small_files / "halved"
+    workdir = tmp_path_factory.mktemp("halved")
+    return *run(small_files, workdir), workdir
 
 
 def by_rate(records):

@@ -36,8 +36,8 @@ def alone(files, workdir, **overrides):
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept):
-    return alone(small_files, small_files / "one process", **{"training.epochs": MANY})
+def one_process(small_files, programs_kept, tmp_path_factory):
+    return alone(small_files, tmp_path_factory.mktemp("one_process"), **{"training.epochs": MANY})
 
 
 def states(workdir):
