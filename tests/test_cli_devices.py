@@ -143,14 +143,14 @@ GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JA
 @pytest.mark.parametrize(
     ("installed", "environment", "said"),
     [
-        (NOTHING, {}, 'pip install "jaxmatch[cuda12]"'),
-        (NOTHING, {"JAX_PLATFORMS": "cuda,cpu"}, 'pip install "jaxmatch[cuda12]"'),
+        (NOTHING, {}, 'pip install "jax[cuda12]"'),
+        (NOTHING, {"JAX_PLATFORMS": "cuda,cpu"}, 'pip install "jax[cuda12]"'),
         (NOTHING, {"JAX_PLATFORMS": "tpu"}, "JAX_PLATFORMS=tpu leaves it out; unset that"),
         (NOTHING, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides it; unset that"),
         (
             NOTHING | {"jax-cuda12-plugin": "0.9.0"},
             {},
-            'jax-cuda12-plugin 0.9.0 does not fit jaxlib 0.10.2; pip install --upgrade "jaxmatch[cuda12]"',
+            'jax-cuda12-plugin 0.9.0 does not fit jaxlib 0.10.2; pip install --upgrade "jax[cuda12]"',
         ),
         (
             NOTHING | {"jax-cuda13-plugin": "0.10.2"},
@@ -187,14 +187,21 @@ def test_a_gpu_is_known_by_its_program_or_the_files_of_its_driver(nvidia_smi, tm
     assert [line.partition(" is here")[0] for line in lines] == ([gpu] if gpu else [])
 
 
-def test_a_tpu_is_known_by_its_file_or_the_variables_of_its_machine(monkeypatch, tmp_path):
+def test_a_tpu_is_known_by_its_files_or_the_variables_of_its_machine(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(unseen_devices, "installed_version", NOTHING.get)
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [
-        TPU + 'pip install "jaxmatch[tpu]"'
+        TPU + 'pip install "jax[tpu]"'
     ]
     assert unseen_devices.unseen_devices({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
+    card = tmp_path / "sys" / "bus" / "pci" / "devices" / "0000:00:05.0"
+    card.mkdir(parents=True)
+    for device, seen in {"0x0042": 0, "0x0063": 1}.items():  # Google's network card, TPU v5e
+        (card / "vendor").write_text("0x1ae0\n")
+        (card / "device").write_text(f"{device}\n")
+        assert len(unseen_devices.unseen_devices({"cpu"}, tmp_path, {})) == seen
+    (card / "vendor").write_text("0x10de\n")
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "accel0").touch()
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [

@@ -174,6 +174,21 @@ def test_another_error_is_none_of_memory(monkeypatch):
     assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # of what writes checkpoints
 
 
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.", True),
+        ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 2G", True),
+        ("INTERNAL: Failed to load CUDA module: CUDA_ERROR_OUT_OF_MEMORY: out of memory", True),
+        ("INTERNAL: cublasCreate failed: CUBLAS_STATUS_ALLOC_FAILED", True),
+        ("RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 110592, available: 101376", False),
+        ("RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack", False),
+    ],
+)
+def test_fewer_replicas_help_where_the_memory_of_the_device_ran_out(said, helps):
+    assert room.ran_out(jax.errors.JaxRuntimeError(said)) is helps
+
+
 @pytest.fixture
 def told(monkeypatch):
     """Has every program take 100 bytes a replica side by side, and devices tell how many are free."""

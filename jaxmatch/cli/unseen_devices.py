@@ -9,6 +9,10 @@ from pathlib import Path
 # The packages that bring XLA's compilers. (They are installed with an extra of this one, and work with the jaxlib of
 # their version.)
 _CUDA, _TPU = ("jax-cuda12-plugin", "jax-cuda13-plugin"), ("libtpu",)
+# Google's number as the maker of a PCI device, and those of its TPUs, v3 to v7x. (A network card of its cloud is a
+# device of Google, too.)
+_GOOGLE = "0x1ae0"
+_TPU_DEVICES = {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"}
 # What a TPU's virtual machine has in its environment.
 _TPU_VARIABLES = ("TPU_NAME", "TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID")
 
@@ -20,7 +24,7 @@ def unseen_devices(
 
     Arguments:
       platforms: of the devices that JAX sees, as "gpu".
-      root: the folder that holds `dev` and `proc`.
+      root: the folder that holds `dev`, `proc` and `sys`.
       environment: the variables of this process.
 
     Returns:
@@ -50,7 +54,17 @@ def _gpu(root: Path) -> str:
 
 
 def _has_tpu(root: Path, environment: Mapping[str, str]) -> bool:
-    return any((root / "dev").glob("accel[0-9]*")) or any(environment.get(name) for name in _TPU_VARIABLES)
+    """Whether the driver's files (of older TPUs), a PCI device (of newer ones) or the environment show a TPU."""
+    if any((root / "dev").glob("accel[0-9]*")) or any(environment.get(name) for name in _TPU_VARIABLES):
+        return True
+    try:
+        return any(
+            (device / "vendor").read_text().strip() == _GOOGLE
+            and (device / "device").read_text().strip() in _TPU_DEVICES
+            for device in (root / "sys" / "bus" / "pci" / "devices").glob("*")
+        )
+    except OSError:
+        return False
 
 
 def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Mapping[str, str]) -> str:
@@ -62,11 +76,11 @@ def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Ma
         return "CUDA_VISIBLE_DEVICES hides it; unset that"
     found = {name: version for name in plugins if (version := installed_version(name))}
     if not found:
-        return f'pip install "jaxmatch[{extra}]"'
+        return f'pip install "jax[{extra}]"'
     versions = ", ".join(f"{name} {version}" for name, version in found.items())
     if platform == "cuda" and installed_version("jaxlib") not in found.values():
         return (
-            f'{versions} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jaxmatch[{extra}]"'
+            f'{versions} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jax[{extra}]"'
         )
     return f"{versions} is installed and fails; JAX_PLATFORMS={platform} python -c 'import jax; jax.devices()' says why"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.data.catalog import EMBEDDED_TASKS
 from jaxmatch.errors import InputError, UnknownOption
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.settings import flatten
@@ -152,10 +153,20 @@ def known_data_sets(config: str) -> list[str]:
 def model_settings(model: str, dataset: str, *more: str) -> dict[str, Any]:
     """The settings that turn a config into that of a model: its name, and those of its file in configs/ for a data set.
 
+    If the file does not have the data set, the model has its default structure, and the settings in `more` are those of
+    the data set that the file takes by default. Numbers of pairs (warmup, decay) are left out, since they follow the
+    size of a data set. An embedded data set gets nothing in `more`: its generated pairs need other learning rates.
+
     Arguments:
       model: its name, which is also that of its file.
-      dataset: a name among the file's `DATA_SETS`; for another one the model has its defaults.
+      dataset: a name of a data set.
       *more: prefixes of settings to take in addition to those of the model.
     """
-    known = flatten(load_config(model, dataset=dataset)) if dataset in known_data_sets(model) else {}
-    return {"model.name": model, **{key: value for key, value in known.items() if key.startswith(("model.", *more))}}
+    found: dict[str, Any] = {"model.name": model}
+    if dataset in known_data_sets(model):
+        known = flatten(load_config(model, dataset=dataset))
+        return found | {key: value for key, value in known.items() if key.startswith(("model.", *more))}
+    if more and dataset not in EMBEDDED_TASKS:
+        known = flatten(load_config(model))
+        found |= {key: value for key, value in known.items() if key.startswith(more) and not key.endswith("_samples")}
+    return found

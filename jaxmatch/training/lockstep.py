@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch import models
@@ -252,4 +251,4 @@ class Lockstep:
             return state
         chosen = np.asarray((list(kept) + list(kept)[:1] * size)[:size])
         self.slots = np.where(np.arange(size) < len(kept), self.slots[chosen], -1)
-        return self.by_replica(jax.tree.map(lambda leaf: jnp.asarray(leaf)[chosen], hosts.gather(state)))
+        return self.by_replica(jax.tree.map(lambda leaf: leaf[chosen], hosts.gather(state)))

@@ -35,11 +35,21 @@ class RanOut:
     then_at_once: int
 
 
+# What XLA calls the memory that no other program can free.
+_OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
+
+
 def ran_out(error: Exception) -> bool:
     """Whether an error says that a device has too little memory for a program, when that is compiled or when it
     runs.
+
+    The memory that CUDA and cuBLAS allocate beside XLA's pool counts. That of one block of a GPU or core of a TPU does
+    not: it stays as small with fewer replicas.
     """
-    return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    text = str(error)
+    if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
+        return False
+    return any(part in text for part in ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED"))
 
 
 def free_bytes(devices: Iterable[jax.Device]) -> int | None:
