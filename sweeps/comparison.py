@@ -4,16 +4,16 @@ time.
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/comparison
 
-`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
-bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to beat, any
-of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all if `--models` is all. tfidf
-needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: a pretrained cross-encoder that
-transformers saved there, with labels named as those of the data, as a line of its own: pip install
-'jaxmatch[transformers]'. A model has its structure, optimizer and batch size from its file in configs/. If the file does
-not have the data set, the structure is the default, optimizer and batch size are those of the file's first data set,
-and warmup and decay take as many pairs as RE2's do on this data set. (On embedded data sets, the whole optimizer is
-then RE2's.) `--features paper` gives each what its paper gives of a word besides its vector; by default all see the
-same. `--smoke` tries it in seconds, without data files.
+`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran,
+cafe, bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to
+beat, any of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all if `--models` is
+all. tfidf needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: a pretrained cross-encoder
+that transformers saved there, with labels named as those of the data, as a line of its own: pip install
+'jaxmatch[transformers]'. A model has its structure, optimizer and batch size from its file in configs/. If the file
+does not have the data set, the structure is the default, and optimizer and batch size are those for SNLI; warmup and
+decay take as many pairs as RE2's do on this data set. (On embedded data sets, the whole optimizer is then RE2's.)
+`--features paper` gives each what its paper gives of a word besides its vector; by default all see the same. `--smoke`
+tries it in seconds, without data files.
 """
 
 import dataclasses

@@ -17,6 +17,7 @@ from benchmarks import fresh, reports
 from benchmarks.device import __main__ as device
 from benchmarks.device import pieces, stages, sweeps, tables
 from benchmarks.device.budget import Budget, Stage
+from jaxmatch.training.step import STEPS_AT_ONCE
 
 # Notes that it was asked, answers with its number, and waits where it is to be killed.
 PIECE = """
@@ -285,3 +286,16 @@ def test_a_program_is_compiled_and_run(tmp_path, monkeypatch, capsys):
     assert f"| {1e3 * row['seconds']:.2f} |" in (tmp_path / "results" / "README.md").read_text()
     changed = file.stat().st_mtime_ns
     assert device.main(words) == 0 and file.stat().st_mtime_ns == changed
+
+
+@pytest.mark.slow
+def test_steps_are_dispatched_one_by_one_and_many_at_a_time(tmp_path):
+    words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "dispatched"]
+    assert device.main(words) == 0
+    (file,) = tmp_path.glob("results/*/dispatched.json")
+    ((_, piece),) = json.loads(file.read_text())["found"].items()
+    assert [row["count"] for row in piece["times"]] == [1, STEPS_AT_ONCE]
+    for row in piece["times"]:
+        assert row["steps"] % row["count"] == 0 and 0 < row["seconds"] < row["compile_seconds"]
+        line = f"| {piece['length']} | {row['count']} | {1e3 * row['seconds']:.3f} |"
+        assert line in (tmp_path / "results" / "README.md").read_text()

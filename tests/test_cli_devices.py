@@ -191,9 +191,7 @@ def test_a_tpu_is_known_by_its_files_or_the_variables_of_its_machine(monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(unseen_devices, "installed_version", NOTHING.get)
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [
-        TPU + 'pip install "jax[tpu]"'
-    ]
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jax[tpu]"']
     assert unseen_devices.unseen_devices({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
     card = tmp_path / "sys" / "bus" / "pci" / "devices" / "0000:00:05.0"
     card.mkdir(parents=True)

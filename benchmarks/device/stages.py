@@ -25,6 +25,8 @@ CASES = (
     *(("re2", 1, batch, precision) for batch in (64, 512) for precision in ("float32", "bfloat16")),
     *((model, 10, 64, "bfloat16") for model in ("csran", "esan")),
 )
+# (replicas, batch, precision) of the steps that are dispatched one by one, and many at a time.
+DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
 # (batch, replicas, precision): the points with a goal, and what they are compared with.
 GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "float32"), (512, (1, 10), "bfloat16"))
 # Changes by which a program compiles in seconds on a CPU; nothing is to be learned from it.
@@ -76,6 +78,15 @@ def compiled(plan: Plan, stage: Stage) -> None:
         spec = dict(zip(fields, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
         asked["{} {} x {} {}".format(*case)] = spec
     pieces.measure(stage, plan.budget, "benchmarks.device.case", asked, 20.0 if plan.quick else SECONDS_A_CASE)
+
+
+def dispatched(plan: Plan, stage: Stage) -> None:
+    """A training step of RE2 on short rows, dispatched alone and with others, as training does on a GPU by default."""
+    asked = {}
+    for count, batch, precision in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
+        spec = {"replicas": count, "batch": batch, "precision": precision}
+        asked[f"{count} x {batch} {precision}"] = spec | ({"overrides": SMALL} if plan.quick else {})
+    pieces.measure(stage, plan.budget, "benchmarks.device.dispatches", asked, 20.0 if plan.quick else SECONDS_A_CASE)
 
 
 def replicas(plan: Plan, stage: Stage) -> None:
@@ -166,8 +177,9 @@ def peer_problem(settings: Settings) -> str:
 # Name -> what measures it, what it needs of the official data ("": nothing), and its share of the time in minutes of
 # 25. What a stage has left over the next ones get, and what is then left the stages that are not done, in this order.
 STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str, float]] = {
-    "compiled": (compiled, "", 9),
-    "replicas": (replicas, "snli_1.0", 8),
+    "compiled": (compiled, "", 8),
+    "dispatched": (dispatched, "", 2),
+    "replicas": (replicas, "snli_1.0", 7),
     "wikiqa": (wikiqa, "WikiQACorpus", 5),
     "depth": (depth, "", 3),
     "more-replicas": (more_replicas, "snli_1.0", 0),

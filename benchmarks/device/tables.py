@@ -18,14 +18,15 @@ STAND_IN = "h100"
 INTRODUCTION = """# On a device
 
 Made by `make device`. Programs are those of `make accelerators`: a training step on rows of 40 tokens, with the
-settings of `configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed for
-its kind without one (`../accelerators`; an H200's is the H100's). Temporaries: by XLA's `memory_analysis()`; in use:
-the most memory that was in use, arguments and all. Moved: read from the compiled program, on a TPU the compiler's own
-count. Least: the larger of moved bytes by published bandwidth and operations of the matrix products by published peak,
-and on a GPU 4 microseconds a kernel on top. Where kernels start while others run, or together as a graph, a step takes
-less than these microseconds say. A device without published figures in `benchmarks/accelerators/targets.py` has no
-bound. A step is waited for, and the median taken; in a row, each is started without waiting for the one before, as
-training does."""
+settings of `configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed
+for its kind without one (`../accelerators`; an H200's is the H100's). Without a GPU XLA cannot try kernels, so a
+program that was compiled for one uses cuBLAS alone; on the GPU XLA may choose others. Temporaries: by XLA's
+`memory_analysis()`; in use: the most memory that was in use, arguments and all. Moved: read from the compiled program,
+on a TPU the compiler's own count. Least: the larger of moved bytes by published bandwidth and operations of the matrix
+products by published peak, and on a GPU 4 microseconds a kernel on top. Where kernels start while others run, or
+together as a graph, a step takes less than these microseconds say. A device without published figures in
+`benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
+started without waiting for the one before, as training does."""
 HEADINGS = (
     "model",
     "runs x batch",
@@ -83,6 +84,8 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             bound = f"the published figures of {kind.name}" if kind else "no published figures, so no bound"
             sections.append(f"{rows[0]['kind']}: {bound}.")
             sections.append(_figures(rows, without_device, (kind.compiled_as or kind.name) if kind else ""))
+    elif name == "dispatched":
+        sections.append(_dispatches(piece for piece in found.values() if "problem" not in piece))
     elif name in ("replicas", "more-replicas"):
         measured = [piece for piece in found.values() if "problem" not in piece]
         if measured:
@@ -122,6 +125,19 @@ def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any
         # What was made small for a trial is compared with nothing.
         computed = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
         lines.append("| " + " | ".join(_cells(row, {} if "problem" in computed else computed)) + " |")
+    return "\n".join(lines)
+
+
+def _dispatches(pieces: Iterable[Mapping[str, Any]]) -> str:
+    """The table of the stage `dispatched`."""
+    headings = ("runs x batch", "precision", "row (tokens)", "steps a dispatch", "a step (ms)", "first dispatch (s)")
+    lines = ["| " + " | ".join(headings) + " |", "| --- | --- |" + " ---: |" * 4]
+    for piece in pieces:
+        of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {piece['length']} |"
+        lines += [
+            f"{of_piece} {row['count']} | {1e3 * row['seconds']:.3f} | {row['compile_seconds']:.1f} |"
+            for row in piece["times"]
+        ]
     return "\n".join(lines)
 
 

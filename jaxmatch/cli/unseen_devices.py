@@ -79,9 +79,7 @@ def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Ma
         return f'pip install "jax[{extra}]"'
     versions = ", ".join(f"{name} {version}" for name, version in found.items())
     if platform == "cuda" and installed_version("jaxlib") not in found.values():
-        return (
-            f'{versions} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jax[{extra}]"'
-        )
+        return f'{versions} does not fit jaxlib {installed_version("jaxlib")}; pip install --upgrade "jax[{extra}]"'
     return f"{versions} is installed and fails; JAX_PLATFORMS={platform} python -c 'import jax; jax.devices()' says why"
 
 

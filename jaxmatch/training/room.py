@@ -35,7 +35,8 @@ class RanOut:
     then_at_once: int
 
 
-# What XLA calls the memory that no other program can free.
+# Parts of messages about the memory of a device, and about that of a core: more of it cannot be freed.
+_OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
 
 
@@ -49,7 +50,7 @@ def ran_out(error: Exception) -> bool:
     text = str(error)
     if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
         return False
-    return any(part in text for part in ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED"))
+    return any(part in text for part in _OF_THE_DEVICE)
 
 
 def free_bytes(devices: Iterable[jax.Device]) -> int | None:
