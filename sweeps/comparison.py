@@ -26,7 +26,7 @@ from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, 
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
-from jaxmatch.papers import csran, data_sets, esan, re2, systems
+from jaxmatch.papers import csran, data_sets, esan, re2, re2_settings, systems
 from jaxmatch.sweep.changes import shown_scores
 from jaxmatch.sweep.launcher_files import known_data_sets, model_settings
 
@@ -82,6 +82,10 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
                     details = dict(settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike)
                     return (dataclasses.replace(row, **details),)
     return ()
+
+
+def of_re2(row: Published) -> bool:
+    return row.settings.get("model.name") == "re2"
 
 
 def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...]:
@@ -157,6 +161,7 @@ def get_sweep(
             scores=(*shown_scores(selection), *TIMES),
             published=tuple(published),
             notes=(
+                *(re2_settings.setting_notes(config) if any(map(of_re2, published)) else ()),
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),
                 *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "

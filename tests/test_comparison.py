@@ -64,6 +64,13 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
     assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
 
 
+@pytest.mark.parametrize("words", [("scitail", "re2", True), ("scitail", "esan", False), ("sick", "re2", False)])
+def test_beside_re2_s_published_row_a_comparison_says_how_its_setting_differs(words):
+    dataset, models, told = words
+    notes = " ".join(compare(dataset=dataset, models=models).table.notes)
+    assert ("learned temperature" in notes) == told
+
+
 def test_a_comparison_says_which_models_would_keep_punctuation():
     def said(**options):
         return [note for note in compare(**options).table.notes if "punctuation" in note]

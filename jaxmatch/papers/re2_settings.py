@@ -78,13 +78,14 @@ class Setting:
 
 _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
 _MIXED = "Batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
+_BY_DEV = "Dev scores choose the checkpoint and end the training; in the authors' code test scores do both"
 # Not of the paper's network, but of the one that its numbers come from.
 _NOT_TENSORFLOW = (
     "The convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the "
     "TensorFlow code, which made the paper's numbers, the convolutions have ReLU and the gains start at 1"
 )
 SETTINGS = {
-    CONFIGURED: Setting("", _OF_THE_PAPER, (_NOT_TENSORFLOW, _MIXED)),
+    CONFIGURED: Setting("", _OF_THE_PAPER, (_NOT_TENSORFLOW, _MIXED, _BY_DEV)),
     PAPER: Setting(
         ", the paper's setting",
         _OF_THE_PAPER,
@@ -102,7 +103,7 @@ SETTINGS = {
             "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its "
             "size",
         ),
-        (_NOT_TENSORFLOW, _MIXED),
+        (_NOT_TENSORFLOW, _MIXED, _BY_DEV),
     ),
     RELEASED_TENSORFLOW: Setting(
         ", the setting of the TensorFlow code",
@@ -114,6 +115,7 @@ SETTINGS = {
             "The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper "
             "says GeLU",
             _MIXED,
+            _BY_DEV,
         ),
     ),
 }
@@ -178,7 +180,7 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...
     if longest := config.data.drop_from_length:
         notes.append(f"Training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
     elif longest := config.data.maximum_length:
-        notes.append(f"Training texts are cut after {longest} tokens; the authors' code leaves their pairs out")
+        notes.append(f"Texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more")
     return (*notes, *setting(asked).notes)
 
 
