@@ -10,6 +10,7 @@ from jax.lax import Precision
 
 from jaxmatch.layers.matmul import ASKED, PRECISIONS
 
+_OLD = "NVIDIA before Ampere"
 _PRECISE = dict.fromkeys(Precision, "float32")
 # Device -> to what it rounds float32 factors, by what JAX asks for
 # (https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). "bfloat16 x 3": each factor as the sum of two of
@@ -17,7 +18,7 @@ _PRECISE = dict.fromkeys(Precision, "float32")
 _ROUNDED = {
     "cpu": _PRECISE,
     "tpu": _PRECISE | {Precision.DEFAULT: "bfloat16", Precision.HIGH: "bfloat16 x 3"},
-    "NVIDIA before Ampere": _PRECISE,
+    _OLD: _PRECISE,
     "NVIDIA": _PRECISE | {Precision.DEFAULT: "TF32", Precision.HIGH: "TF32"},
     "another": _PRECISE | dict.fromkeys((Precision.DEFAULT, Precision.HIGH), "device-dependent"),
 }
@@ -64,10 +65,15 @@ def _default() -> Precision | str:
         return chosen
 
 
+def is_before_ampere(device: jax.Device) -> bool:
+    """Whether a device is an NVIDIA GPU without TF32 and without Triton, such as a V100 or a T4."""
+    return _family(device) == _OLD
+
+
 def _family(device: jax.Device) -> str:
     if device.platform in ("cpu", "tpu"):
         return device.platform
     major = str(getattr(device, "compute_capability", "")).partition(".")[0]  # "9.0", or of AMD "gfx942"
     if not major.isdecimal():
         return "another"
-    return "NVIDIA" if int(major) >= _AMPERE else "NVIDIA before Ampere"
+    return "NVIDIA" if int(major) >= _AMPERE else _OLD

@@ -17,6 +17,7 @@ from benchmarks import fresh, reports
 from benchmarks.device import __main__ as device
 from benchmarks.device import pieces, stages, sweeps, tables
 from benchmarks.device.budget import Budget, Stage
+from benchmarks.item import Settings
 from jaxmatch.training.step import STEPS_AT_ONCE
 
 # Notes that it was asked, answers with its number, and waits where it is to be killed.
@@ -243,6 +244,16 @@ def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path
     assert [left for _, *left in begun] == [pytest.approx(left, abs=20) for left in ([540, 600], *4 * [[600, 600]])]
     # Of one stage alone it is all of the time.
     assert device.shares(["b"]) == {"b": 1.0} and device.shares(["c"]) == {}
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_our_kernels_are_measured_where_they_are_used(tmp_path, monkeypatch, platform):
+    asked = []
+    monkeypatch.setattr(pieces, "measure", lambda stage, budget, module, cases, *_: asked.extend(cases.values()))
+    settings = Settings("", "", "", "", rounds=1, quick=False, scratch=tmp_path)
+    stages.compiled(stages.Plan(settings, tmp_path, Budget(60), platform), Stage(tmp_path, "compiled", {}))
+    assert len(asked) == len(stages.CASES) - (platform == "tpu") * 4
+    assert ("re2-kernels" in {spec["model"] for spec in asked}) == (platform == "gpu")
 
 
 def test_what_measures_leaves_the_device_to_its_processes():

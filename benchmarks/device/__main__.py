@@ -132,7 +132,7 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
             say(f"{name}: {STAGES[name][0].__doc__}")
         for name, part in [*shares(stages).items(), *dict.fromkeys(stages, 1.0).items()]:
             measure, *_ = STAGES[name]
-            measure(Plan(settings, arguments.workdir, budget.share(part)), stages[name])
+            measure(Plan(settings, arguments.workdir, budget.share(part), device["platform"]), stages[name])
 
 
 def _device() -> dict[str, Any]:

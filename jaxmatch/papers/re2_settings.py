@@ -180,7 +180,9 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...
     if longest := config.data.drop_from_length:
         notes.append(f"Training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
     elif longest := config.data.maximum_length:
-        notes.append(f"Texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more")
+        notes.append(
+            f"Texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more"
+        )
     return (*notes, *setting(asked).notes)
 
 
