@@ -16,7 +16,7 @@ def test_what_one_variant_sets_cannot_be_set_beside_it():
     with pytest.raises(InputError, match="config.model.fusion would not reach simple fusion, which sets it"):
         resolved("re2_ablation", "snli", overrides={"model.fusion": "simple"})
     with pytest.raises(InputError, match="config.optimizer.learning_rate would not reach .*ESAN.*, which set"):
-        resolved("comparison", "quora", overrides={"optimizer.learning_rate": "0.01"})
+        resolved("comparison", "embedded_paraphrase", overrides={"optimizer.learning_rate": "0.01"})
     assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
 
 

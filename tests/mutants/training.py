@@ -61,8 +61,12 @@ MUTANTS = [
     (_ROOM, "limited.limit = fewer\n", "limited.limit = 1\n", ["tests/test_room.py::test_at_the_first_step_fewer_are_computed_at_once"]),
     (_ROOM, "if needed is None or needed <= free:", "if True:",
      ["tests/test_room.py::test_how_many_are_computed_at_once_follows_from_the_compiled_programs"]),
-    (_ROOM, 'isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE', '"RESOURCE',
+    (_ROOM, "not isinstance(error, jax.errors.JaxRuntimeError) or any", "any",
      ["tests/test_room.py::test_another_error_is_none_of_memory"]),
+    (_ROOM, "any(part in text for part in _OF_A_CORE)", "False",
+     ["tests/test_room.py::test_fewer_replicas_help_where_the_memory_of_the_device_ran_out"]),
+    ("jaxmatch/sweep/launcher_files.py", ' and not key.endswith("_samples")', "",
+     ["tests/test_comparison.py::test_a_model_keeps_its_optimizer_on_a_data_set_that_its_file_does_not_have"]),
     # Other programs.
     (_STEP, "alive = active & (state.diverged_at < 0)", "alive = state.diverged_at < 0",
      ["tests/test_selection.py::test_what_is_not_active_keeps_its_state_bit_for_bit"]),
