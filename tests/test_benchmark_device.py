@@ -307,6 +307,6 @@ def test_steps_are_dispatched_one_by_one_and_many_at_a_time(tmp_path):
     ((_, piece),) = json.loads(file.read_text())["found"].items()
     assert [row["count"] for row in piece["times"]] == [1, STEPS_AT_ONCE]
     for row in piece["times"]:
-        assert row["steps"] % row["count"] == 0 and 0 < row["seconds"] < row["compile_seconds"]
+        assert 0 < row["seconds"] < row["compile_seconds"]
         line = f"| {piece['length']} | {row['count']} | {1e3 * row['seconds']:.3f} |"
         assert line in (tmp_path / "results" / "README.md").read_text()

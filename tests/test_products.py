@@ -148,7 +148,7 @@ from benchmarks.accelerators import products, worker
 from benchmarks.accelerators.targets import TARGETS
 from jaxmatch.layers.matmul import PRECISIONS, matmul
 from jaxmatch.models import build
-from jaxmatch.products import is_before_ampere, products_of
+from jaxmatch.products import products_of
 sharding = worker.one_device_of(TARGETS[sys.argv[1]])
 (device,) = sharding.device_set
 array = jax.ShapeDtypeStruct((256, 256), "float32", sharding=sharding)

@@ -13,13 +13,14 @@ from typing import Any
 import jax
 
 from benchmarks import fresh
+from benchmarks.items.dispatch import Dispatches
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
 from jaxmatch.sweep.launcher_files import load_config
-from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.step import STEPS_AT_ONCE
 
-SECONDS_TO_MEASURE = 3.0
+# A GPU raises its clocks only under load.
+STEPS_TO_WARM, STEPS_TO_MEASURE = 2 * STEPS_AT_ONCE, 8 * STEPS_AT_ONCE
 
 
 def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,8 +31,8 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
       The spec; "kind" of the device; "length" of the rows; "times": for each number of steps in a dispatch "count",
-      "seconds" of a step among those that are started one after the other, "steps" that were timed, and
-      "compile_seconds" of the first dispatch.
+      "seconds" of a step among those that are started one after the other, and "compile_seconds" of the first
+      dispatch.
     """
     config = with_overrides(
         load_config("re2", dataset="snli"),
@@ -39,42 +40,21 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
             "data.name": "embedded_inference",
             "model.precision": spec["precision"],
             "training.batch_size": spec["batch"],
+            "training.maximum_buckets": 1,
             **spec.get("overrides", {}),
         },
     )
     data = preparation.prepare(config)
     times = []
-    for most in (1, STEPS_AT_ONCE):
-        lockstep = Lockstep(
-            model=config.model.to_dict(),
-            data=data,
-            batch_size=spec["batch"],
-            maximum_buckets=1,
-            seeds=range(spec["replicas"]),
-            optimizer=[config.optimizer.to_dict()] * spec["replicas"],
-            devices=(jax.devices()[0],),
-            steps_at_once=most,
-        )
-        times.append({"count": most, **_timed(lockstep)})
-    return {**spec, "kind": jax.devices()[0].device_kind, "length": lockstep.buckets[0], "times": times}
-
-
-def _timed(lockstep: Lockstep) -> dict[str, Any]:
-    epoch = lockstep.epoch(0)
-    count = min(lockstep.steps_at_once, len(epoch.sequence))
-    starts = range(0, len(epoch.sequence) - count + 1, count)
-    began = time.perf_counter()
-    state = jax.block_until_ready(lockstep.step(lockstep.initial(), epoch, 0, count))
-    compile_seconds = time.perf_counter() - began
-    for warm in (True, False):  # a GPU raises its clocks only under load
-        began, steps = time.perf_counter(), 0
-        while time.perf_counter() - began < SECONDS_TO_MEASURE / (1 + warm):
-            for start in starts:
-                state = lockstep.step(state, epoch, start, count)
-                steps += count
-            jax.block_until_ready(state)
-        seconds = (time.perf_counter() - began) / steps
-    return {"seconds": seconds, "steps": steps, "compile_seconds": round(compile_seconds, 1)}
+    for count in (1, STEPS_AT_ONCE):
+        steps = Dispatches(config, data, count, spec["replicas"])
+        began = time.perf_counter()
+        steps.seconds(count, 1)
+        first = time.perf_counter() - began
+        steps.seconds(count, STEPS_TO_WARM // count)
+        seconds = steps.seconds(count, STEPS_TO_MEASURE // count) / count
+        times.append({"count": count, "seconds": seconds, "compile_seconds": round(first, 1)})
+    return {**spec, "kind": jax.devices()[0].device_kind, "length": steps.lengths[0], "times": times}
 
 
 if __name__ == "__main__":

@@ -16,22 +16,22 @@ GOAL = 20.0
 COUNTS = (1, 4, 16, STEPS_AT_ONCE)
 
 
-class _Dispatches:
-    """A tiny model's training steps, so many of them in a dispatch at most."""
+class Dispatches:
+    """Training steps of some replicas, so many of them in a dispatch at most."""
 
-    def __init__(self, config: Any, data: Any, steps_at_once: int):
+    def __init__(self, config: Any, data: Any, steps_at_once: int, replicas: int = 1):
         self._lockstep = Lockstep(
             model=config.model.to_dict(),
             data=data,
             batch_size=config.training.batch_size,
             maximum_buckets=config.training.maximum_buckets,
-            seeds=[0],
-            optimizer=[config.optimizer.to_dict()],
+            seeds=range(replicas),
+            optimizer=[config.optimizer.to_dict()] * replicas,
             devices=(jax.devices()[0],),
             steps_at_once=steps_at_once,
         )
         self._state, self._epoch = self._lockstep.initial(), self._lockstep.epoch(0)
-        self.lengths = len(self._lockstep.buckets)
+        self.lengths = self._lockstep.buckets
 
     def seconds(self, count: int, dispatches: int) -> float:
         """Seconds of a dispatch of the first `count` steps of an epoch: the mean of several, until the last has
@@ -56,7 +56,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """
     config = settings.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
-    single, many = _Dispatches(config, data, 1), _Dispatches(config, data, STEPS_AT_ONCE)
+    single, many = Dispatches(config, data, 1), Dispatches(config, data, STEPS_AT_ONCE)
     # A dispatch of no steps is all the host's.
     candidates = {
         "single": lambda: single.seconds(1, STEPS_AT_ONCE),
@@ -80,8 +80,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     rows.append({"what": f"scores of {replicas} models", "count": "", "host": taken, "share": "", "goal": goal})
     step = stopwatch.spread([1e6 * (all_steps - none) / STEPS_AT_ONCE for _, none, all_steps in rounds])["median"]
     return rows, [
-        f"RE2 at its smallest, batch {config.training.batch_size}, {many.lengths} lengths; the device computes a step "
-        f"in {step:,.0f} µs.",
+        f"RE2 at its smallest, batch {config.training.batch_size}, {len(many.lengths)} lengths; the device computes a "
+        f"step in {step:,.0f} µs.",
         "Of several: a dispatch that makes no steps, shared by so many. Of one step: its time without the device's, "
         "which is what a step more takes in the program of several. Where the device is busy for longer, the host "
         "works meanwhile.",

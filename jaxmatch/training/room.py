@@ -35,7 +35,7 @@ class RanOut:
     then_at_once: int
 
 
-# Parts of messages about the memory of a device, and about that of a core: more of it cannot be freed.
+# Parts of messages about the memory of a device, and about that of one of its cores.
 _OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
 
@@ -44,8 +44,8 @@ def ran_out(error: Exception) -> bool:
     """Whether an error says that a device has too little memory for a program, when that is compiled or when it
     runs.
 
-    The memory that CUDA and cuBLAS allocate beside XLA's pool counts. That of one block of a GPU or core of a TPU does
-    not: it stays as small with fewer replicas.
+    Memory that CUDA and cuBLAS allocate outside XLA's pool counts. Memory of one core (shared memory of a GPU, vmem
+    of a TPU) does not: a program for fewer replicas needs as much of it.
     """
     text = str(error)
     if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
