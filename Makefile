@@ -69,7 +69,10 @@ papers: $(INSTALLED)
 		case $$each in \
 			*_timing/*) set -- timing $(call without_vectors,$(ARGUMENTS));; \
 			re2_ensemble/*|re2_occlusion/*|re2_attention/*) set -- sweep $(OF_RE2) $(ARGUMENTS);; \
+			re2_main/*) set -- sweep --seeds 10 $(OF_RE2) --floors all $(ARGUMENTS);; \
 			re2_*) set -- sweep --seeds 10 $(OF_RE2) $(ARGUMENTS);; \
+			*_main/*) set -- sweep --seeds 10 --floors all $(ARGUMENTS);; \
+			comparison/*) set -- sweep --seeds 10 --models all $(ARGUMENTS);; \
 			*) set -- sweep --seeds 10 $(ARGUMENTS);; \
 		esac; \
 		command=$$1; shift; \

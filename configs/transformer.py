@@ -3,8 +3,9 @@
     jaxmatch train configs/transformer.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/transformer
 
-No paper has this setting. Layer normalization comes before each sublayer; an epoch of warmup, then RE2's decay. Other
-data sets: `sweeps/comparison.py --models transformer`. Run time and score: not measured.
+No paper has this setting. Layer normalization comes before each sublayer; an epoch of warmup, then RE2's decay on the
+same data. Other data sets, without a warmup of its own: `sweeps/comparison.py --models transformer`. Run time and
+score: not measured.
 """
 
 from ml_collections import ConfigDict
@@ -12,16 +13,33 @@ from ml_collections import ConfigDict
 from jaxmatch import default_config, with_overrides
 from jaxmatch.settings import of_data_set
 
+_SETTING = {
+    "data.tokenizer": "word",
+    "data.remove_punctuation": False,
+    "training.batch_size": 128,
+    "optimizer.learning_rate": 0.0005,
+    "optimizer.learning_rate_floor": 0.00001,
+}
+_CONSTANT = _SETTING | {"optimizer.decay_rate": 1.0}
+_ANSWERS = _CONSTANT | {"data.tokenizer": "whitespace"}
+
 DATA_SETS = {
-    "snli": {
-        "data.tokenizer": "word",
-        "data.remove_punctuation": False,
-        "training.batch_size": 128,
+    "snli": _SETTING
+    | {
         "training.patience_samples": 2_560_000,
-        "optimizer.learning_rate": 0.0005,
-        "optimizer.learning_rate_floor": 0.00001,
-        "optimizer.warmup_samples": 549_367,  # an epoch
+        "optimizer.warmup_samples": 549_367,
         "optimizer.decay_samples": 256_000,
+    },
+    "wikiqa": _ANSWERS
+    | {"training.patience_samples": 256_000, "training.selection": "mrr", "optimizer.warmup_samples": 20_360},
+    "trecqa_clean": _ANSWERS | {"training.selection": "map", "optimizer.warmup_samples": 4_718},
+    "sick": _CONSTANT
+    | {
+        "training.batch_size": 64,
+        "training.epochs": 20,
+        "training.maximum_buckets": 8,
+        "training.patience_samples": 45_000,
+        "optimizer.warmup_samples": 4_500,
     },
 }
 

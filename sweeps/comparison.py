@@ -23,7 +23,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
-from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.baselines.floors import ALL, NONE, named_floors
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan, re2, re2_settings, systems
@@ -31,7 +31,6 @@ from jaxmatch.sweep.changes import shown_scores
 from jaxmatch.sweep.launcher_files import known_data_sets, model_settings
 
 TITLES = {name: config.title for name, config in MODELS.items()}
-ALL, NONE = "all", "none"
 SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
 PAPERS = {"re2": re2, "esan": esan, "csran": csran}
@@ -97,21 +96,6 @@ def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...
     return (f"Every model reads the texts as RE2's config has them; {keep.format(', '.join(kept))} punctuation",)
 
 
-def floors_of(asked: str) -> tuple[str, ...]:
-    """The names of the floors that are asked for.
-
-    Raises:
-      InputError: there is no such floor.
-    """
-    if asked in (ALL, NONE):
-        return tuple(FLOORS) if asked == ALL else ()
-    names = tuple(dict.fromkeys(asked.split(",")))
-    for name in names:
-        if name not in FLOORS:
-            raise InputError(f'there is no floor "{name}"', remedy=nearest(name, list(FLOORS)))
-    return names
-
-
 def get_sweep(
     dataset: str = "embedded_inference",
     models: str = "re2,esan,csran,cafe",
@@ -153,7 +137,7 @@ def get_sweep(
         grid={},
         variants=variants,
         seeds=tuple(range(SEEDS)),
-        floors=floors_of(floors or (ALL if models == ALL else NONE)),
+        floors=named_floors(floors or (ALL if models == ALL else NONE)),
         cross_encoder=cross_encoder,
         table=TableLayout(
             title=f"Models on {dataset}",

@@ -5,15 +5,17 @@ five seeds.
         --workdir runs/esan
 
 `--dataset`: snli, quora or multinli. `--features none` leaves out what the paper gives of each word besides its vector:
-its characters, and for inference its part of speech, which needs NLTK's tagger, and exact match. `--smoke` tries it in
-seconds.
+its characters, and for inference its part of speech, which needs NLTK's tagger, and exact match. `--floors`: simple
+baselines below the runs, any of majority, overlap, cosine and tfidf, or all or none; by default all but tfidf, which
+needs scikit-learn. `--smoke` tries it in seconds.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
+from jaxmatch.baselines.floors import WITHOUT_EXTRAS, named_floors
 from jaxmatch.papers import data_sets, esan
 
 
-def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER, floors: str = WITHOUT_EXTRAS) -> Sweep:
     data = esan.data_set(dataset)
     config = data_sets.with_features(load_config(data.config), esan.features(dataset), features)
     return Sweep(
@@ -21,6 +23,7 @@ def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
         config=config,
         grid={},
         seeds=tuple(range(esan.SEEDS)),
+        floors=named_floors(floors),
         table=TableLayout(
             title=f"ESAN on {data.title}",
             rows=(),

@@ -8,14 +8,17 @@ seeds.
 has the released model and optimizer, text as the paper treats it, and dev after every epoch; "paper",
 "released_pytorch" and "released_tensorflow", which made the paper's numbers, follow one source each
 (jaxmatch/papers/re2_settings.py). The column "best on test" is there because the paper's checkpoints were chosen on
-test; `--config.training.best_on_test=False` leaves it out. `--smoke` tries it in seconds, without data files.
+test; `--config.training.best_on_test=False` leaves it out. `--floors`: simple baselines below the runs, any of
+majority, overlap, cosine, bm25 (for rankings) and tfidf, or all or none; by default all but tfidf, which needs
+scikit-learn. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
+from jaxmatch.baselines.floors import WITHOUT_EXTRAS, named_floors
 from jaxmatch.papers import re2, re2_settings
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED, floors: str = WITHOUT_EXTRAS) -> Sweep:
     data = re2.data_set(dataset)
     config = re2_settings.with_setting(dataset, load_config(data.config), setting)
     in_name, in_title = re2_settings.called_after(setting)
@@ -24,6 +27,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
         config=with_overrides(config, {"training.best_on_test": True}),
         grid={},
         seeds=tuple(range(re2.SEEDS)),
+        floors=named_floors(floors),
         table=TableLayout(
             title=f"RE2 on {data.title}{in_title}",
             rows=(),

@@ -36,6 +36,13 @@ def test_a_committed_table_is_what_its_records_give(file):
     assert made.strip() in text_of(RESULTS / "README.md")
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_first_table_of_a_page_is_that_of_the_quickstart(page):
+    rows = [line for line in text_of(RESULTS / "quickstart" / "table.md").splitlines() if line.startswith("|")]
+    shown = [line for line in text_of(ROOT / page).splitlines() if line.startswith("|")]
+    assert shown[: len(rows)] == rows
+
+
 def test_every_committed_record_has_a_committed_table():
     kept = {file.parent for name in ("sweep.json", "timing.json") for file in RESULTS.rglob(name)}
     assert kept == {file.parent for file in TABLES}

@@ -54,7 +54,9 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
     assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim", "siamese"]
     assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
     assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
-    assert quoted["esim"].source == "Tay et al. (2018), Table 2"
+    # A size that the paper does not print is that of RE2's.
+    assert quoted["esim"].settings["parameters"] == "4.3M"
+    assert quoted["esim"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
     vanilla, intra = (row for row in planned.table.published if row.settings["model.name"] == "decatt")
     assert vanilla.scores == {"test.accuracy": "86.3"} and not vanilla.settings["model.intra_attention"]
     assert intra is quoted["decatt"]
@@ -98,7 +100,9 @@ def test_a_model_keeps_its_optimizer_on_a_data_set_that_its_file_does_not_have()
     sick = configs(dataset="sick", models="re2,esim,transformer")
     rate, dropout, warmup, decay, size = told(sick["RE2"])
     assert told(sick["ESIM"]) == (0.0004, 0.5, warmup, decay, 32) and (rate, dropout, size) == (0.001, 0.2, 64)
-    assert told(sick["Transformer"]) == (0.0005, 0.2, warmup, decay, 128)  # no warmup of 549,367 pairs
+    assert told(sick["Transformer"]) == (0.0005, 0.2, 4_500, decay, 64)  # its file has SICK: an epoch of warmup
+    relatedness = configs(dataset="sick_relatedness", models="re2,transformer")
+    assert told(relatedness["Transformer"]) == (0.0005, 0.2, warmup, decay, 128)  # no warmup of 549,367 pairs
     embedded = configs(dataset="embedded_inference", models="re2,esim")
     assert told(embedded["ESIM"]) == told(embedded["RE2"])
 

@@ -23,7 +23,8 @@ from jaxmatch.settings import default_config
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.grid import Sweep
 
-COMPARISON = Path(__file__).parent.parent / "sweeps" / "comparison.py"
+SWEEPS = Path(__file__).parent.parent / "sweeps"
+COMPARISON = SWEEPS / "comparison.py"
 LAYOUT = TableLayout("t", ("variant",), scores=("dev.accuracy", "test.accuracy", "times.train_seconds"))
 FLOOR = FloorRow("word overlap", 1234, {"dev.accuracy": 0.95, "times.train_seconds": 0.26})
 
@@ -48,6 +49,10 @@ def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
     published = Published("A paper", {"test.accuracy": "88.0"}, "S")
     beside = cells(make_table(variants(), dataclasses.replace(LAYOUT, published=(published,)), (FLOOR,)))
     assert [row[0] for row in beside] == ["model", "this work", "this work", "floor", "A paper"]
+    only = [each for each in variants() if each["variant"] == "RE2"]
+    unnamed = cells(make_table(only, dataclasses.replace(LAYOUT, rows=()), (FLOOR,)))
+    assert [row[:2] for row in unnamed[1:]] == [["this work", unnamed[1][1]], ["word overlap", "1,234"]]
+    assert unnamed[0][0] == "model" and len({len(row) for row in unnamed}) == 1
 
 
 def test_a_floor_in_the_table_for_machines():
@@ -111,17 +116,19 @@ def test_the_comparison_asks_for_floors():
         asked(floors="overlp")
 
 
-@pytest.mark.parametrize(
-    ("floors", "rows", "problem"),
-    [
-        ("overlap", ("variant",), "make them a tuple"),
-        (("x",), ("variant",), "majority"),
-        (("bm25",), (), "row variant"),
-    ],
-)
-def test_floors_that_cannot_be_shown_are_refused(floors, rows, problem):
+@pytest.mark.parametrize("name", ["re2_main", "esan_main", "csran_main"])
+def test_main_tables_have_the_floors_that_need_no_other_package(name):
+    def asked(**options):
+        return launch.resolve(SWEEPS / f"{name}.py", options=options).floors
+
+    assert asked() == ("majority", "overlap", "cosine", "bm25")
+    assert asked(floors="all") == tuple(FLOORS) and asked(floors="none") == ()
+
+
+@pytest.mark.parametrize(("floors", "problem"), [("overlap", "make them a tuple"), (("x",), "majority")])
+def test_floors_that_there_are_not_are_refused(floors, problem):
     with pytest.raises(TypeError, match=problem):
-        Sweep("s", default_config(), {}, (0,), TableLayout("t", rows), floors=floors)
+        Sweep("s", default_config(), {}, (0,), TableLayout("t", ()), floors=floors)
 
 
 def test_a_missing_scikit_learn_is_told_before_anything_is_trained(monkeypatch, tmp_path, capsys):

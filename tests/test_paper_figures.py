@@ -29,8 +29,9 @@ def test_some_figures_of_esan_and_csran_as_printed():
     assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
     assert figures("esan_main", "multinli", "BERT") == ("84.6", "83.4")
     assert [figures("esan_main", name, "MwAN") for name in ("snli", "quora")] == [("86.9",), ("88.2",)]
-    (size,) = (row for row in resolved("csran_main", "snli").table.published if row.settings.get("parameters"))
-    assert size.source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
+    sizes = {row.label.split()[0]: row for row in resolved("csran_main", "snli").table.published}
+    assert sizes["CSRAN"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
+    assert sizes["BiMPM"].settings == {"parameters": "1.6M"} and not sizes["DR-BiLSTM"].settings
     assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
     notes = [resolved("csran_depth", name).table.notes[0] for name in ("scitail", "snli")]
     assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and notes[1].endswith("print no numbers")

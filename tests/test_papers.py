@@ -53,6 +53,9 @@ def test_what_make_papers_trains_is_there():
     given = "--data-directory D --vectors V --dry-run"
     assert f"re2_*) set -- sweep --seeds 10 --setting released_tensorflow {given};;" in told
     assert f"re2_attention/*) set -- sweep --setting released_tensorflow {given};;" in told
+    assert f"re2_main/*) set -- sweep --seeds 10 --setting released_tensorflow --floors all {given};;" in told
+    assert f"*_main/*) set -- sweep --seeds 10 --floors all {given};;" in told
+    assert f"comparison/*) set -- sweep --seeds 10 --models all {given};;" in told
     assert f"*) set -- sweep --seeds 10 {given};;" in told
 
 

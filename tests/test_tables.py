@@ -30,6 +30,14 @@ def test_one_seed_has_no_deviation():
     assert "seed 3" in table.caption[0] and "±" not in str(cells(table))
 
 
+def test_one_time_for_runs_that_trained_together_has_no_deviation():
+    layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "times.train_seconds"))
+    together = [record(seed=seed) for seed in (1, 2)]
+    assert cells(make_table(together, layout))[1][4:] == ["81.2 ± 0.1", "12.3"]
+    apart = [record(seed=seed, times={"train_seconds": 10.0 * seed}) for seed in (1, 2)]
+    assert cells(make_table(apart, layout))[1][5] == "15.0 ± 7.1"
+
+
 def test_best_mean_is_bold_where_it_is_best_beyond_chance():
     records = [record(blocks, rate, seed) for blocks in (1, 2, 3) for rate in (0.001, 0.02) for seed in (1, 2, 3)]
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "dev.loss", "dev.mrr", "best_on_test.accuracy"))

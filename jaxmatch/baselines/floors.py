@@ -14,6 +14,7 @@ from jaxmatch.baselines import tfidf
 from jaxmatch.baselines.bags import bags, dot, present
 from jaxmatch.baselines.fitting import fitted
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.errors import InputError, nearest
 
 # Of BM25, as in Robertson and Zaragoza (2009) and in Lucene: how soon more of a word adds nothing, and how much a long
 # text has to have more of it.
@@ -136,3 +137,22 @@ FLOORS: Mapping[str, Floor] = {
     ),
     "bm25": Floor("BM25", bm25, tasks=("ranking",)),
 }
+
+ALL, NONE = "all", "none"
+# Those that need no other package, as a command line gives them.
+WITHOUT_EXTRAS = ",".join(name for name in FLOORS if name != "tfidf")
+
+
+def named_floors(asked: str) -> tuple[str, ...]:
+    """The names of the floors that a command line asks for: some, separated by commas, "all" or "none".
+
+    Raises:
+      InputError: there is no such floor.
+    """
+    if asked in (ALL, NONE):
+        return tuple(FLOORS) if asked == ALL else ()
+    names = tuple(dict.fromkeys(asked.split(",")))
+    for name in names:
+        if name not in FLOORS:
+            raise InputError(f'there is no floor "{name}"', remedy=nearest(name, list(FLOORS)))
+    return names

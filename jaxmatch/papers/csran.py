@@ -71,23 +71,13 @@ def _stated(config: ConfigDict) -> dict[str, Any]:
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 2 to 7: CSRAN and the single models it is compared with; nothing for a set that is not in the paper. For
-    SNLI with CSRAN's size, which RE2's Table 1 prints.
+    """Tables 2 to 7: CSRAN and the single models it is compared with; nothing for a set that is not in the paper.
 
     Arguments:
       name: of the data set.
       config: its setting.
     """
-    rows = PRINTED.main_rows(name, _stated(config))
-    if name != "snli":
-        return rows
-    (size,) = (row for row in printed("re2").rows("Table 1", name) if row.label.startswith(PRINTED.name))
-    own = dataclasses.replace(
-        rows[0],
-        source=f"{rows[0].source}; parameters: {size.source}",
-        settings={**rows[0].settings, "parameters": size.settings["parameters"]},
-    )
-    return (own, *rows[1:])
+    return PRINTED.main_rows(name, _stated(config))
 
 
 def published_for_train_all() -> tuple[Published, ...]:

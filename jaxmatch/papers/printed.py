@@ -78,7 +78,8 @@ class Printed:
         return tuple(found)
 
     def main_rows(self, name: str, settings: Mapping[str, Any], **more: Any) -> tuple[Published, ...]:
-        """The main table of a data set: the paper's own model first, then the models it is compared with.
+        """The main table of a data set: the paper's own model first, then the models it is compared with. Where it has
+        no sizes of the models, they have those of RE2's Table 1.
 
         Arguments:
           name: of the data set; without a main table there are no rows.
@@ -90,8 +91,9 @@ class Printed:
         table = f"Table {self.data_sets[name].main_table}"
         rows = self.rows(table, name)
         (own,) = (row for row in rows if row.label == self.name)
-        others = (row for row in rows if row is not own)
-        return (self._own(own, table, name, {**settings, **own.settings}, **more), *others)
+        others = [row for row in rows if row is not own]
+        main = [self._own(own, table, name, {**settings, **own.settings}, **more), *others]
+        return tuple(_with_size(row, name) for row in main)
 
     def variant_rows(self, table: str, name: str, settings: Mapping[str, Mapping[str, Any]]) -> tuple[Published, ...]:
         """The rows of a table about variants of the paper's own model.
@@ -123,6 +125,22 @@ def printed(paper: str) -> Printed:
     fields["notes"] = _tuples(fields.get("notes", {}))
     data_sets = {name: DataSet(**_tuples(known)) for name, known in fields.pop("data_sets").items()}
     return Printed(data_sets=data_sets, **fields)
+
+
+def _with_size(row: Published, data_set: str) -> Published:
+    """The row with the number of parameters that RE2's Table 1, which is of SNLI, prints of its model; as it was where
+    it has one or that table has none.
+    """
+    model = row.label.partition(" (")[0]
+    found = [each for each in printed("re2").rows("Table 1", data_set) if each.label.partition(" (")[0] == model]
+    if "parameters" in row.settings or not found:
+        return row
+    size = found[0].settings["parameters"]
+    return dataclasses.replace(
+        row,
+        source=f"{row.source}; parameters: {found[0].source}",
+        settings={**row.settings, "parameters": size},
+    )
 
 
 def _of_data_set(columns: Mapping[str, str], data_set: str) -> dict[str, str]:

@@ -137,14 +137,12 @@ def _noise(score: str, best: Setting, others: Sequence[Setting]) -> list[str]:
     sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {_end(names)}"]
     needed = significance.seeds_to_separate(best.values, within[0].values, LEVEL / len(others))
     have = min(len(best.values), len(within[0].values))
-    if needed is None:
+    if needed is None or needed > have:
+        count = f"About {needed:,}" if needed else f"More than {significance.MOST_SEEDS:,}"
+        corrected_for = f", corrected for {len(others)} comparisons" if len(others) > 1 else ""
         sentences.append(
-            f"More than {significance.MOST_SEEDS:,} seeds would be needed to tell {within[0].name} from it."
-        )
-    elif needed > have:
-        power = f"with a power of {significance.POWER:.0%}"
-        sentences.append(
-            f"About {needed - have} more seeds of both would separate it, {power}, from {_end(within[0].name)}"
+            f"{count} seeds each are needed to separate it from {within[0].name} in {numbers.plain_score_name(score)} "
+            f"(power {significance.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
         )
     return sentences
 

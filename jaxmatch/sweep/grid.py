@@ -117,8 +117,7 @@ class Sweep:
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
         which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
-      floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs. Its rows are then named
-        by "variant".
+      floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs.
       cross_encoder: folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
         them, or "".
       command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
@@ -126,8 +125,8 @@ class Sweep:
         searches in place of an axis.
 
     Raises:
-      TypeError: a field is of another type than above, or names a floor or an analysis that there is not; the config
-        lacks a section; or the table has no row "variant" for floors or a cross-encoder.
+      TypeError: a field is of another type than above, or names a floor or an analysis that there is not; or the
+        config lacks a section.
     """
 
     name: str
@@ -183,11 +182,6 @@ class Sweep:
             raise TypeError(f"the floors of the sweep are {self.floors!r}: make them a tuple, of {', '.join(FLOORS)}")
         if not isinstance(self.cross_encoder, str):
             raise TypeError(f"the cross-encoder of the sweep is {self.cross_encoder!r}: make it a text")
-        if self.lines and "variant" not in self.table.rows:
-            raise TypeError(
-                "the sweep asks for floors or a cross-encoder, whose names have no place: give its table the row "
-                "variant"
-            )
         object.__setattr__(self, "floors", tuple(self.floors))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})

@@ -40,6 +40,8 @@ def _summary(finished: Sequence[Mapping], score: str) -> Summary:
     values = {record["seed"]: record_schema.score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
     mean, deviation = significance.mean_and_deviation(known.values()) if known else (None, None)
+    if score.startswith("times.") and len(set(known.values())) == 1:
+        deviation = None  # runs that trained together share one measurement, which has no spread
     return Summary(values=known, mean=mean, deviation=deviation)
 
 
@@ -167,7 +169,7 @@ def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence
     Arguments:
       records: as written by the runs (see `record_schema.check_record`), in any order.
       layout: what to show.
-      floors: lines below those of the records, in a table whose rows are named by "variant".
+      floors: lines below those of the records.
 
     Raises:
       InputError: no records; a record with a missing or damaged field (its name is given); two runs with one place and

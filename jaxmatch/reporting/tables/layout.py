@@ -11,6 +11,7 @@ from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Publishe
 from jaxmatch.reporting.tables.formats import Sheet, Text
 
 OWN, FLOOR = "this work", "floor"
+VARIANT = "variant"  # the column whose values are names, where a table has one
 NOTHING = "–"
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
 
@@ -127,8 +128,9 @@ def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Tex
 
 
 def _floor_row(table: Content, floor: FloorRow, plan: _Plan, named: bool) -> tuple[Text, ...]:
-    texts = [FLOOR] if named else []
-    texts += [floor.title if key == "variant" else "" for key in table.keys]
+    in_a_column = VARIANT in table.keys
+    texts = [FLOOR if in_a_column else floor.title] if named else []
+    texts += [floor.title if key == VARIANT else "" for key in table.keys]
     texts += [f"{floor.parameters:,}", ""]
     for what, score in plan.columns * len(table.pivot):
         value = floor.scores.get(score) if what == SCORE else None
@@ -255,14 +257,15 @@ def sheet(table: Content) -> Sheet:
         each for each in layout.published if each not in plan.published_by_place.values() and _has_row(table, each)
     ]
     published = tuple(_published_row(table, each, plan) for each in below)
+    named = bool(published) or bool(table.floors and VARIANT not in table.keys)
     headings = numbers.setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
-    labels = [*(["model"] if published else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
+    labels = [*(["model"] if named else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
     spans: list[tuple[str, int]] = []
     if layout.columns:
         values = [numbers.print_setting(layout.columns, value) for value in table.pivot]
         spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(plan.columns)) for value in values)]
-    own = tuple(_own_row(table, number, plan, named=bool(published)) for number in range(len(table.rows)))
-    floors = tuple(_floor_row(table, each, plan, named=bool(published)) for each in table.floors)
+    own = tuple(_own_row(table, number, plan, named) for number in range(len(table.rows)))
+    floors = tuple(_floor_row(table, each, plan, named) for each in table.floors)
     scores = [_heading(what, score) for what, score in plan.columns] * len(table.pivot)
     return Sheet(
         title=layout.title,

@@ -66,7 +66,7 @@ def seeds_needed(table: Content) -> list[str]:
         needed = f"About {count:,}" if count else f"More than {significance.MOST_SEEDS:,}"
         sentences.append(
             f"{needed} seeds each are needed to separate the two best settings {what} "
-            f"(power {significance.POWER:.0%}, level {LEVEL:.0%})."
+            f"(power {significance.POWER:.0%}, level {LEVEL:.0%}, these two alone)."
         )
     return sentences
 
