@@ -1,4 +1,4 @@
-"""RE2's ablation, the paper's Table 6: seven variants of the released setting, ten seeds each, compared on dev.
+"""RE2's ablation, the paper's Table 6: the released setting and six variants of it, ten seeds each, compared on dev.
 
     jaxmatch sweep sweeps/re2_ablation.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/ablation

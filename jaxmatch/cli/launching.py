@@ -34,7 +34,10 @@ def _folder(text: str) -> Path:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options after the file."""
     parser.add_argument(
-        "--workdir", type=_folder, metavar="DIR", help="folder of runs and records (default: runs/NAME OF FILE)"
+        "--workdir",
+        type=_folder,
+        metavar="DIR",
+        help="folder of runs and records (default: runs/FILE, for a config runs/FILE_DATASET)",
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, counted from the file's first")
     for name, setting in SHORT.items():
