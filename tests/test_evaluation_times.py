@@ -20,8 +20,7 @@ def times(**settings):
         samples = epoch * PAIRS + np.array(STEPS)
         found += samples[due(training, epoch, PAIRS, samples)].tolist()
     assert count(training, PAIRS, steps=12) >= len(found) > count(training, PAIRS, steps=12) - 4  # some coincide
-    if not training["evaluate_every_samples_late"]:
-        assert min(first_epoch(training, PAIRS), 3) == -(-found[0] // PAIRS)
+    assert first_epoch(training, PAIRS) == -(-found[0] // PAIRS)
     return found
 
 
@@ -46,6 +45,7 @@ def times(**settings):
         ),
         ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
         ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
+        ({"evaluate_every_samples": 10, "evaluate_every_samples_late": 100}, [100, 120]),
     ],
 )
 def test_a_run_is_scored_when_asked(settings, expected):

@@ -122,10 +122,10 @@ def test_an_accelerator_that_does_not_tell_is_not_taken_for_its_host():
     assert memory.device_bytes(device) == 8 * 2**30
 
 
-def test_what_replicas_share_is_the_vectors_and_the_padded_training_pairs():
+def test_what_replicas_share_is_the_vectors_and_the_padded_pairs():
     data = small_cohort.make_data()
-    split = device_split(data.splits["train"])
-    held = data.vectors.nbytes + sum(values.nbytes for values in (*split["tokens"].values(), split["sentences"]))
-    assert memory.shared_bytes(data) == held
+    splits = [device_split(split) for split in data.splits.values()]
+    held = [values for split in splits for values in (*split["tokens"].values(), split["sentences"])]
+    assert memory.shared_bytes(data) == data.vectors.nbytes + sum(values.nbytes for values in held)
     needs = memory.Needs(step=1000, parameters=10, most=None)
     assert needs.that_fit(jax.devices(), memory.device_bytes(jax.devices()[0])) == len(jax.devices())  # no room is left

@@ -3,7 +3,9 @@ is lost.
 """
 
 import collections
+import gc
 import types
+import weakref
 
 import jax
 import numpy as np
@@ -67,6 +69,36 @@ def limited(limit):
 @pytest.fixture(scope="module")
 def side_by_side():
     return make_cohort(**ARGUMENTS).train()
+
+
+def test_pairs_that_never_fit_on_the_device_end_the_training(monkeypatch):
+    """Fewer replicas at once need as much of it."""
+    real = Evaluator.batches
+
+    def batches(self, split):
+        if split == "test":
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
+        return real(self, split)
+
+    monkeypatch.setattr(Evaluator, "batches", batches)
+    cohort = make_cohort(**ARGUMENTS)
+    with pytest.raises(MemoryError):
+        cohort.train()
+    assert [(event.at_once, event.then_at_once) for event in cohort.limits.ran_out] == [(4, 2), (2, 1)]
+
+
+def test_a_cohort_leaves_the_devices_when_it_ends():
+    """Without a garbage collection: the next cohort measures at once what is free."""
+    gc.collect()
+    gc.disable()
+    try:
+        cohort = make_cohort(**ARGUMENTS)
+        cohort.train()
+        gone = weakref.ref(cohort.evaluator)
+        del cohort
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("fit", [2, 1])

@@ -41,7 +41,9 @@ def test_without_decay_the_rate_stays():
         assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-3)
         assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_samples=0) == pytest.approx(1e-3)
         # A floor above the rate must not raise it.
-        assert rate(samples, learning_rate=1e-5, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-5)
+        for warmup in (0, 1_000_000):
+            low = {"learning_rate": 1e-5, "learning_rate_floor": 6e-5, "warmup_samples": warmup}
+            assert rate(samples, **low, decay_rate=1.0) == pytest.approx(1e-5)
 
 
 @given(

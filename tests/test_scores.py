@@ -262,3 +262,9 @@ def test_shapes_that_do_not_fit_are_refused():
         call("regression", [0.0, 1.0], [[0, 0], [0, 0]])
     with pytest.raises(ValueError, match="groups"):
         call("ranking", [0, 1], [[0, 0], [0, 0]], groups=None)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_infinite_outputs_have_no_finite_loss_and_no_warning(task):
+    assert not np.isfinite(mean_loss(task, np.full((1, 2, 2), np.inf, np.float32), np.array([0, 1])))

@@ -14,7 +14,7 @@ from jaxmatch.layers.parts import Parts
 def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
     """Eq. 4: how well two tokens match at the two layers at which they match best.
 
-    The equation sums over q under a maximum over p; its text, and the released code, take the maximum over all pairs of
+    The equation has sums over p and q under a maximum; its text, and the released code, take the maximum over all pairs of
     layers.
 
     Arguments:

@@ -121,6 +121,7 @@ def _changed_table(
     for key in grid:
         if own := _variants_with(planned, key):
             notes.append(f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}")
+    notes = list(dict.fromkeys(notes))  # a sweep may be changed again
     return dataclasses.replace(
         layout,
         rows=tuple(rows),

@@ -1,5 +1,6 @@
 """Training a cohort that was claimed: its lock is taken, its failure is noted, its records are written."""
 
+import contextlib
 import dataclasses
 import io
 import threading
@@ -21,7 +22,7 @@ from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.failures import mark_failed, of_the_machine
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.sweep.recording import make_record
+from jaxmatch.sweep.recording import commit, make_record
 from jaxmatch.sweep.side_by_side import Stopped
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
@@ -160,6 +161,7 @@ def _train(
     devices: tuple[jax.Device, ...],
 ) -> bool:
     """Trains a cohort as far as the stage goes; whether it has its records."""
+    commit()  # kept for the records: of the code that trains, not of what the checkout holds by the end
     planned = plan.runs
     runs = [planned[name][0] for name in folder.runs]
     data = planned[folder.runs[0]][1].data
@@ -178,7 +180,7 @@ def _train(
         "optimizer": [run.config.optimizer.to_dict() for run in runs],
     }
     try:
-        with several_hosts.followed(settings, stage.until, dropped):
+        with several_hosts.followed(settings, stage.until, dropped), _small_work_on(devices):
             cohort = Cohort(**settings, devices=devices)
             results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
@@ -221,6 +223,14 @@ def _train(
             write_json(run_folder / "record.json", without_nan(record))
     folder.mark_done()
     return True
+
+
+def _small_work_on(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContextManager:
+    """JAX's default device, for what is computed outside of a cohort's programs: one of its own, where another cohort
+    may be at work on the first device of this process.
+    """
+    own, default = hosts.local(devices)[0], jax.local_devices()[0]
+    return contextlib.nullcontext() if own == default else jax.default_device(own)
 
 
 def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:

@@ -226,10 +226,10 @@ def needs(
 
 
 def shared_bytes(data: EncodedData) -> int:
-    """The bytes that all replicas on a device share: the word vectors, and the training pairs, padded to the longest.
+    """The bytes that all replicas on a device share: the word vectors, and the pairs of each split, padded to its
+    longest.
 
-    A step gathers its batch from these arrays (`evaluation.device_split`). Dev and test are left out because they are
-    far smaller.
+    A training step gathers its batch from these arrays (`evaluation.device_split`). Evaluation keeps its batches.
     """
     train = data.splits["train"]
     features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
@@ -237,7 +237,8 @@ def shared_bytes(data: EncodedData) -> int:
         1 + features
     )  # the id; the sentence and the features
     characters = 0 if data.characters is None else data.characters.nbytes
-    return data.vectors.nbytes + characters + train.pairs * int(train.lengths.max(initial=0)) * of_a_token
+    tokens = sum(split.pairs * int(split.lengths.max(initial=0)) for split in data.splits.values())
+    return data.vectors.nbytes + characters + tokens * of_a_token
 
 
 def device_bytes(device: jax.Device) -> int:

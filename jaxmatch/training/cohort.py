@@ -84,9 +84,12 @@ class Cohort:
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], devices[0].platform),
             maximum_buckets=training["maximum_buckets"],
         )
-        self.progress = CohortProgress(len(seeds), lambda: self.lockstep.compile_seconds)
+        # Nothing here refers to the cohort itself: its arrays are to leave the devices when it ends, without a garbage
+        # collection.
+        lockstep = self.lockstep
+        self.progress = progress = CohortProgress(len(seeds), lambda: lockstep.compile_seconds)
         parts = {"training": self.lockstep, "evaluation": self.evaluator}
-        self.limits = Limits(parts, devices, lambda: self.progress.steps["lockstep"])
+        self.limits = Limits(parts, devices, lambda: progress.steps["lockstep"])
         self._selection = Selection(training, self.lockstep, self.evaluator, self.limits, self.progress)
         self._compilations: dict[str, int] = {}
 

@@ -229,6 +229,7 @@ def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if task == "regression":
         return np.mean(np.square(outputs[..., 0] - labels), axis=-1)
     highest = outputs.max(axis=-1)
-    total = highest + np.log(np.exp(outputs - highest[..., None]).sum(axis=-1))
-    # In C's order, so that a replica's numbers are summed as they are alone.
-    return np.mean(np.subtract(total, outputs[..., np.arange(len(labels)), labels], order="C"), axis=-1)
+    with np.errstate(invalid="ignore"):  # infinite outputs of a run that is about to diverge: the loss is NaN
+        total = highest + np.log(np.exp(outputs - highest[..., None]).sum(axis=-1))
+        # In C's order, so that a replica's numbers are summed as they are alone.
+        return np.mean(np.subtract(total, outputs[..., np.arange(len(labels)), labels], order="C"), axis=-1)

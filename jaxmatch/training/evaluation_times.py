@@ -42,7 +42,14 @@ def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
 
     Arguments: as of `due`.
     """
-    return 1 if training["evaluate_each_epoch"] else max(1, math.ceil(training["evaluate_every_samples"] / pairs))
+    if training["evaluate_each_epoch"]:
+        return 1
+    first, late_every, late_from = (
+        training[name] for name in ("evaluate_every_samples", "evaluate_every_samples_late", "late_from_samples")
+    )
+    if late_every and first > late_from:  # the first of the late ones
+        first = late_every * (late_from // late_every + 1)
+    return min(training["epochs"], max(1, math.ceil(first / pairs)))
 
 
 def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:

@@ -15,7 +15,7 @@ class Hyperparameters(NamedTuple):
 
     Attributes:
       learning_rate: the rate after warmup.
-      learning_rate_floor: the rate that warmup starts from and that decay stops at.
+      learning_rate_floor: the rate that warmup starts from and that decay stops at; never above `learning_rate`.
       warmup_samples: pairs over which the rate rises linearly.
       decay_rate: factor on the rate after every `decay_samples` pairs; 1 keeps the rate.
       decay_samples: pairs between two factors.
@@ -43,7 +43,8 @@ def stack(settings: Sequence[Mapping[str, float]]) -> Hyperparameters:
         return np.asarray([float(one.get(name, *default) if default else one[name]) for one in settings], np.float32)
 
     added = {name.partition(".")[2]: default for name, default in ADDED_DEFAULTS.items()}
-    return Hyperparameters(
+    stacked = Hyperparameters(
         *(column(name) for name in Hyperparameters._fields if name != "added"),
         added={name: column(name, default) for name, default in added.items()},
     )
+    return stacked._replace(learning_rate_floor=np.minimum(stacked.learning_rate_floor, stacked.learning_rate))

@@ -157,10 +157,12 @@ class Limits:
 
     def _compute_fewer(self, part: str, error: Exception) -> None:
         limited = self._parts[part]
-        if limited.at_once <= 1:  # 0: not even the pairs to answer
+        # What is computed at once is not known again before the pairs to answer are on the device.
+        at_once = min(limited.at_once, limited.limit or limited.at_once)
+        if at_once <= 1:  # 0: not even the pairs to answer
             raise MemoryError(f"one replica at a time does not fit in {part}") from error
-        fewer = limited.at_once // 2
-        self.ran_out.append(RanOut(part, self._steps(), self.device_kind, limited.at_once, fewer))
+        fewer = at_once // 2
+        self.ran_out.append(RanOut(part, self._steps(), self.device_kind, at_once, fewer))
         limited.limit = fewer
 
     @contextlib.contextmanager
