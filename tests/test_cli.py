@@ -65,8 +65,9 @@ def test_dotted_options_are_taken_out(words, rest, config, grid):
     ],
 )
 def test_half_an_option_is_refused(word, message):
-    with pytest.raises(InputError, match=message):
-        take_dotted(["sweep", word])
+    for more in ([], ["--vectors", "hashed"]):  # an option is no value
+        with pytest.raises(InputError, match=message):
+            take_dotted(["sweep", word, *more])
 
 
 def test_sweep_hands_everything_on(launch, capsys):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jaxmatch.cli.main import main
 from jaxmatch.data.data_check import check
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.errors import InputError
@@ -97,7 +98,7 @@ def test_training_pairs_without_a_label_are_a_problem(own):
     )
     problems = [line for line in lines_of(check(settings)) if "label" in line and line.startswith("- ")]
     assert problems == [
-        "- train: 2 pairs are left out without a label; if -1 is a label, name it: --labels -1=NAME",
+        "- train: 2 pairs are left out without a label; if -1 is a label, name it: --labels=-1=NAME",
     ]
 
 
@@ -143,3 +144,10 @@ def test_real_data(data_folder):
     lines = lines_of(check(DataSettings("sick_relatedness", str(data_folder))))
     assert "train 4,500 4,470 0" in lines
     assert "- test: 49 pairs occur in the training split too" in lines
+
+
+@pytest.mark.parametrize("words", [["--maximum-length", "9" * 20], ["--minimum-count", "-3"]])
+def test_numbers_out_of_bounds_are_refused_as_in_a_training(words, capsys):
+    assert main(["data", "check", "embedded_inference", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("jaxmatch: data.m") and said.count("\n") == 1

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from jaxmatch.reporting.tables import Published, TableLayout, make_table
 from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import default_config
 from jaxmatch.sweep import launch
+from jaxmatch.sweep.floors_kept import keep_floors
 from jaxmatch.sweep.grid import Sweep
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
@@ -63,6 +65,20 @@ def test_a_floor_in_the_table_for_machines():
     assert json.loads(table.json())["floors"][0]["scores"]["times.train_seconds"] == 0.26
     assert "floors" not in json.loads(make_table(variants(), LAYOUT).json())
     assert r"word overlap & 1,234" in table.latex()
+    only = [each for each in variants() if each["variant"] == "RE2"]
+    run, floor = csv.DictReader(io.StringIO(make_table(only, dataclasses.replace(LAYOUT, rows=()), (FLOOR,)).csv()))
+    assert (run["model"], floor["model"]) == ("this work", "word overlap")
+
+
+def test_a_sweep_over_several_data_sets_has_no_floors(tmp_path):
+    kept(tmp_path)  # of when it was over one
+    told = []
+    cohorts = [types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=name)) for name in "ab"]
+    sweep = types.SimpleNamespace(floors=("overlap",), cross_encoder="")
+    plan = types.SimpleNamespace(sweep=sweep, runs={str(each): (None, each) for each in cohorts})
+    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=told.append))
+    assert told == ["the runs are of several data sets: the table has no floors"]
+    assert floor_rows(tmp_path, ("overlap",)) == ()
 
 
 def kept(folder, **changes):

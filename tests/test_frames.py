@@ -120,3 +120,10 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     with pytest.raises(InputError, match="the folder holds 'thesis.tex'; give a new folder"):
         save(frame(), tmp_path, columns=COLUMNS, split="0.8/0.2")
     assert (tmp_path / "thesis.tex").read_text() == "x"
+
+
+def test_own_data_that_was_written_by_hand_is_not_replaced(tmp_path):
+    (tmp_path / "train.jsonl").write_text("{}")
+    with pytest.raises(InputError, match="the folder holds 'train.jsonl'; give a new folder"):
+        save(frame(), tmp_path, columns=COLUMNS, split="0.8/0.2")
+    assert (tmp_path / "train.jsonl").read_text() == "{}"

@@ -79,7 +79,9 @@ def test_a_missing_column_says_what_is_there(tmp_path, ending):
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])
 def test_a_misspelt_group_is_named(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
-    assert "'Group' is not a known name; did you mean 'group'?" in str(refused(own.read, path, "classification"))
+    problem = str(refused(own.read, path, "classification", None, True))
+    assert "'Group' is not a known name; did you mean 'group'? If not, give the task" in problem
+    assert len(own.read(path, "classification")) == 1
 
 
 def test_rows_of_csv_are_named_by_their_first_line(tmp_path):

@@ -152,7 +152,6 @@ DAMAGE = [
     ("snli jsonl", '"A dog."', '"A \\ud83d dog."', 1, "without its other half"),
     ("own jsonl", '"label": "-1e1"', '"lable": "-1e1"', 2, "the object has no key 'label'"),
     ("own jsonl", '{"text_a": "c", "text_b": "d", "label": "-1e1"}', "[1, 2]", 2, "not a JSON object but [1, 2]"),
-    ("own jsonl", '"label": 2.5', '"label": 2.5, "groups": 1', 1, "'groups' is not a known name; did you mean 'group'"),
     # Headers.
     ("snli txt", "sentence1\t", "premise\t", 1, "the header has no column 'sentence1'"),
     ("snli txt", "captionID", "sentence1", 1, "the header names column 'sentence1' twice"),

@@ -43,7 +43,7 @@ def test_the_mistakes_of_the_best_run_stand_on_the_page(tmp_path, task):
 
 
 @pytest.mark.parametrize(
-    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [[1]]}, {"pairs": None}, {"labels": 3}]
+    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [[1]]}, {"pairs": None}, {"labels": 3}, {"split": None}]
 )
 def test_a_damaged_file_of_mistakes_is_one_line(tmp_path, change):
     worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}

@@ -34,7 +34,7 @@ def test_one_time_for_runs_that_trained_together_has_no_deviation():
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "times.train_seconds"))
     together = [record(seed=seed) for seed in (1, 2)]
     assert cells(make_table(together, layout))[1][4:] == ["81.2 ± 0.1", "12.3"]
-    apart = [record(seed=seed, times={"train_seconds": 10.0 * seed}) for seed in (1, 2)]
+    apart = [record(seed=seed, cohort=f"c{seed}", times={"train_seconds": 10.0 * seed}) for seed in (1, 2)]
     assert cells(make_table(apart, layout))[1][5] == "15.0 ± 7.1"
 
 

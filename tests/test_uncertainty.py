@@ -54,6 +54,20 @@ def test_the_caption_tells_the_sampling_error_of_the_test_set():
     assert "Sampling error" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
 
 
+def test_the_caption_names_the_data_set_where_there_are_several():
+    def on(name, one):
+        config = {"data": {"name": name}, "model": {"blocks": one["overrides"]["model.blocks"]}}
+        return {**one, "data": {**one["data"], "name": name, "fingerprint": name}, "config": config}
+
+    found = [*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))]
+    layout = TableLayout("t", ("model.blocks", "data.name"), scores=("test.accuracy",))
+    records = [on(name, one) for name in ("sick", "snli") for one in found]
+    text = make_table(records, layout).markdown()
+    for name in ("sick", "snli"):
+        assert f"Sampling error of the best test accuracy on {name}: 81.0%" in text
+        assert f"in test accuracy on {name} (p = " in text
+
+
 def test_the_caption_tells_the_sampling_error_of_a_ranking():
     layout = TableLayout("t", ("model.blocks",), scores=("test.map", "test.mrr"))
 

@@ -71,6 +71,18 @@ def test_header_windows_line_ends_trailing_spaces_and_words_with_spaces(tmp_path
     assert (report.lines, report.broken) == (4, 0)
 
 
+@pytest.mark.parametrize("between", [b" ", b"\t"])
+@pytest.mark.parametrize("end", [b"", b" "])
+@pytest.mark.parametrize("start", [b"", b"3 2\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf3 2\n"])
+def test_numbers_are_words_and_a_byte_order_mark_is_none(tmp_path, between, end, start):
+    path = tmp_path / "v.txt"
+    path.write_bytes(
+        start + b"".join(between.join([word, b"0.5", b"1"]) + end + b"\n" for word in (b"2000", b"1", b"a"))
+    )
+    found, report = read_vectors(path, Everything())
+    assert as_dictionary(found) == dict.fromkeys(("2000", "1", "a"), [0.5, 1.0]) and report.broken == 0
+
+
 def test_one_number_words_are_no_header(tmp_path):
     path = tmp_path / "v.txt"
     path.write_bytes(b"7 3\n8 4\n")

@@ -55,10 +55,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    from jaxmatch.config import DataConfig
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
+    from jaxmatch.settings import check as checked
     from jaxmatch.sweep.preparation import data_directory, vectors_file
 
+    numbers = {"minimum_count": arguments.minimum_count, "maximum_length": arguments.maximum_length}
+    checked(DataConfig, numbers, "data")  # as a training would
     directory = data_directory(arguments.name, arguments.data_directory)
     settings = DataSettings(
         name=arguments.name,
@@ -69,8 +73,7 @@ def _check(arguments: argparse.Namespace) -> None:
         tokenizer=arguments.tokenizer,
         lowercase=not arguments.keep_case,
         remove_punctuation=not arguments.keep_punctuation,
-        minimum_count=arguments.minimum_count,
-        maximum_length=arguments.maximum_length,
+        **numbers,
         truncation_side=arguments.truncation_side,
     )
     show(check(settings))

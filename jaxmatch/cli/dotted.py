@@ -39,6 +39,7 @@ def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str
         name = option.removeprefix(f"--{kind}.")
         if not equals:
             value = next(words, None)
+            value = None if value is not None and value.startswith("--") else value
         if not all(name.split(".")) or value is None:
             raise InputError(
                 f"{option} has no {'name' if value is not None else 'value'}", remedy=f"write it like {KINDS[kind]}"

@@ -41,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     queries.add_argument("--input", metavar="FILE", help="queries; - is standard input")
     parser.add_argument("--top-k", type=positive, default=10, metavar="N", help="how many to print for each query")
     parser.add_argument(
-        "--candidates", type=positive, default=100, metavar="N", help="how many the model ranks for each query"
+        "--candidates",
+        type=positive,
+        default=100,
+        metavar="N",
+        help="how many the model ranks for each query, --top-k at least",
     )
     add_label_argument(parser)
     add_input_arguments(parser)
@@ -79,7 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with open_whole(arguments.output) as output:
         for query in _queries(arguments):
-            found = index.search(query, arguments.top_k, arguments.candidates, arguments.label)
+            candidates = max(arguments.candidates, arguments.top_k)
+            found = index.search(query, arguments.top_k, candidates, arguments.label)
             for place, one in enumerate(found, start=1):
                 output.write(answer(query, place, index.lines[one.index], one.text, one.score))
             output.flush()

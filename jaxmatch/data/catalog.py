@@ -176,7 +176,7 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, lay
     elif task == "classification":
         labels = tuple(sorted(set(train.labels)))
         if len(labels) < 2:
-            named = "; if -1 is a label, name it: --labels -1=NAME" if NO_LABEL in train.dropped else ""
+            named = "; if -1 is a label, name it: --labels=-1=NAME" if NO_LABEL in train.dropped else ""
             raise InputError(
                 f"every pair has the label {shown(labels[0])}{dropped_text(train.dropped)}",
                 path=files["train"],
@@ -265,8 +265,8 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
     if directory is None or directory == "":
         raise InputError(
             f"data set {name!r} is read from files",
-            remedy=f"give the directory that holds {folder or 'them'} "
-            "(--data-directory, or the variable JAXMATCH_DATA)",
+            remedy=f"give the directory that holds {folder or 'them'} (--data-directory"
+            f"{', or the variable JAXMATCH_DATA' if folder else ''})",
         )
     directory = Path(directory)
     kind = plain_file.kind(directory)

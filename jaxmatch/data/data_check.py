@@ -91,7 +91,7 @@ def _pairs(data: DataSet, problems: list[str]) -> str:
         if not len(split):
             problems.append(f"{name} has no pairs")
         if name == "train" and (unlabelled := split.dropped.get(NO_LABEL)):
-            named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels -1=NAME"
+            named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels=-1=NAME"
             problems.append(f"train: {count_text(unlabelled, 'pair is', 'pairs are')} left out without a label{named}")
     return _table(("split", "pairs", "distinct", "dropped"), rows)
 

@@ -19,6 +19,8 @@ from jaxmatch.data.readers.parting import part
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
+# Says that `save` wrote a folder, and may replace it.
+MARK = ".saved"
 SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
 
 
@@ -61,12 +63,13 @@ def save(
     if unknown := set(layout.columns) - set(KNOWN):
         raise InputError(f"columns: {listed(unknown)} is not a part of a pair", remedy=f"known: {', '.join(KNOWN)}")
     parts = _parts(data, layout)
-    if not task:
+    guessed = not task
+    if guessed:
         task = "ranking" if layout.column("group") in _columns(next(iter(parts.values()))) else "classification"
     read: dict[str, Split] = {}
     for name, frame in parts.items():
         try:
-            read[name] = _read(frame, name, task, layout)
+            read[name] = _read(frame, name, task, guessed, layout)
         except NoPairs as nothing:
             if name != "test":
                 raise
@@ -121,14 +124,15 @@ def _records(frame: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, 
         yield number, dict(zip(names, row, strict=True))
 
 
-def _read(frame: Any, name: str, task: str, layout: Layout) -> Split:
+def _read(frame: Any, name: str, task: str, guessed: bool, layout: Layout) -> Split:
     there = _columns(frame)
     required = [layout.column(each) for each in (KNOWN if task == "ranking" else REQUIRED)]
     if missing := [column for column in required if column not in there]:
         raise InputError(f"there is no column {listed(missing)}; there are {listed(there)}", path=name)
     if twice := [column for column in required if there.count(column) > 1]:
         raise InputError(f"there are two columns {shown(twice[0])}", path=name)
-    own.refuse_misspelt([str(each) for each in there], Path(name), None, [layout.column(each) for each in KNOWN])
+    if guessed:
+        own.refuse_misspelt([str(each) for each in there], Path(name), None, [layout.column(each) for each in KNOWN])
     features = getattr(frame, "features", {})
     classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
     rows = own.of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
@@ -146,10 +150,12 @@ def _check_labels(read: Mapping[str, Split], task: str) -> None:
 
 
 def _write(read: Mapping[str, Split], folder: Path) -> None:
-    there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    if other := sorted(set(there) - {f"{name}.jsonl" for name in ("train", "dev", "test")}):
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    replaceable = {MARK, *(f"{name}.jsonl" for name in ("train", "dev", "test"))} if MARK in there else set()
+    if other := sorted(there - replaceable):
         raise InputError(f"the folder holds {listed(other)}", path=folder, remedy="give a new folder")
     with files.directory_atomically(folder) as scratch:
+        (scratch / MARK).touch()
         for name, split in read.items():
             if not len(split):
                 continue

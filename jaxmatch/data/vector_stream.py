@@ -1,5 +1,6 @@
 """Opens a file of word vectors as lines of bytes: plain text, gzip, or a member of a zip archive."""
 
+import codecs
 import contextlib
 import gzip
 import os
@@ -123,6 +124,8 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
             block = stream.read(BLOCK_BYTES)
         if not block:
             break
+        if not before and not rest:
+            block = block.removeprefix(codecs.BOM_UTF8)
         lines = (rest + block).split(b"\n")
         if max(map(len, lines)) > LONGEST_LINE:
             number = before + 1 + next(place for place, line in enumerate(lines) if len(line) > LONGEST_LINE)

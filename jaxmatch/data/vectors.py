@@ -136,7 +136,7 @@ def _read(
             name, numbers = fields[0], b" ".join(fields[1:])
             if len(fields) != dimensions + 1:
                 problem = f"{len(fields) - 1} numbers instead of {dimensions}"
-            elif _is_number(name.split()[-1]):
+            elif len(words_of := name.split()) > 1 and _is_number(words_of[-1]):
                 problem = f"more than {dimensions} numbers"
         count += 1
         # Most lines are not wanted, and are only checked to be made of the characters of numbers.

@@ -14,8 +14,8 @@ from jaxmatch.layers.parts import Parts
 def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
     """Eq. 4: how well two tokens match at the two layers at which they match best.
 
-    The equation has sums over p and q under a maximum; its text, and the released code, take the maximum over all pairs of
-    layers.
+    The equation has sums over p and q under a maximum; its text, and the released code, take the maximum over all
+    pairs of layers.
 
     Arguments:
       stack: each layer's <float32>[batch, length, size].

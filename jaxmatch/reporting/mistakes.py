@@ -48,6 +48,8 @@ def _check(found: Any) -> None:
                 raise TypeError(f"{name} cannot be {row[name]!r}")
     if not isinstance(found["pairs"], int):
         raise TypeError("pairs is not a number")
+    if not isinstance(found["split"], str):
+        raise TypeError("split is not a text")
     if found["task"] == "classification":
         labels, counts = found["labels"], found["confusion"]
         if [len(row) for row in counts] != [len(labels)] * len(labels):

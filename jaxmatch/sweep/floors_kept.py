@@ -25,7 +25,8 @@ def check_floors(planned: Sweep) -> None:
 
 
 def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
-    """Makes the lines without runs that a sweep asks for, unless the folder holds them for the same data.
+    """Makes the lines without runs that a sweep asks for, unless the folder holds them for the same data. Those of one
+    data set would say nothing about others: a sweep over several has none.
 
     Arguments:
       plan: of the sweep.
@@ -41,6 +42,10 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     if not asked:
         return
     run, cohort = next(iter(plan.runs.values()))
+    if len({each.data.fingerprint for _, each in plan.runs.values()}) > 1:
+        display.say("the runs are of several data sets: the table has no floors")
+        (folder.path / FLOORS_FILE).unlink(missing_ok=True)
+        return
     there = read_floors(folder.path)
     if there and there["fingerprint"] == cohort.data.fingerprint and there.get("asked") == asked:
         return

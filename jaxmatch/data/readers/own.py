@@ -64,14 +64,15 @@ def read(
     """Reads one file of the user's own data.
 
     Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelt
-    `group`. A group is read for a ranking only, which must have one in every pair. A pair whose label is empty, or -1
-    where that is no score and no name, is dropped and counted.
+    `group` and the task is guessed. A group is read for a ranking only, which must have one in every pair. A pair whose
+    label is empty, or -1 where that is no score and no name, is dropped and counted.
 
     Arguments:
       path: a file with a name ending of `SUFFIXES`.
       task: 'classification', 'regression' or 'ranking'.
       labels: the label names that may occur in a classification; None allows all (the training file).
-      guessed: nobody said what the task is (`guess_task`): a classification is then refused groups.
+      guessed: nobody said what the task is (`guess_task`): a classification is then refused groups, and what looks
+        like them.
       layout: which columns are read, and what labels are called.
       training: this is the training file: a label that `layout` names must be in it.
 
@@ -100,12 +101,13 @@ def _rows(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]
     kind = format_of(path)
     if kind == ".parquet":
         wanted = [layout.column(name) for name in KNOWN]
-        refuse_misspelt(open_parquet(path).schema_arrow.names, path, None, wanted)
+        if guessed:
+            refuse_misspelt(open_parquet(path).schema_arrow.names, path, None, wanted)
         names = class_names(path, layout.column("label")) if task == "classification" else []
         return of_records(read_parquet(path, _required(task, layout), wanted), path, task, guessed, layout, names)
     if kind == ".jsonl":
         return of_records(read_objects(path), path, task, guessed, layout)
-    return _read_table(path, task, layout)
+    return _read_table(path, task, guessed, layout)
 
 
 def _required(task: str, layout: Layout) -> list[str]:
@@ -194,9 +196,10 @@ def _quoted_by(path: Path, layout: Layout) -> str | None:
     return "\t" if layout.quoted else None
 
 
-def _read_table(path: Path, task: str, layout: Layout) -> Iterator[Row]:
+def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]:
     names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout))
-    refuse_misspelt(names, path, 1, [layout.column(name) for name in KNOWN])
+    if guessed:
+        refuse_misspelt(names, path, 1, [layout.column(name) for name in KNOWN])
     a_at, b_at, label_at = (names.index(layout.column(name)) for name in REQUIRED)
     group_at = names.index(layout.column("group")) if task == "ranking" else None
     for line, row in rows:
@@ -214,7 +217,8 @@ def of_records(
     """
     a_in, b_in, label_in, group_in = known = [layout.column(name) for name in KNOWN]
     for line, record in records:
-        refuse_misspelt(record, path, line, known)
+        if guessed:
+            refuse_misspelt(record, path, line, known)
         if guessed and task == "classification" and group_in in record:
             # A ranking whose first line lost its group would silently become a classification.
             raise InputError(
@@ -244,7 +248,12 @@ def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: S
         return
     for name in names:
         if name not in known and _looks_like_group(name):
-            raise InputError(f"{shown(name)} is not a known name", path=path, line=line, remedy="did you mean 'group'?")
+            raise InputError(
+                f"{shown(name)} is not a known name",
+                path=path,
+                line=line,
+                remedy="did you mean 'group'? If not, give the task",
+            )
 
 
 @functools.lru_cache

@@ -23,7 +23,7 @@ from jaxmatch.data.synthetic.lexicon import ADJECTIVES, NEIGHBOURS, NUMBERS, WOR
 DIMENSIONS = 48
 _VARIANCE = 0.15  # of one dimension of a vector, about that of trained vectors after scaling
 
-# Function words: (share of a common direction, share of "universal", share of "negative", share of "more").
+# Function words: (share of "universal", share of "negative", share of "more"), beside a direction in common.
 _FUNCTION_GROUPS = {
     "determiner": {
         "all": (1, 0, 0),
@@ -47,7 +47,7 @@ _FUNCTION_GROUPS = {
 def _direction(name: str) -> np.ndarray:
     """A direction of length about 1 that belongs to a name: <float64>[dimensions]."""
     generator = np.random.Generator(np.random.Philox(key=zlib.crc32(name.encode())))
-    # A Bernoulli sign times a uniform size: exact arithmetic, the same everywhere.
+    # Uniform numbers: exact arithmetic, the same everywhere.
     return (generator.random(DIMENSIONS) - 0.5) * np.sqrt(12 / DIMENSIONS)
 
 
@@ -97,7 +97,7 @@ def _vectors() -> Iterator[tuple[str, np.ndarray]]:
                 + 0.3 * _direction(f"form {word.part} {number}")
                 + 0.2 * _direction(f"own {word.forms[0]}")
             )
-            # A position of several words ("left of") gives its meaning to the first that is not a function word.
+            # A position of several words ("left of") gives its meaning to the first. Function words keep their own.
             yield form.split()[0], meaning
 
 

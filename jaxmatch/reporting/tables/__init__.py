@@ -40,8 +40,8 @@ def _summary(finished: Sequence[Mapping], score: str) -> Summary:
     values = {record["seed"]: record_schema.score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
     mean, deviation = significance.mean_and_deviation(known.values()) if known else (None, None)
-    if score.startswith("times.") and len(set(known.values())) == 1:
-        deviation = None  # runs that trained together share one measurement, which has no spread
+    if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
+        deviation = None  # runs that trained together share one measurement: these are no spread
     return Summary(values=known, mean=mean, deviation=deviation)
 
 

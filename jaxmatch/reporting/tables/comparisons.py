@@ -114,8 +114,8 @@ def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
 
 
 def interval(summary: Summary) -> significance.Interval | None:
-    """The confidence interval of the mean over the seeds; None for fewer than two."""
-    return significance.mean_interval(list(summary.values.values()))
+    """The confidence interval of the mean over the seeds; None where there is no deviation, as for fewer than two."""
+    return None if summary.deviation is None else significance.mean_interval(list(summary.values.values()))
 
 
 def published_number(score: str, text: str) -> tuple[float | None, float]:

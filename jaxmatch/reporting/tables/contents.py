@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+OWN = "this work"  # what a row of ours is called beside others
+VARIANT = "variant"  # the column whose values are names, where a table has one
 _KINDS = {str: "text", int: "number", Mapping: "dictionary"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.tables import comparisons
-from jaxmatch.reporting.tables.contents import Cell, Content, Published
+from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, Published
 from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 _RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
@@ -21,7 +21,8 @@ def as_csv(table: Content) -> str:
     are some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends
     of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p, as it
     is and corrected by Holm. Where a published row has a cell's settings: its number, as a share like ours, and what
-    the interval of the difference to it says; other published rows are left out. Floors follow, with their means alone.
+    the interval of the difference to it says; other published rows are left out. Floors follow, with their means alone;
+    without a column "variant" their names are in one more, "model".
     What is undefined is empty. Accuracies and such are shares of 1, not percent.
     """
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
@@ -31,7 +32,17 @@ def as_csv(table: Content) -> str:
     names += ["published", "verdict"] if published_by_place else []
     any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
     statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
-    rows = [[*keys, "parameters", *statuses, *(f"{score}.{name}" for score in table.layout.scores for name in names)]]
+    # Where no column holds a floor's name, one is added.
+    named = bool(table.floors) and VARIANT not in keys
+    rows = [
+        [
+            *(["model"] if named else []),
+            *keys,
+            "parameters",
+            *statuses,
+            *(f"{score}.{name}" for score in table.layout.scores for name in names),
+        ]
+    ]
     for place, settings, cell in comparisons.cells(table):
         sizes = dict.fromkeys(record["parameters"] for record in cell.records)
         counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
@@ -44,11 +55,11 @@ def as_csv(table: Content) -> str:
                 "verdict": entry.get("published", {}).get("verdict"),
             }
             numbers += [flat.get(name) for name in names]
-        rows.append([*settings.values(), *counts, *numbers])
+        rows.append([*([OWN] if named else []), *settings.values(), *counts, *numbers])
     for floor in table.floors:
         means = [floor.scores.get(score) if name == "mean" else None for score in table.layout.scores for name in names]
-        settings = [floor.title if key == "variant" else None for key in keys]
-        rows.append([*settings, floor.parameters, *(None for _ in statuses), *means])
+        settings = [floor.title if key == VARIANT else None for key in keys]
+        rows.append([*([floor.title] if named else []), *settings, floor.parameters, *(None for _ in statuses), *means])
     return csv_text(rows)
 
 

@@ -7,11 +7,10 @@ from jaxmatch.reporting import significance
 from jaxmatch.reporting.record_schema import identity
 from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
-from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published
+from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, FloorRow, Published
 from jaxmatch.reporting.tables.formats import Sheet, Text
 
-OWN, FLOOR = "this work", "floor"
-VARIANT = "variant"  # the column whose values are names, where a table has one
+FLOOR = "floor"
 NOTHING = "–"
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
 

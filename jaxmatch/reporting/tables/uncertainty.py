@@ -3,7 +3,7 @@ test set itself decides.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.grouping import grouped
@@ -52,9 +52,14 @@ def seeds_needed(table: Content) -> list[str]:
     """
     scores = [score for score in table.layout.scores if ranked(table, score)]
     sentences = []
-    for (_, first, best), (_, second, next_best), *_ in _pairs(table, scores[-1:]):
+    of_data = ranked(table, scores[-1]) if scores else {}
+    for name, cells in of_data.items():
+        if len(cells) < 2:
+            continue
+        (_, first, best), (_, second, next_best), *_ = cells
         score = scores[-1]
-        what = f"({setting_name(first)}; {setting_name(second)}) in {numbers.plain_score_name(score)}"
+        where = f"{numbers.plain_score_name(score)}{_on(name, of_data)}"
+        what = f"({setting_name(first)}; {setting_name(second)}) in {where}"
         p_value = _p_value(best, next_best, score)
         if p_value is None:
             continue
@@ -71,8 +76,9 @@ def seeds_needed(table: Content) -> list[str]:
     return sentences
 
 
-def _pairs(table: Content, scores: Sequence[str]) -> list[list[tuple[Place, Mapping, Cell]]]:
-    return [cells for score in scores for cells in ranked(table, score).values() if len(cells) > 1]
+def _on(name: str, of_data: Collection[str]) -> str:
+    """The data set that a sentence is about, where there are several."""
+    return f" on {name}" if len(of_data) > 1 else ""
 
 
 def setting_name(settings: Mapping) -> str:
@@ -99,13 +105,15 @@ def _of_accuracy(table: Content) -> list[str]:
     if score not in table.layout.scores:
         return []
     sentences = []
-    for (_, _, best), *_ in ranked(table, score).values():
+    of_data = ranked(table, score)
+    for name, ((_, _, best), *_) in of_data.items():
         share, pairs = best.scores[score].mean, best.records[0]["data"][split]
         if pairs:
             reach = NORMAL_REACH * math.sqrt(share * (1 - share) / pairs)
             sentences.append(
-                f"Sampling error of the best {split} accuracy: {100 * share:.1f}% ± {100 * reach:.1f} "
-                f"({significance.CONFIDENCE:.0%} interval, {pairs:,} pairs), in addition to the spread over seeds."
+                f"Sampling error of the best {split} accuracy{_on(name, of_data)}: "
+                f"{100 * share:.1f}% ± {100 * reach:.1f} ({significance.CONFIDENCE:.0%} interval, {pairs:,} pairs), "
+                "in addition to the spread over seeds."
             )
     return sentences
 
@@ -124,7 +132,7 @@ def _of_rankings(table: Content) -> list[str]:
             text = f"{title} {numbers.print_number(score, mean)} ± {numbers.print_number(score, reach)}"
             of_data.setdefault(name, []).append((round(questions), text))
     return [
-        f"Sampling error of the best test scores: {' and '.join(text for _, text in found)} "
+        f"Sampling error of the best test scores{_on(name, of_data)}: {' and '.join(text for _, text in found)} "
         f"({significance.CONFIDENCE:.0%} interval, {found[0][0]:,} questions), in addition to the spread over seeds."
-        for found in of_data.values()
+        for name, found in of_data.items()
     ]
