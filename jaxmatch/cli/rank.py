@@ -11,6 +11,7 @@ means a match, or the predicted number of a regression. A model with more than t
 
 import argparse
 
+from jaxmatch.cli.launching import positive
 from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
@@ -69,13 +70,3 @@ def checked_query(text: str) -> str:
     except UnicodeEncodeError:  # bytes of a command line that are no UTF-8 arrive as lone surrogates
         raise InputError("the query is not UTF-8", remedy="give it in UTF-8") from None
     return text
-
-
-def positive(word: str) -> int:
-    """A whole number from 1 on, for argparse."""
-    if (number := int(word)) < 1:
-        raise ValueError
-    return number
-
-
-positive.__name__ = "whole number from 1 on"  # as argparse names it

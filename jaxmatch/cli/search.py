@@ -16,8 +16,9 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from jaxmatch.cli.launching import positive
 from jaxmatch.cli.output import open_whole
-from jaxmatch.cli.rank import add_label_argument, answer, checked_query, positive
+from jaxmatch.cli.rank import add_label_argument, answer, checked_query
 from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.cli.text_input import add_arguments as add_input_arguments
