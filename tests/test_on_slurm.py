@@ -11,8 +11,13 @@ import small_sweep
 from slurm_sweep import LONG, log_of, until, words
 
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import on_slurm, slurm_jobs, worker
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import launch, on_slurm, slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.display import plan_text
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.sweep.slurm_options import SlurmOptions
+from jaxmatch.sweep.slurm_training import Training
 from jaxmatch.workdir import Workdir
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
@@ -58,10 +63,6 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
 @pytest.fixture
 def training(small_files, tmp_path):
     """A job for the small sweep that has not begun."""
-    from jaxmatch.sweep import launch
-    from jaxmatch.sweep.plan import make_plan
-    from jaxmatch.sweep.slurm_training import Training
-
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
     (folder,) = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
     data = tmp_path / "data.pkl"
@@ -85,6 +86,36 @@ def test_a_job_that_asked_for_a_gpu_refuses_a_cpu(training):
     with pytest.raises(ValueError, match="JAX sees no GPU in the job; install"):
         job.train()
     assert b"JAX sees no GPU" in folder.failure()
+
+
+@pytest.mark.parametrize(("allowed", "first"), [("", "0,1"), ("3,4,7,5", "3,4")])
+def test_jobs_of_this_machine_have_gpus_of_their_own(training, small_files, tmp_path, monkeypatch, allowed, first):
+    _, job = training
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
+    engine = on_slurm.SlurmEngine(SlurmOptions(gpus=2, gpu_memory_gb=8, at_once=2), local=True)
+    engine.begin(tmp_path, "small")
+    job.turns, job.gpus_of_turns = 2, engine._gpus_of_turns()
+    assert job.gpus_of_turns[0] == first
+    slurm_jobs.folder_of(tmp_path).mkdir(exist_ok=True)
+    with job._turn():
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == first
+        with job._turn():
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == job.gpus_of_turns[1] != first
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4,7")
+    with pytest.raises(InputError, match="2 jobs at once, 2 GPUs each, are more than CUDA_VISIBLE_DEVICES=3,4,7"):
+        engine.begin(tmp_path, "small")
+
+
+@pytest.mark.parametrize(("local", "at_once", "slots"), [(True, None, 1), (True, 2, 2), (False, None, 6)])
+def test_an_estimate_for_jobs_is_of_as_many_as_train_at_once_and_says_whose_speed_it_is(
+    small_files, local, at_once, slots
+):
+    overrides = small_sweep.overrides(small_files) | {"execution.maximum_replicas": "1"}
+    planned = launch.resolve(small_files / "small.py", overrides=overrides, seeds=3)
+    plan = on_slurm.SlurmEngine(SlurmOptions(at_once=at_once), local=local).plan(planned)
+    assert plan.slots == slots
+    assert "; at the speed of this machine's CPU, since that of the jobs is not known" in plan_text(plan, set())
+    assert "at the speed of" not in plan_text(make_plan(planned), set())
 
 
 @pytest.fixture
@@ -189,6 +220,12 @@ def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(five_jo
         "Slurm refuses: QOSMaxSubmitJobPerUserLimit (jobs that were submitted before: 3); "
         "run the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE\n"
     ) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["Invalid job array specification", "QOSMaxSubmitJobPerUserLimit"])
+def test_fewer_jobs_are_tried_where_an_array_is_too_large(text):
+    assert isinstance(slurm_jobs.refusal(text), slurm_jobs.TooManyJobs)
+    assert not isinstance(slurm_jobs.refusal("invalid partition"), slurm_jobs.TooManyJobs)
 
 
 @pytest.mark.parametrize(

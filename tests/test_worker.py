@@ -9,12 +9,14 @@ import threading
 import pytest
 import small_sweep
 from filelock import FileLock
+from small_records import record
 
 from jaxmatch.sweep import chunks, launch, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.engines import Engine, Work
 from jaxmatch.sweep.events import FILE, Replay, Telling, line_of, writer
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed
+from jaxmatch.sweep.following import RunListener
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.packing import pack
@@ -184,6 +186,35 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     assert left == [pytest.approx(-cohort.device_work / 2)]
     assert "its node died; it resumes from its last checkpoint" in work.display.text
     assert work.display.trained == [folder.runs] and "not a method" not in work.display.text
+
+
+def test_with_a_store_a_cohort_is_done_when_its_records_have_come(claimed):
+    """The worker tells it before it has put them there."""
+    plan, folder, workdir, work = claimed
+    ended = []
+
+    class Listening(RunListener):
+        def ended(self, run, record):
+            ended.append(record)
+
+    work.display.listeners.append(Listening())
+    for arrived in (True, False):  # False: the command is interrupted before
+        ended.clear()
+        replay = Replay(work, folder, until_ended=True)
+        shown = Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
+        shown.begun([[] for _ in folder.runs])
+        shown.done()
+        shown.left()
+        replay.look()
+        assert not ended and ": done" not in work.display.text.splitlines()[-1]
+        records = [workdir.run_folder(run) / "record.json" for run in folder.runs]
+        for file in records:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(record()) if arrived else "")
+            if not arrived:
+                file.unlink()
+        replay.ended("its worker was told to stop")
+        assert [one is not None for one in ended] == [arrived] * len(records)
 
 
 def test_a_worker_that_dies_after_its_cohort_was_finished_has_lost_nothing(claimed):

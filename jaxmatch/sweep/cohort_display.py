@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.printable import count_text
 from jaxmatch.reporting.records import read_record
-from jaxmatch.sweep.following import Following
+from jaxmatch.sweep.following import FollowedRun, Following
 from jaxmatch.training.progress import Listener
 
 if TYPE_CHECKING:
     from jaxmatch.sweep.display import Display
+
+
+def _record(run: FollowedRun) -> Mapping[str, Any] | None:
+    """A run's record; None where it has not come here yet, as from a store when this command is interrupted."""
+    file = run.folder / "record.json"
+    return read_record(file) if file.exists() else None
 
 
 class CohortDisplay(Listener):
@@ -70,7 +76,7 @@ class CohortDisplay(Listener):
     def done(self) -> None:
         """Its records are written."""
         self._advance(1.0, here=False)
-        self._following.ended(lambda run: read_record(run.folder / "record.json"))
+        self._following.ended(_record)
         self._say("done")
 
     def failed(self, message: str) -> None:

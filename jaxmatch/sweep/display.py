@@ -39,6 +39,12 @@ def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
     return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
 
 
+def _at_whose_speed(plan: Plan) -> str:
+    """What a reader must know of an estimate for workers that nobody has measured."""
+    unknown = plan.slots is not None and plan.speed is None
+    return "; at the speed of this machine's CPU, since that of the jobs is not known" if unknown else ""
+
+
 def _platform(cohorts: Sequence[PlannedCohort]) -> str:
     """Of the devices that the cohorts are planned for."""
     return "cpu" if cohorts[0].needs.most is not None else "accelerator"
@@ -80,7 +86,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
     each = assumed_seconds(_platform(cohorts))
     lines += [
         f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, "
-        "if no run stops early",
+        f"if no run stops early{_at_whose_speed(plan)}",
         f"  estimated compilation time: {duration_text(compiled * each)} "
         f"for {count_text(compiled, 'compilation')} in training and scoring; less for what was compiled before",
     ]

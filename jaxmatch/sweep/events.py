@@ -10,7 +10,7 @@ import functools
 import json
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxmatch.sweep.cohort_display import CohortDisplay
@@ -94,24 +94,34 @@ class Replay:
       work: what the cohort is of.
       folder: of the cohort.
       attempt: that has begun already, all of which is shown; None: a new one.
+      until_ended: show only in `ended` that the cohort is done. Its records may not be in the folder before, as with a
+        store.
 
     Attributes:
       attempt: to be given to the worker's `writer`.
       left: whether the worker has told that it trains no more.
     """
 
-    def __init__(self, work: Work, folder: CohortFolder, attempt: str | None = None):
+    def __init__(self, work: Work, folder: CohortFolder, attempt: str | None = None, until_ended: bool = False):
         self.attempt = secrets.token_hex(8) if attempt is None else attempt
         self._work, self._folder, self._file = work, folder, folder.path / FILE
         self._shown: CohortDisplay | None = None
         self._latest: CohortDisplay | None = None
-        self.left = False
+        self.left, self._held = False, [] if until_ended else None
         # What others have told before is passed over.
         self._read = self._file.stat().st_size if attempt is None and self._file.exists() else 0
 
     def look(self) -> None:
         """Shows what is new."""
-        for attempt, method, arguments in self._new():
+        told = self._new()
+        if self._held is not None:
+            self._held += told
+            last = next((place for place, (_, method, _) in enumerate(self._held) if method == "done"), len(self._held))
+            told, self._held = self._held[:last], self._held[last:]
+        self._show(told)
+
+    def _show(self, told: Iterable[Any]) -> None:
+        for attempt, method, arguments in told:
             if attempt != self.attempt or method not in METHODS:
                 continue
             if method == "cohort":
@@ -137,6 +147,7 @@ class Replay:
           lost: why it did not come to its end.
         """
         self.look()
+        self._show(self._held or ())
         if self._shown is not None:
             if not self._folder.done:  # a worker may die after its cohort was finished
                 self._shown.lost(lost)

@@ -193,7 +193,7 @@ class RayEngine(Engine):
                 while waiting and len(running) < self._slots():
                     task = waiting.pop(0)
                     part, encoded = worker.part_of(work.plan, task.folder)
-                    replay = Replay(work, task.folder)
+                    replay = Replay(work, task.folder, until_ended=True)
                     order = worker.Order(
                         part,
                         task.folder.name,

@@ -6,6 +6,7 @@ queued again.
 """
 
 import contextlib
+import dataclasses
 import os
 import pickle
 import shlex
@@ -21,6 +22,7 @@ from filelock import FileLock
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
+from jaxmatch.printable import count_text
 from jaxmatch.sweep import chunks, slurm_jobs, worker
 from jaxmatch.sweep.engines import Engine, Submitted, Task, Work
 from jaxmatch.sweep.grid import Sweep
@@ -76,6 +78,26 @@ class SlurmEngine(Engine):
             slurm_jobs.run("sbatch", "--version")
             text = self._executor(workdir)._make_submission_file_text("true", "")
             slurm_jobs.run("sbatch", "--test-only", text=text)
+        self._gpus_of_turns()
+
+    def _gpus_of_turns(self) -> tuple[str, ...]:
+        """CUDA_VISIBLE_DEVICES of each job that trains at the same time on this machine: other GPUs for each, of those
+        that this process may use. Empty where Slurm sees to that, and on CPUs.
+
+        Raises:
+          InputError: there are too few.
+        """
+        gpus, turns = self._options.gpus, self._options.at_once or 1
+        if not self._local or not gpus:
+            return ()
+        allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        names = allowed.split(",") if allowed else [str(number) for number in range(turns * gpus)]
+        if len(names) < turns * gpus:
+            raise InputError(
+                f"{turns} jobs at once, {count_text(gpus, 'GPU')} each, are more than CUDA_VISIBLE_DEVICES={allowed}",
+                remedy="lower at_once or gpus in --slurm FILE",
+            )
+        return tuple(",".join(names[turn * gpus : (turn + 1) * gpus]) for turn in range(turns))
 
     def plan(self, sweep: Sweep) -> Plan:
         options = self._options
@@ -85,11 +107,12 @@ class SlurmEngine(Engine):
         elif options.memory_gb is not None:
             device = worker.WorkerDevice("cpu", "cpu", int(options.memory_gb * 1e9))
         plan = make_plan(sweep, device and [device] * max(1, options.gpus))
-        if options.at_once is None:
-            return plan
-        # How fast the jobs are is not known here: a start counts as if they were as fast as this machine.
-        overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second()
-        return chunks.split(plan, options.at_once, overhead)
+        if options.at_once is not None:
+            # How fast the jobs are is not known here: a start counts as if they were as fast as this machine.
+            overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second()
+            plan = chunks.split(plan, options.at_once, overhead)
+        at_once = 1 if self._local else len(plan.cohorts)
+        return dataclasses.replace(plan, slots=options.at_once or at_once)
 
     def devices_for(self, runs: int) -> int:
         return devices_filled(runs, max(1, self._options.gpus))
@@ -214,6 +237,7 @@ class SlurmEngine(Engine):
             gpus=bool(self._options.gpus),
             seconds=max(1.0, 0.8 * seconds),
             turns=(self._options.at_once or 1) if self._local else 0,
+            gpus_of_turns=self._gpus_of_turns(),
             extend=self._extend,
             tells=self._waits,
         )

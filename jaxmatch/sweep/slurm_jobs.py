@@ -75,12 +75,12 @@ def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:
 
 
 class TooManyJobs(InputError):
-    """The user, an account or a QOS may have no more submitted jobs."""
+    """The user, an account or a QOS may have no more submitted jobs, or an array no more of them."""
 
 
 def refusal(text: str) -> InputError:
     """The error for what a command of Slurm has said when it took no job."""
-    if re.search(r"Submit\w*Limit", text):
+    if re.search(r"Submit\w*Limit|Invalid job array", text):  # the latter: more than MaxArraySize
         return TooManyJobs(f"Slurm refuses: {text}", remedy=_TOO_MANY)
     return InputError(f"Slurm refuses: {text}", remedy=_REFUSED)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import pickle
 import signal
 import threading
@@ -41,6 +42,7 @@ class Training:
       gpus: whether these must be GPUs.
       seconds: how long it may take to write a checkpoint.
       turns: how many jobs may train at once on this machine; 0: Slurm sees to that.
+      gpus_of_turns: CUDA_VISIBLE_DEVICES of each of these; empty: as it is.
       extend: called first: loads what extends the package.
       tells: whether a command waits for it, to which it tells how it goes (`events.py`).
       newest: number of the newest checkpoint when it was queued last.
@@ -59,6 +61,7 @@ class Training:
     turns: int
     extend: Callable[[], None] | None
     tells: bool = False
+    gpus_of_turns: tuple[str, ...] = ()
     newest: int = -1
     deaths: Deaths = dataclasses.field(default_factory=Deaths)
 
@@ -118,8 +121,10 @@ class Training:
         """Waits until few enough jobs train on this machine."""
         locks = [FileLock(slurm_jobs.folder_of(self.workdir) / f"turn-{turn}.lock") for turn in range(self.turns)]
         while locks and not self._stop.is_set():
-            for lock in locks:
+            for turn, lock in enumerate(locks):
                 with contextlib.suppress(Timeout), lock.acquire(timeout=0):
+                    if self.gpus_of_turns:  # before JAX looks for them; submitit gives each job the first ones
+                        os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus_of_turns[turn]
                     yield
                     return
             self._stop.wait(1.0)

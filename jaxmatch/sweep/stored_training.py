@@ -53,6 +53,7 @@ def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: 
     lock = workdir.path.with_suffix(".lock")
     try:
         with FileLock(lock).acquire(timeout=worker.SECONDS_FOR_THE_LOCK):
+            os.utime(lock)  # taking a lock that is there leaves its age
             workdir.path.mkdir(exist_ok=True)
             _bring(stored, state, workdir, folder)
             with _uploaded(stored, folder, order.attempt, stop):

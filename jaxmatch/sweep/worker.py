@@ -8,7 +8,6 @@ import dataclasses
 import os
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 import jaxlib
@@ -148,5 +147,4 @@ def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Even
 
 
 def _folder(workdir: Workdir, cohort: str) -> CohortFolder | None:
-    named: Mapping[str, CohortFolder] = {folder.name: folder for folder in workdir.cohorts()}
-    return named.get(cohort)
+    return CohortFolder.read(workdir.path / "cohorts" / cohort)
