@@ -119,6 +119,8 @@ def write_tables(results: Path) -> None:
 
 def main() -> int:
     arguments = _parser().parse_args()
+    # Items start processes that need the same GPU.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     names = arguments.items or list(ITEMS)
     for name in names:
         if name not in ITEMS:

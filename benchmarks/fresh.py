@@ -49,8 +49,12 @@ def run(
     seconds = time.time() - began
     if done.returncode:
         raise RuntimeError(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
+    try:
+        answered = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):  # nothing, or something that a library wrote behind it
+        raise RuntimeError(f"{module} gave no answer:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}") from None
     return {
-        **json.loads(done.stdout.splitlines()[-1]),
+        **answered,
         "process_seconds": seconds,
         "cpu_seconds": _childrens_cpu() - busy,
     }

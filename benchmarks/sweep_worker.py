@@ -73,7 +73,11 @@ def _counted(cohorts: list[Cohort]) -> dict:
         shapes[id(cohort.lockstep.programs)] |= {(length, slots) for length in lengths}
     return {
         "signatures": len(programs),
-        "executables": sum(cohort.lockstep.programs.train.compilations for cohort in programs.values()),
+        "executables": sum(
+            program.compilations
+            for cohort in programs.values()
+            for program in (cohort.lockstep.programs.train, cohort.lockstep.programs.train_many)
+        ),
         "shapes": sum(map(len, shapes.values())),
     }
 

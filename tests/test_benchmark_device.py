@@ -87,8 +87,38 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     assert asked == [0, 1, 2, 3, 4]
     pieces.measure(stage, Budget(100, to_begin=20), "m", {"5": {"number": 5}}, 30.0)
     assert asked == [0, 1, 2, 3, 4] and seconds_given[-1] > 60
-    # At another commit all is to be measured again.
-    assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "commit": "b"}).found() == {}
+    # A stage may begin in the time of others, or a short command would never come to it.
+    pieces.measure(Stage(stage.folder, "other", ABOUT_A_DEVICE), Budget(100, to_begin=20), "m", more, 30.0)
+    assert asked == [0, 1, 2, 3, 4, 3]
+    # At another commit, or with other versions, all is to be measured again.
+    for changes in ({"commit": "b"}, {"versions": {"jax": "0.99"}}, {"driver": "x"}):
+        assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, **changes}).found() == {}
+
+
+def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
+    """Its results would be taken for those of any other."""
+    about = {"device": "1 x gpu", "platform": "gpu", "driver": "d", "versions": {"jax": "0.11"}, "unseen": []}
+    monkeypatch.setattr("benchmarks.device.__main__._device", lambda: about)
+    monkeypatch.setattr("benchmarks.device.__main__.commit", str)
+    assert device.main(["--results", str(tmp_path / "r"), "--workdir", str(tmp_path / "w")]) == 2
+    assert "git does not know the commit of this code; give it: --commit COMMIT" in capsys.readouterr().err
+
+
+def test_a_peer_that_cannot_use_the_gpu_is_left_out(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "network.py").touch()
+    packages = tmp_path / "packages"
+    for name in ("torch", "tqdm", "msgpack", "sklearn"):
+        (packages / name).mkdir(parents=True)
+        (packages / name / "__init__.py").touch()
+    (packages / "torch" / "cuda.py").write_text("def is_available():\n    return False\n")
+    (packages / "torch" / "__init__.py").write_text("from torch import cuda\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    settings = Settings("", "", str(tmp_path), str(python), rounds=1, quick=True, scratch=tmp_path)
+    assert stages.peer_problem(settings, "cpu") == ""
+    assert stages.peer_problem(settings, "gpu") == "AssertionError: its PyTorch sees no GPU"
 
 
 def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, monkeypatch, capsys):
@@ -305,8 +335,9 @@ def test_steps_are_dispatched_one_by_one_and_many_at_a_time(tmp_path):
     assert device.main(words) == 0
     (file,) = tmp_path.glob("results/*/dispatched.json")
     ((_, piece),) = json.loads(file.read_text())["found"].items()
-    assert [row["count"] for row in piece["times"]] == [1, STEPS_AT_ONCE]
+    assert [row["count"] for row in piece["times"]] == [1, STEPS_AT_ONCE] and len(piece["lengths"]) == 2
+    lengths = " and ".join(map(str, piece["lengths"]))
     for row in piece["times"]:
         assert 0 < row["seconds"] < row["compile_seconds"]
-        line = f"| {piece['length']} | {row['count']} | {1e3 * row['seconds']:.3f} |"
+        line = f"| {lengths} | {row['count']} | {1e3 * row['seconds']:.3f} |"
         assert line in (tmp_path / "results" / "README.md").read_text()

@@ -3,15 +3,30 @@
 import time
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
 from benchmarks.device import case, stages
 
 
+def state(**changes):
+    of_two = {"loss_sum": np.array([2.0, 3.0]), "loss_weight": np.full(2, 10.0), "diverged_at": np.full(2, -1)}
+    return SimpleNamespace(**of_two | changes)
+
+
 def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
-    monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda: SimpleNamespace()))
-    monkeypatch.setattr(case, "arguments_of", lambda *_: [0.0])
+    monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda: lambda *_: state()))
+    monkeypatch.setattr(case, "arguments_of", lambda *_: [state()])
     monkeypatch.setattr(case, "step_times", lambda *_: ([3.0, 1.0, 2.0], 1.5))
     found = case.measured({"model": "re2"})
-    assert (found["seconds"], found["seconds_in_a_row"]) == (2.0, 1.5) and found["unread"].startswith("AttributeError")
+    assert (found["seconds"], found["seconds_in_a_row"], found["loss"]) == (2.0, 1.5, 0.25)
+    assert found["unread"].startswith("AttributeError")
+
+
+@pytest.mark.parametrize("wrong", [{"loss_sum": np.array([2.0, np.nan])}, {"diverged_at": np.array([-1, 64])}])
+def test_a_program_that_computes_wrong_numbers_is_not_timed(wrong):
+    with pytest.raises(RuntimeError, match="wrong numbers: after 3 steps the losses are"):
+        case.loss_of(state(**wrong))
 
 
 def test_what_can_be_read_of_a_program_is_kept_though_the_rest_cannot(monkeypatch):

@@ -31,34 +31,44 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
         "kernels": 250,
         "seconds": 0.022,
         "seconds_in_a_row": 0.021,
+        "loss": 1.0986,
         "least_seconds": 0.011,
         "compile_seconds": 30.0,
         "kind": "NVIDIA H200",
         "process_seconds": 60.0,
         "products": ["tensorfloat32"],
     }
-    compiled = {"temporaries": 8e9, "moved": 47e9, "kernels": 240, "least_seconds": 0.015, "compile_seconds": 99.0}
+    compiled = {
+        "target": "h100",
+        "versions": {"jax": "0.10.2"},
+        "temporaries": 8e9,
+        "moved": 47e9,
+        "kernels": 240,
+        "least_seconds": 0.015,
+        "compile_seconds": 99.0,
+    }
     without = {"h100 re2 train 512 10 float32": compiled}
     text = tables.markdown(
         {"h200": {"compiled": {**ABOUT_A_DEVICE, "found": {"a": row, "b": {"problem": "no memory"}}}}}, without
     )
-    line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 30 (99) |"
+    line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |"
     assert (
         f"| re2 | 10 x 512 | float32 | tensorfloat32 {line}" in text
         and "- b: no memory" in text
         and tables.NOT_RUN not in text
+        and "In brackets: compiled with jax 0.10.2." in text
     )
     # Without published figures there is no bound, and nothing that was compiled for it.
     unknown = {**row, "kind": "NVIDIA T4", "least_seconds": None}
     text = tables.markdown({"t4": {"compiled": {**ABOUT_A_DEVICE, "found": {"a": unknown}}}}, without)
     assert "NVIDIA T4: no published figures, so no bound." in text
-    assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 30 |" in text
+    assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 1.09860 | 30 |" in text
     # Where nothing was run, nor at other than tiny sizes.
     small = {**row, "overrides": {}}
     text = tables.markdown({"cpu": {"compiled": {**ABOUT_A_DEVICE, "quick": True, "found": {"a": small}}}}, without)
-    assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 30 |" in text
+    assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |" in text
     assert (
-        "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  | (99) |"
+        "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  |  | (99) |"
         in text
     )
     assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |" in text
@@ -90,4 +100,4 @@ def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
         },
         {},
     )
-    assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 | 30 |" in text and "KeyError" in text
+    assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 |  | 30 |" in text and "KeyError" in text

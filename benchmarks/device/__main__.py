@@ -118,9 +118,12 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
         raise InputError("JAX finds no accelerator here", remedy=remedy)
     about = {name: device[name] for name in ("device", "driver", "versions")}
     about |= {"commit": arguments.commit or commit(), "command": command, "quick": arguments.quick}
+    if not about["commit"] and not arguments.quick:
+        raise InputError("git does not know the commit of this code", remedy="give it: --commit COMMIT")
     say(f"{about['device']}; {about['driver']}; jax {about['versions']['jax']}; {duration(budget.left())}")
     with tempfile.TemporaryDirectory(prefix="jaxmatch-device-") as scratch:
-        settings, folder = _settings(arguments, Path(scratch)), arguments.results / reports.folder_of(about["device"])
+        settings = _settings(arguments, Path(scratch), device["platform"])
+        folder = arguments.results / reports.folder_of(about["device"])
         stages = {}
         for name in arguments.stages or [name for name in STAGES if not (arguments.quick and name == "more-replicas")]:
             _, needed, _ = STAGES[name]
@@ -160,7 +163,7 @@ def shares(names: Iterable[str]) -> dict[str, float]:
     return found
 
 
-def _settings(arguments: argparse.Namespace, scratch: Path) -> Settings:
+def _settings(arguments: argparse.Namespace, scratch: Path, platform: str) -> Settings:
     """The paths whole, because processes are started elsewhere; without a peer that cannot run, which is said."""
     directory = str(Path(arguments.data_directory).resolve()) if arguments.data_directory else ""
     vectors = vectors_file(arguments.vectors, directory)
@@ -173,7 +176,7 @@ def _settings(arguments: argparse.Namespace, scratch: Path) -> Settings:
         quick=arguments.quick,
         scratch=scratch,
     )
-    if problem := peer_problem(settings):
+    if problem := peer_problem(settings, platform):
         say(f"without the public PyTorch RE2: {problem}")
         settings = dataclasses.replace(settings, peer="")
     return settings

@@ -37,7 +37,7 @@ class Budget:
 class Stage:
     """What a stage has found, kept in one JSON file: written anew whenever there is more.
 
-    What was found at another commit, or at other sizes, is dropped when something is added.
+    What was found at another commit, with other versions or at other sizes, is dropped when something is added.
 
     Arguments:
       folder: of this device's results.
@@ -55,9 +55,10 @@ class Stage:
         self.failed: set[str] = set()
 
     def found(self) -> dict[str, Any]:
-        """What was found at this commit, by its name."""
+        """What was found at this commit, with this driver and these versions, by its name."""
         kept = read_json(self._file) if self._file.exists() else {}
-        return kept.get("found", {}) if all(kept.get(name) == self._about[name] for name in ("commit", "quick")) else {}
+        same = all(kept.get(name) == self._about.get(name) for name in ("commit", "quick", "driver", "versions"))
+        return kept.get("found", {}) if same else {}
 
     def keep(self, **found: Any) -> None:
         """Adds to what was found, or replaces parts of it."""

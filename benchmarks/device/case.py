@@ -26,6 +26,8 @@ from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state
 
+# After so many steps it is looked at whether the numbers can be right.
+STEPS_TO_CHECK = 3
 # Steps before those that count: a GPU raises its clocks only under load.
 WARM_STEPS, SECONDS_TO_WARM = 3, 0.5
 PLAIN = {"re2-kernels": {"model.kernels": "xla"}}
@@ -41,7 +43,8 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
       The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps
-      started one after the other; "in_use", bytes, or None where the device does not report it. Of the program
+      started one after the other; "loss" after the first steps, the same for all programs that compute the same;
+      "in_use", bytes, or None where the device does not report it. Of the program
       "temporaries" and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
       "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
       device that is not in the table of benchmarks/accelerators/targets.py. What of these cannot be read is left out,
@@ -53,10 +56,14 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     compiled = program.compile()
     compile_seconds = time.perf_counter() - started
     state, *rest = arguments_of(program, spec)
+    for _ in range(STEPS_TO_CHECK):
+        state = compiled(state, *rest)
+    loss = loss_of(state)
     seconds, in_a_row = step_times(lambda state: compiled(state, *rest), state)
     found = {
         **spec,
         "kind": device.device_kind,
+        "loss": loss,
         "seconds": statistics.median(seconds),
         "seconds_in_a_row": in_a_row,
         "steps": len(seconds),
@@ -64,6 +71,19 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
         "in_use": (device.memory_stats() or {}).get("peak_bytes_in_use"),
     }
     return found | read_program(compiled, spec, device)
+
+
+def loss_of(state: Any) -> float:
+    """The mean loss of all replicas since training began.
+
+    Raises:
+      RuntimeError: of one it is not finite, or training has marked it as diverged. What computes such numbers need not
+        be timed.
+    """
+    loss = np.asarray(state.loss_sum) / np.asarray(state.loss_weight)
+    if not np.isfinite(loss).all() or (np.asarray(state.diverged_at) >= 0).any():
+        raise RuntimeError(f"wrong numbers: after {STEPS_TO_CHECK} steps the losses are {loss.tolist()}")
+    return float(loss.mean())
 
 
 def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> dict[str, Any]:
@@ -95,7 +115,7 @@ def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> 
     ):
         try:
             found |= read()
-        except (LookupError, ValueError, AttributeError, TypeError) as error:
+        except Exception as error:
             # What a new XLA writes otherwise must not cost what was measured, nor the rest.
             unread.append(f"{type(error).__name__}: {error}")
     return found | ({"unread": "; ".join(unread)} if unread else {})

@@ -3,16 +3,18 @@
     python -m benchmarks.device.dispatches '{"replicas": 10, "batch": 64, "precision": "float32", "asked_at": 0}'
 
 A device may be idle between the steps of a program that makes several; only a device shows whether that costs more than
-dispatching each. The model is that of configs/re2_snli.py, the pairs are embedded ones, all padded to one length.
+dispatching each, and whether it waits for the host to choose the length of a step. The model is that of
+configs/re2_snli.py, the pairs are embedded ones of two padded lengths, mixed as in an epoch.
 """
 
+import statistics
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 
-from benchmarks import fresh
+from benchmarks import fresh, stopwatch
 from benchmarks.items.dispatch import Dispatches
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
@@ -20,7 +22,7 @@ from jaxmatch.sweep.launcher_files import load_config
 from jaxmatch.training.step import STEPS_AT_ONCE
 
 # A GPU raises its clocks only under load.
-STEPS_TO_WARM, STEPS_TO_MEASURE = 2 * STEPS_AT_ONCE, 8 * STEPS_AT_ONCE
+STEPS_TO_WARM, STEPS_TO_MEASURE, ROUNDS = 2 * STEPS_AT_ONCE, 4 * STEPS_AT_ONCE, 3
 
 
 def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,9 +32,9 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       spec: "replicas", "batch", "precision"; "overrides": changes of the config, if any.
 
     Returns:
-      The spec; "kind" of the device; "length" of the rows; "times": for each number of steps in a dispatch "count",
-      "seconds" of a step among those that are started one after the other, and "compile_seconds" of the first
-      dispatch.
+      The spec; "kind" of the device; "lengths" of the rows; "times": for each number of steps in a dispatch "count",
+      "seconds" of a step among those that are started one after the other, the median of some rounds, and
+      "compile_seconds" of the first steps.
     """
     config = with_overrides(
         load_config("re2", dataset="snli"),
@@ -40,21 +42,26 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
             "data.name": "embedded_inference",
             "model.precision": spec["precision"],
             "training.batch_size": spec["batch"],
-            "training.maximum_buckets": 1,
+            "training.maximum_buckets": 2,  # a program of several steps chooses among lengths
             **spec.get("overrides", {}),
         },
     )
     data = preparation.prepare(config)
-    times = []
+    compile_seconds, candidates = {}, {}
     for count in (1, STEPS_AT_ONCE):
         steps = Dispatches(config, data, count, spec["replicas"])
         began = time.perf_counter()
-        steps.seconds(count, 1)
-        first = time.perf_counter() - began
+        for number in range(STEPS_AT_ONCE // count):  # of both lengths
+            steps.seconds(count, 1, number)
+        compile_seconds[count] = round(time.perf_counter() - began, 1)
         steps.seconds(count, STEPS_TO_WARM // count)
-        seconds = steps.seconds(count, STEPS_TO_MEASURE // count) / count
-        times.append({"count": count, "seconds": seconds, "compile_seconds": round(first, 1)})
-    return {**spec, "kind": jax.devices()[0].device_kind, "length": steps.lengths[0], "times": times}
+        candidates[str(count)] = lambda steps=steps, count=count: steps.seconds(count, STEPS_TO_MEASURE // count)
+    found = stopwatch.in_turn(candidates, ROUNDS, warm=0)
+    times = [
+        {"count": count, "seconds": statistics.median(found[str(count)]) / count, "compile_seconds": seconds}
+        for count, seconds in compile_seconds.items()
+    ]
+    return {**spec, "kind": jax.devices()[0].device_kind, "lengths": list(steps.lengths), "times": times}
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ def measure(
 ) -> None:
     """Measures the pieces that are missing, in their order, as far as the time goes.
 
-    A piece is not begun if it would probably last longer than the stage has left, and is ended, and lost, at the end
-    of all time. One that failed is kept with the reason, and tried again by the next start.
+    A piece is not begun if it would probably last longer than the stage has left, the first of a stage if longer than
+    all stages have. It is ended, and lost, at the end of all time. One that failed is kept with the reason, and tried
+    again by the next start.
 
     Arguments:
       stage: keeps them.
@@ -39,7 +40,8 @@ def measure(
         expected = statistics.median(lasted) if lasted else seconds
         whole = f"{len(missing) - number} of {len(pieces)} to go, about {duration(expected * (len(missing) - number))}"
         say(f"{stage.name}: {name} ({whole}; {duration(budget.left())} left of all)")
-        if expected > budget.left_to_begin():
+        # What a stage begins with may use the time of others: else a short command would never come to it.
+        if expected > (budget.left_to_begin() if found or number else budget.left()):
             say(f"{stage.name}: not begun, it takes about {duration(expected)}")
             return
         try:

@@ -85,7 +85,7 @@ def compiled(plan: Plan, stage: Stage) -> None:
 
 
 def dispatched(plan: Plan, stage: Stage) -> None:
-    """A training step of RE2 on short rows, dispatched alone and with others, as training does on a GPU by default."""
+    """A training step of RE2 on rows of two lengths, dispatched alone and with others, as is the default on a GPU."""
     asked = {}
     for count, batch, precision in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
         spec = {"replicas": count, "batch": batch, "precision": precision}
@@ -164,14 +164,17 @@ def missing_for_sweeps(settings: Settings, folder: str) -> str:
     return "" if (Path(settings.data_directory) / folder).is_dir() else f"there is no {folder} in the data directory"
 
 
-def peer_problem(settings: Settings) -> str:
-    """Why the peer is not measured, or ""."""
+def peer_problem(settings: Settings, platform: str) -> str:
+    """Why the peer is not measured, or "". It is not compared with ours where it cannot use the GPU that ours use."""
     if not settings.peer:
         return "no --peer is given"
     if not (Path(settings.peer) / "src" / "network.py").is_file():
         return "--peer is no checkout of simple-effective-text-matching-pytorch"
     try:
-        words = [settings.peer_python, "-c", "import torch, tqdm, msgpack, sklearn"]
+        needs = "import torch, tqdm, msgpack, sklearn"
+        if platform == "gpu":
+            needs += "; assert torch.cuda.is_available(), 'its PyTorch sees no GPU'"
+        words = [settings.peer_python, "-c", needs]
         done = subprocess.run(words, capture_output=True, text=True)
     except OSError as error:
         return f"--peer-python cannot be started ({error.strerror})"

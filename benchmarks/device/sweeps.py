@@ -1,5 +1,6 @@
 """A stage that trains a sweep with the command, as far as the time goes; the sweep's folder keeps what it has done."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -54,7 +55,10 @@ def train(stage: Stage, budget: Budget, words: Sequence[str], workdir: Path, lea
     if status:
         stage.failed.add(stage.name)
     keep({0: FINISHED, None: "interrupted"}.get(status, f"failed: {said}"))
-    say(f"{stage.name}: {stage.found()['status']} after {duration(stage.found()['seconds'])}")
+    found = stage.found()
+    say(f"{stage.name}: {found['status']} after {duration(found['seconds'])}")
+    scores = {name: {part: run[part] for part in ("dev", "test")} for name, run in found["runs"].items()}
+    say(f"{stage.name}: {json.dumps(scores)}")  # for a log that may be all that comes back
 
 
 def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdir: Path) -> tuple[int | None, str]:

@@ -26,7 +26,8 @@ on a TPU the compiler's own count. Least: the larger of moved bytes by published
 products by published peak, and on a GPU 4 microseconds a kernel on top. Where kernels start while others run, or
 together as a graph, a step takes less than these microseconds say. A device without published figures in
 `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
-started without waiting for the one before, as training does."""
+started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same,
+such as `re2` and `re2-kernels`, have the same up to rounding."""
 HEADINGS = (
     "model",
     "runs x batch",
@@ -40,6 +41,7 @@ HEADINGS = (
     "a step (ms)",
     "times the least",
     "in a row (ms)",
+    "loss",
     "compiled in (s)",
 )
 
@@ -83,7 +85,9 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             kind = target_of(rows[0]["kind"])
             bound = f"the published figures of {kind.name}" if kind else "no published figures, so no bound"
             sections.append(f"{rows[0]['kind']}: {bound}.")
-            sections.append(_figures(rows, without_device, (kind.compiled_as or kind.name) if kind else ""))
+            computed = (kind.compiled_as or kind.name) if kind else ""
+            sections += _of_versions(without_device, computed)
+            sections.append(_figures(rows, without_device, computed))
     elif name == "dispatched":
         sections.append(_dispatches(piece for piece in found.values() if "problem" not in piece))
     elif name in ("replicas", "more-replicas"):
@@ -93,7 +97,8 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
                 (row["batch"], row["replicas"], row["precision"]): row for piece in measured for row in piece["rows"]
             }
             rows = [points[point] for point in sorted(points)]
-            result = {**kept, "title": REPLICAS.title, "rows": rows, "notes": measured[0]["notes"]}
+            notes = list(dict.fromkeys(note for piece in measured for note in piece["notes"]))
+            result = {**kept, "title": REPLICAS.title, "rows": rows, "notes": notes}
             return [*sections, *_problems(found), reports.markdown(result, REPLICAS).rstrip()]
     else:
         ended = f"{len(found['runs'])} of {found['planned']} runs have ended"
@@ -101,6 +106,13 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
         sections += [found["table"].strip()] if found["table"] else []
         return [*sections, f"    {kept['command']}"]
     return [*sections, *_problems(found), f"    {kept['command']}"]
+
+
+def _of_versions(without_device: Mapping[str, Any], target: str) -> list[str]:
+    """What compiled the values in brackets: perhaps another version."""
+    known = (row.get("versions") for row in without_device.values() if row.get("target") == target)
+    versions = {", ".join(f"{name} {version}" for name, version in each.items()) for each in known if each}
+    return [f"In brackets: compiled with {'; '.join(sorted(versions))}."] if versions else []
 
 
 def _place(row: Mapping[str, Any]) -> int:
@@ -133,7 +145,8 @@ def _dispatches(pieces: Iterable[Mapping[str, Any]]) -> str:
     headings = ("runs x batch", "precision", "row (tokens)", "steps a dispatch", "a step (ms)", "first dispatch (s)")
     lines = ["| " + " | ".join(headings) + " |", "| --- | --- |" + " ---: |" * 4]
     for piece in pieces:
-        of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {piece['length']} |"
+        lengths = " and ".join(map(str, piece["lengths"]))
+        of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {lengths} |"
         lines += [
             f"{of_piece} {row['count']} | {1e3 * row['seconds']:.3f} | {row['compile_seconds']:.1f} |"
             for row in piece["times"]
@@ -161,7 +174,8 @@ def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
         f"{1e3 * measured:.2f}" if measured else NOT_RUN if computed else "not run",
         f"{measured / least:.2f}" if measured and least else "",
         f"{1e3 * row['seconds_in_a_row']:.2f}" if measured else "",
-        pair("compile_seconds", 1, ".0f"),
+        f"{row['loss']:.5f}" if "loss" in row else "",
+        f"{row['compile_seconds']:.0f}" if measured else pair("compile_seconds", 1, ".0f"),
     ]
 
 

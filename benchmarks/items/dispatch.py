@@ -33,13 +33,13 @@ class Dispatches:
         self._state, self._epoch = self._lockstep.initial(), self._lockstep.epoch(0)
         self.lengths = self._lockstep.buckets
 
-    def seconds(self, count: int, dispatches: int) -> float:
+    def seconds(self, count: int, dispatches: int, first: int = 0) -> float:
         """Seconds of a dispatch of the first `count` steps of an epoch: the mean of several, until the last has
-        ended.
+        ended. Single steps are those from `first` on.
         """
         jax.block_until_ready(self._state)
         start = time.perf_counter()
-        for number in range(dispatches):
+        for number in range(first, first + dispatches):
             index = 0 if self._lockstep.steps_at_once > 1 else number % STEPS_AT_ONCE
             self._state = self._lockstep.step(self._state, self._epoch, index, count)
         jax.block_until_ready(self._state)

@@ -111,7 +111,9 @@ def _series(
         process = None
     if process:
         process.build(peer_settings(config, data), folder)
-        candidates |= process.training(max(1, 512 // batch))
+        # A GPU's time for a step of the peer hardly depends on its length, so one step would say little.
+        least = 1 if jax.default_backend() == "cpu" else 8
+        candidates |= process.training(max(least, 512 // batch))
     seconds = stopwatch.in_turn(candidates, settings.rounds)
     peers = {key: candidates[key] for key in SORT_BY_LEN if process}
     # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, of the peer's pairs.
