@@ -87,3 +87,15 @@ def test_who_has_lost_it_is_told_and_leaves_it(store):
 def test_a_lease_that_is_damaged_is_that_of_a_dead_command(store):
     store.write(NAME, b"{")
     Lease(store).release()
+
+
+def test_a_command_that_stood_still_asks_before_it_goes_on(store, monkeypatch):
+    """As after Ctrl-Z and fg: the next beat may be seconds away."""
+    lease = Lease(store)
+    lease._ended.set()  # no more beats
+    lease._thread.join()
+    lease.check()
+    of_another(store)
+    monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_BEATS", 0.0)
+    with pytest.raises(InputError, match="another command has taken over this store"):
+        lease.check()

@@ -101,6 +101,7 @@ class ObjectStore(SharedFolder):
             self._ray, self._events = ray, _events(ray)
 
     def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
+        self._lease.check()
         with self._told():
             sweep = self._of(folder)
             sweep.hand_out(folder, attempt)

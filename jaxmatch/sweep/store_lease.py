@@ -43,15 +43,20 @@ class Lease:
         self._store, self._id, self._beat = store, secrets.token_hex(8), 0
         self._ended, self._lost = threading.Event(), False
         self._take()
+        self._held_at = time.time()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
 
     def check(self) -> None:
-        """Makes sure that it is still held.
+        """Makes sure that it is still held. Where this process stood still, another may have taken it over since the
+        last beat, so the store is asked.
 
         Raises:
           InputError: another command has taken it over.
         """
+        if time.time() - self._held_at > 2 * SECONDS_BETWEEN_BEATS:
+            with contextlib.suppress(StoreError):
+                self._look()
         if self._lost:
             raise InputError(
                 "another command has taken over this store",
@@ -101,12 +106,17 @@ class Lease:
     def _keep(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_BEATS):
             with contextlib.suppress(StoreError):
-                there = self._store.read(NAME)
-                if there is not None and not self._is_ours(there):
-                    self._lost = True
+                self._look()
+                if self._lost:
                     return
                 self._beat += 1
                 self._store.write(NAME, self._content())
+
+    def _look(self) -> None:
+        there = self._store.read(NAME)
+        if there is not None and not self._is_ours(there):
+            self._lost = True
+        self._held_at = time.time()
 
 
 def _this_process() -> dict[str, Any]:
