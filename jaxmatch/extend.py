@@ -37,10 +37,10 @@ def add_model(settings: type[config.ModelConfig], module: type) -> None:
     """Adds a model.
 
     Arguments:
-      settings: a frozen dataclass below `ModelConfig`, with `name` and `title`; its fields are made with
+      settings: a frozen dataclass, a subclass of `ModelConfig`, with `name` and `title`; its fields are made with
         `jaxmatch.config.fields.setting`.
-      module: a Flax module below `PairModel` (jaxmatch/models/pair_model.py); it is made with the settings and the
-        number of outputs.
+      module: a Flax module, a subclass of `PairModel` (jaxmatch/models/pair_model.py); it is made with the settings and
+        the number of outputs.
 
     Raises:
       InputError: the package has a model of this name, or the name is no identifier.

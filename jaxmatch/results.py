@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher
 
 # Fields of a record that are columns as they are.
-_PLAIN = ("run", "variant", "seed", "status", "task", "parameters", "selected_on", "selected_at_samples")
+_PLAIN = ("run", "variant", "seed", "status", "parameters", "selected_on", "selected_at_samples")
 
 
 def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    """The finished runs of a sweep as a data frame, a row for each.
+    """The runs of a sweep that ended, as a data frame with a row for each. Runs that diverged or were dropped may have
+    dev scores, too: to leave them out, take the rows whose `status` is "finished".
 
     Columns are `run`, `folder`, `variant`, `seed`, `status` and other fields of a record, every setting
     (`model.blocks`), every score (`dev.accuracy`, `test.accuracy`; a share of 1, not a percentage; NaN where it is
@@ -91,7 +92,7 @@ def evaluate(
     split: str = "test",
     directory: str | Path | None = None,
 ) -> dict[str, float]:
-    """All scores of a trained model.
+    """The scores of a trained model.
 
     Arguments:
       model: a run's folder, or what `load` returned.
@@ -101,7 +102,7 @@ def evaluate(
       directory: the folder with its files; None: that of the training.
 
     Returns:
-      Score -> value, as in records.
+      Score -> value, as in records, but without "loss". A calibration is not used.
 
     Raises:
       InputError: the model or the data cannot be used.

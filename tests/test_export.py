@@ -45,7 +45,7 @@ SHAPES = ((1, 2), (5, 17))
 
 def needs_jax2onnx():
     with formats.quiet():
-        pytest.importorskip("jax2onnx", reason="pip install --no-deps jax2onnx")
+        pytest.importorskip("jax2onnx", reason="pip install --no-deps 'jax2onnx>=0.17.1,<0.18'")
 
 
 def run_script(folder, exported, pairs):

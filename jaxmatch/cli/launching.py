@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workdir",
         type=_folder,
         metavar="DIR",
-        help="folder of runs and records (default: runs/FILE, for a config runs/FILE_DATASET)",
+        help="folder of runs and records (default: runs/FILE; of train, with the options of the file: runs/re2_snli)",
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, counted from the file's first")
     for name, setting in SHORT.items():

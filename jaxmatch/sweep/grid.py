@@ -117,7 +117,8 @@ class Sweep:
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
         which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
-      floors: names of floors (`baselines.floors.FLOORS`) that the table shows below the runs.
+      floors: simple baselines that the table shows below the runs, of "majority", "overlap", "cosine", "tfidf" and
+        "bm25" (docs/how_to/papers.md).
       cross_encoder: folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
         them, or "".
       command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.

@@ -144,7 +144,7 @@ def run(
     """Trains what a folder lacks of a sweep.
 
     Arguments:
-      planned: as `resolve` gives it, or made in Python.
+      planned: the sweep.
       workdir: the folder.
       display: shows progress.
       halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
@@ -157,7 +157,7 @@ def run(
     Raises:
       InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for
         what no run will have, or the folder cannot be written, or is that of a timing or of another sweep.
-      FailedCohorts: some runs failed; it brings the records of the others.
+      FailedCohorts: an `InputError` (jaxmatch.sweep.failures): some runs failed; its `records` are those of the others.
     """
     display, engine = display or Display(), engine or Engine()
     display.listeners += listeners

@@ -75,7 +75,7 @@ def onnx(function: Function, table: tuple[int, int]) -> bytes:
     except ImportError as error:
         raise InputError(
             f"ONNX needs the library {error.name}",
-            remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps jax2onnx",
+            remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps 'jax2onnx>=0.17.1,<0.18'",
         ) from None
     with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for_a_cpu():
         # ONNX has no choice of a platform: an LSTM is written in its form for a CPU.
