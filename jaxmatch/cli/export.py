@@ -4,9 +4,9 @@
     jaxmatch export runs/quickstart --best --format onnx --output exported
 
 `stablehlo` writes a program that `jax.export` runs on CPUs, GPUs and TPUs. `onnx` writes one for ONNX Runtime; it needs
-`pip install 'jaxmatch[onnx]'` and `pip install --no-deps 'jax2onnx>=0.17.1,<0.18'`. Both take any number of pairs of any
-length. `safetensors` writes the weights alone. Tokenizer, vocabulary and word vectors are written to the same folder, in plain
-files. docs/how_to/export.md shows how to run an export.
+`pip install 'jaxmatch[onnx]'` and `pip install --no-deps 'jax2onnx>=0.17.1,<0.18'`. Both take any number of pairs of
+any length. `safetensors` writes the weights alone. Tokenizer, vocabulary and word vectors are written to the same
+folder, in plain files. docs/how_to/export.md shows how to run an export.
 """
 
 import argparse
