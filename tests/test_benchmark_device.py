@@ -98,7 +98,7 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
 def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
     """Its results would be taken for those of any other."""
     about = {"device": "1 x gpu", "platform": "gpu", "driver": "d", "versions": {"jax": "0.11"}, "unseen": []}
-    monkeypatch.setattr("benchmarks.device.__main__._device", lambda: about)
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
     monkeypatch.setattr("benchmarks.device.__main__.commit", str)
     assert device.main(["--results", str(tmp_path / "r"), "--workdir", str(tmp_path / "w")]) == 2
     assert "git does not know the commit of this code; give it: --commit COMMIT" in capsys.readouterr().err

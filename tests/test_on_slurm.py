@@ -94,12 +94,12 @@ def test_jobs_of_this_machine_have_gpus_of_their_own(training, small_files, tmp_
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
     engine = on_slurm.SlurmEngine(SlurmOptions(gpus=2, gpu_memory_gb=8, at_once=2), local=True)
     engine.begin(tmp_path, "small")
-    job.turns, job.gpus_of_turns = 2, engine._gpus_of_turns()
+    job.turns, job.gpus_of_turns = 2, engine.gpus_of_turns()
     assert job.gpus_of_turns[0] == first
     slurm_jobs.folder_of(tmp_path).mkdir(exist_ok=True)
-    with job._turn():
+    with job.turn():
         assert os.environ["CUDA_VISIBLE_DEVICES"] == first
-        with job._turn():
+        with job.turn():
             assert os.environ["CUDA_VISIBLE_DEVICES"] == job.gpus_of_turns[1] != first
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4,7")
     with pytest.raises(InputError, match="2 jobs at once, 2 GPUs each, are more than CUDA_VISIBLE_DEVICES=3,4,7"):

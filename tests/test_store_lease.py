@@ -91,11 +91,12 @@ def test_a_lease_that_is_damaged_is_that_of_a_dead_command(store):
 
 def test_a_command_that_stood_still_asks_before_it_goes_on(store, monkeypatch):
     """As after Ctrl-Z and fg: the next beat may be seconds away."""
+    monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_BEATS", 3600.0)
     lease = Lease(store)
-    lease._ended.set()  # no more beats
-    lease._thread.join()
-    lease.check()
     of_another(store)
-    monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_BEATS", 0.0)
+    lease.check()  # that is not known yet
+    later = time.time() + 3 * 3600
+    monkeypatch.setattr(store_lease.time, "time", lambda: later)
     with pytest.raises(InputError, match="another command has taken over this store"):
         lease.check()
+    lease.release()

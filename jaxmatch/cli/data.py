@@ -55,14 +55,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from jaxmatch.config import DataConfig
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
-    from jaxmatch.settings import check as checked
-    from jaxmatch.sweep.preparation import data_directory, vectors_file
+    from jaxmatch.sweep.preparation import check_data_settings, data_directory, vectors_file
 
     numbers = {"minimum_count": arguments.minimum_count, "maximum_length": arguments.maximum_length}
-    checked(DataConfig, numbers, "data")  # as a training would
+    check_data_settings(**numbers)
     directory = data_directory(arguments.name, arguments.data_directory)
     settings = DataSettings(
         name=arguments.name,

@@ -78,9 +78,9 @@ class SlurmEngine(Engine):
             slurm_jobs.run("sbatch", "--version")
             text = self._executor(workdir)._make_submission_file_text("true", "")
             slurm_jobs.run("sbatch", "--test-only", text=text)
-        self._gpus_of_turns()
+        self.gpus_of_turns()
 
-    def _gpus_of_turns(self) -> tuple[str, ...]:
+    def gpus_of_turns(self) -> tuple[str, ...]:
         """CUDA_VISIBLE_DEVICES of each job that trains at the same time on this machine: other GPUs for each, of those
         that this process may use. Empty where Slurm sees to that, and on CPUs.
 
@@ -237,7 +237,7 @@ class SlurmEngine(Engine):
             gpus=bool(self._options.gpus),
             seconds=max(1.0, 0.8 * seconds),
             turns=(self._options.at_once or 1) if self._local else 0,
-            gpus_of_turns=self._gpus_of_turns(),
+            gpus_of_turns=self.gpus_of_turns(),
             extend=self._extend,
             tells=self._waits,
         )

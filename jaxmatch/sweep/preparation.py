@@ -6,15 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.caches import cache_folder
+from jaxmatch.config import DataConfig
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.hashed_vectors import HASHED
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.errors import InputError
+from jaxmatch.settings import check
 
 # Names the folder that holds the official folders of the data sets.
 DATA_VARIABLE = "JAXMATCH_DATA"
+
+
+def check_data_settings(**values: Any) -> None:
+    """Refuses values of data settings that a training would refuse.
+
+    Raises:
+      InputError: one is out of bounds, or there is no such setting.
+    """
+    check(DataConfig, values, "data")
 
 
 def data_directory(name: str, *said: str | None) -> str:

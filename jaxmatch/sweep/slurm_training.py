@@ -111,13 +111,13 @@ class Training:
 
     def _run(self) -> None:
         try:
-            with self._turn():
+            with self.turn():
                 self.train()
         except BaseException as error:  # the main thread raises it
             self._error = error
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
+    def turn(self) -> Iterator[None]:
         """Waits until few enough jobs train on this machine."""
         locks = [FileLock(slurm_jobs.folder_of(self.workdir) / f"turn-{turn}.lock") for turn in range(self.turns)]
         while locks and not self._stop.is_set():

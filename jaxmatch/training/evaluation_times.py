@@ -49,7 +49,7 @@ def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
     )
     if late_every and first > late_from:  # the first of the late ones
         first = late_every * (late_from // late_every + 1)
-    return min(training["epochs"], max(1, math.ceil(first / pairs)))
+    return max(1, math.ceil(first / pairs))
 
 
 def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:

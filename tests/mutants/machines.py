@@ -25,7 +25,7 @@ MUTANTS = [
     (_ON, "left, most = list(tasks), MOST_IN_AN_ARRAY", "left, most = list(tasks), 9999", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
     (_ON, "most = len(trainings) // 2", "raise", [_ON_SLURM + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
     (_ON, "                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)\n", "", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
-    (_JOBS, 'r"Submit\\w*Limit"', 'r"SubmitJobLimit"', [_ON_SLURM + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
+    (_JOBS, 'r"Submit\\w*Limit|', 'r"SubmitJobLimit|', [_ON_SLURM + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
     (_ON, 'round(1024 * options.memory_gb)', 'round(1000 * options.memory_gb)', _ASKED),
     (_ON, 'slurm_jobs.run("sbatch", "--test-only", text=text)', "pass", [_ON_SLURM + "test_what_slurm_refuses_is_said_before_anything_is_written"]),
     (_OPTIONS, "0 <= value < float", "-1 <= value < float", _OF_OPTIONS),
