@@ -153,6 +153,16 @@ def test_a_reason_is_one_line():
     )
 
 
+def test_a_compilation_that_was_stopped_says_nothing_of_its_program(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nkill -TERM $$\n")
+    python.chmod(0o755)
+    with pytest.raises(KeyboardInterrupt):
+        main.compiled({"target": "v5e"}, python)
+    python.write_text("#!/bin/sh\necho 'RESOURCE_EXHAUSTED: no memory' >&2\nexit 1\n")
+    assert main.compiled({"target": "v5e"}, python) == {"problem": "RESOURCE_EXHAUSTED: no memory"}
+
+
 def test_a_program_of_this_machine_is_read_too():
     text = jax.jit(lambda a: jnp.tanh(a @ a)).lower(jnp.ones((64, 64))).compile().as_text()
     found = hlo.work(text)

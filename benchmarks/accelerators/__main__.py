@@ -16,6 +16,7 @@ import collections
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -77,6 +78,8 @@ def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | N
         )
     except subprocess.TimeoutExpired:
         return {"problem": f"not compiled after {SECONDS_TO_COMPILE} s"}
+    if done.returncode in (-signal.SIGINT, -signal.SIGTERM):  # it was stopped, which says nothing of the program
+        raise KeyboardInterrupt
     if done.returncode:
         return {"problem": problem_of(done.stderr) or f"exit status {done.returncode}"}
     return json.loads(done.stdout.strip().splitlines()[-1])
