@@ -26,7 +26,7 @@ from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state
 
-# After so many steps it is looked at whether the numbers can be right.
+# Steps after which the losses are checked.
 STEPS_TO_CHECK = 3
 # Steps before those that count: a GPU raises its clocks only under load.
 WARM_STEPS, SECONDS_TO_WARM = 3, 0.5

@@ -142,7 +142,7 @@ def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any
 
 def _dispatches(pieces: Iterable[Mapping[str, Any]]) -> str:
     """The table of the stage `dispatched`."""
-    headings = ("runs x batch", "precision", "row (tokens)", "steps a dispatch", "a step (ms)", "first dispatch (s)")
+    headings = ("runs x batch", "precision", "row (tokens)", "steps a dispatch", "a step (ms)", "first steps (s)")
     lines = ["| " + " | ".join(headings) + " |", "| --- | --- |" + " ---: |" * 4]
     for piece in pieces:
         lengths = " and ".join(map(str, piece["lengths"]))

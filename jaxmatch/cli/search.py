@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=100,
         metavar="N",
-        help="how many the model ranks for each query, --top-k at least",
+        help="how many the model ranks for each query; at least --top-k",
     )
     add_label_argument(parser)
     add_input_arguments(parser)
