@@ -1,0 +1,41 @@
+"""What RE2 as its paper describes it lacks of the TensorFlow code that made the paper's numbers: the short training of
+the configured setting, one change at a time, and that code's whole setting, ten seeds each.
+
+    jaxmatch sweep sweeps/re2_differences.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
+        --workdir runs/differences
+
+`--dataset`: wikiqa or scitail. `--changes`: the rows to train, separated by commas, or all; rows that are trained in
+different folders can so share a machine. Every row has scores of checkpoints chosen on dev and on test, as the authors
+chose on test. `--smoke` tries it without data files.
+"""
+
+from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
+from jaxmatch.errors import nearest
+from jaxmatch.papers import re2, re2_settings
+
+ALL = "all"
+
+
+def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
+    data = re2.data_set(dataset)
+    config = load_config(data.config)
+    variants = re2_settings.differences(dataset, config)
+    short = re2_settings.short_training(dataset)
+    chosen = list(variants) if changes == ALL else changes.split(",")
+    for name in chosen:
+        if name not in variants:
+            raise InputError(f'there is no change "{name}"', remedy=nearest(name, variants))
+    return Sweep(
+        name=f"re2-differences-{dataset}",
+        config=with_overrides(config, {"training.best_on_test": True, **short}),
+        variants={name: variants[name] for name in chosen},
+        seeds=tuple(range(re2.SEEDS)),
+        table=TableLayout(
+            title=f"RE2 on {data.title}: from the paper's text to the TensorFlow code",
+            rows=("variant",),
+            scores=data.scores,
+            order={"variant": tuple(variants)},
+            original={"variant": re2.ORIGINAL},
+            notes=re2_settings.setting_notes(config),
+        ),
+    )
