@@ -15,9 +15,9 @@ def state(**changes):
 
 
 def test_a_time_is_kept_though_the_program_cannot_be_read(monkeypatch):
-    monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda: lambda *_: state()))
+    monkeypatch.setattr(case.worker, "program_of", lambda *_: SimpleNamespace(compile=lambda **_: lambda *_: state()))
     monkeypatch.setattr(case, "arguments_of", lambda *_: [state()])
-    monkeypatch.setattr(case, "step_times", lambda *_: ([3.0, 1.0, 2.0], 1.5))
+    monkeypatch.setattr(case, "step_times", lambda *_: ([3.0, 1.0, 2.0], 1.5, state()))
     found = case.measured({"model": "re2"})
     assert (found["seconds"], found["seconds_in_a_row"], found["loss"]) == (2.0, 1.5, 0.25)
     assert found["unread"].startswith("AttributeError")
@@ -61,6 +61,7 @@ def test_a_device_is_warm_before_steps_count(monkeypatch):
         time.sleep(0.01)
         return state + 1
 
-    seconds, in_a_row = case.step_times(step, 0)
+    seconds, in_a_row, last = case.step_times(step, 0)
     warm = len(made) - 2 * case.LEAST_STEPS
+    assert last == len(made)
     assert len(seconds) == case.LEAST_STEPS and in_a_row >= 0.01 and case.WARM_STEPS <= warm <= 5

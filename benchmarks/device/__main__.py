@@ -132,7 +132,7 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
             else:
                 stages[name] = Stage(folder, name, about, lambda: tables.write(arguments.results))
         for name in stages:
-            say(f"{name}: {STAGES[name][0].__doc__}")
+            say(f"{name}: {' '.join(STAGES[name][0].__doc__.split())}")
         for name, part in [*shares(stages).items(), *dict.fromkeys(stages, 1.0).items()]:
             measure, *_ = STAGES[name]
             measure(Plan(settings, arguments.workdir, budget.share(part), device["platform"]), stages[name])

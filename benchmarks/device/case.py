@@ -21,6 +21,7 @@ from benchmarks import ceiling, fresh
 from benchmarks.accelerators import hlo, worker
 from benchmarks.accelerators.products import products
 from benchmarks.accelerators.targets import target_of
+from benchmarks.device import kernels
 from jaxmatch import models
 from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
@@ -31,6 +32,18 @@ STEPS_TO_CHECK = 3
 # Steps before those that count: a GPU raises its clocks only under load.
 WARM_STEPS, SECONDS_TO_WARM = 3, 0.5
 PLAIN = {"re2-kernels": {"model.kernels": "xla"}}
+# How programs are compiled without a device, which cannot be tried out there: cuBLAS with the algorithm that it names
+# first, and none of XLA's products of Triton.
+UNTUNED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+# A name of a case that is no model of `benchmarks.accelerators` -> that model, changes of its config, and options of
+# the compiler. Rows of 152 numbers begin at multiples of 16 bytes, those of the paper's 150 do not.
+VARIANTS: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "re2-untuned": ("re2", {}, UNTUNED),
+    "re2-152": ("re2", {"model.hidden_size": 152}, {}),
+    "re2-152-untuned": ("re2", {"model.hidden_size": 152}, UNTUNED),
+}
+# Steps in a trace of the profiler.
+STEPS_TO_TRACE = 3
 # Steps are repeated for so long, but so often at least and at most.
 SECONDS_OF_STEPS, LEAST_STEPS, MOST_STEPS = 2.0, 5, 100
 
@@ -39,7 +52,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a training program.
 
     Arguments:
-      spec: as in `benchmarks.accelerators`, without a target.
+      spec: as in `benchmarks.accelerators`, without a target; "model" may be one of `VARIANTS`.
 
     Returns:
       The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps
@@ -48,29 +61,48 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       "temporaries" and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
       "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
       device that is not in the table of benchmarks/accelerators/targets.py. What of these cannot be read is left out,
-      and "unread" says why.
+      and "unread" says why. Of what the device ran "trace", or "untraced".
     """
     device = jax.devices()[0]
+    asked, (model, changes, options) = spec, VARIANTS.get(spec["model"], (spec["model"], {}, {}))
+    spec = {**spec, "model": model, "overrides": {**spec.get("overrides", {}), **changes}}
     program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
     started = time.perf_counter()
-    compiled = program.compile()
+    compiled = program.compile(compiler_options=dict(options) or None)
     compile_seconds = time.perf_counter() - started
     state, *rest = arguments_of(program, spec)
     for _ in range(STEPS_TO_CHECK):
         state = compiled(state, *rest)
     loss = loss_of(state)
-    seconds, in_a_row = step_times(lambda state: compiled(state, *rest), state)
+    seconds, in_a_row, state = step_times(lambda state: compiled(state, *rest), state)
+    in_use = (device.memory_stats() or {}).get("peak_bytes_in_use")
     found = {
-        **spec,
+        **asked,
         "kind": device.device_kind,
         "loss": loss,
         "seconds": statistics.median(seconds),
         "seconds_in_a_row": in_a_row,
         "steps": len(seconds),
         "compile_seconds": round(compile_seconds, 1),
-        "in_use": (device.memory_stats() or {}).get("peak_bytes_in_use"),
+        "in_use": in_use,
     }
-    return found | read_program(compiled, spec, device)
+    return found | read_program(compiled, spec, device) | traced(lambda state: compiled(state, *rest), state)
+
+
+def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
+    """ "trace": which kernels take the time, by `kernels.of_steps`, or why that cannot be told ("untraced")."""
+
+    def run() -> None:
+        now = state
+        for _ in range(STEPS_TO_TRACE):
+            now = step(now)
+        jax.block_until_ready(now)
+
+    try:
+        return {"trace": kernels.of_steps(run, STEPS_TO_TRACE)}
+    except Exception as error:
+        # A profiler that cannot be had must not cost what was measured.
+        return {"untraced": f"{type(error).__name__}: {error}"}
 
 
 def loss_of(state: Any) -> float:
@@ -177,8 +209,8 @@ def _random(draw: np.random.Generator, leaf: Any, below: int) -> np.ndarray:
     return draw.integers(below, size=leaf.shape, dtype=leaf.dtype)
 
 
-def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float]:
-    """Seconds of single steps, and of a step among those that are started one after the other."""
+def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float, Any]:
+    """Seconds of single steps, and of a step among those that are started one after the other; and the last state."""
     began, warm = time.perf_counter(), 0
     while warm < WARM_STEPS or time.perf_counter() - began < SECONDS_TO_WARM:
         state = jax.block_until_ready(step(state))
@@ -192,7 +224,7 @@ def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], flo
     for _ in seconds:
         state = step(state)
     jax.block_until_ready(state)
-    return seconds, (time.perf_counter() - start) / len(seconds)
+    return seconds, (time.perf_counter() - start) / len(seconds), state
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
 
 NOT_RUN = "compiled, not run"
+# Kernels shown of each program; the file holds more.
+SLOWEST = 10
 # What a program is compiled for without a device.
 STAND_IN = "h100"
 INTRODUCTION = """# On a device
@@ -28,6 +30,7 @@ together as a graph, a step takes less than these microseconds say. A device wit
 `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
 started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same,
 such as `re2` and `re2-kernels`, have the same up to rounding."""
+CASE = ("model", "replicas", "batch", "precision")
 HEADINGS = (
     "model",
     "runs x batch",
@@ -60,11 +63,10 @@ def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[s
             if name in stages:
                 sections += _stage(name, stages[name], without_device)
     if not any(not stages[name]["quick"] for stages in results.values() for name in stages):
-        rows = [dict(zip(("model", "replicas", "batch", "precision"), case, strict=True)) for case in CASES]
         sections += [
             f"## No device yet: {NOT_RUN}",
             f"Compiled for {STAND_IN}.",
-            _figures(rows, without_device, STAND_IN),
+            _figures(_cases_without([]), without_device, STAND_IN),
         ]
     return "\n\n".join(sections) + "\n"
 
@@ -76,7 +78,7 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
     )
     sections = [
         f"### {name}",
-        STAGES[name][0].__doc__,
+        " ".join(STAGES[name][0].__doc__.split()),
         about + ("; tiny sizes, from which nothing follows" * kept["quick"]),
     ]
     if name == "compiled":
@@ -87,7 +89,9 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             sections.append(f"{rows[0]['kind']}: {bound}.")
             computed = (kind.compiled_as or kind.name) if kind else ""
             sections += _of_versions(without_device, computed)
-            sections.append(_figures(rows, without_device, computed))
+            others = [] if kept["quick"] else _cases_without(rows)
+            sections.append(_figures([*rows, *others], without_device, computed))
+            sections += _traces(rows)
     elif name == "dispatched":
         sections.append(_dispatches(piece for piece in found.values() if "problem" not in piece))
     elif name in ("replicas", "more-replicas"):
@@ -115,10 +119,19 @@ def _of_versions(without_device: Mapping[str, Any], target: str) -> list[str]:
     return [f"In brackets: compiled with {'; '.join(sorted(versions))}."] if versions else []
 
 
+def _case(row: Mapping[str, Any]) -> tuple:
+    return tuple(row[field] for field in CASE)
+
+
 def _place(row: Mapping[str, Any]) -> int:
     """In the order in which they are measured."""
-    case = tuple(row[field] for field in ("model", "replicas", "batch", "precision"))
-    return CASES.index(case) if case in CASES else len(CASES)
+    return CASES.index(_case(row)) if _case(row) in CASES else len(CASES)
+
+
+def _cases_without(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What else is to be measured, in this order."""
+    known = {_case(row) for row in rows}
+    return [dict(zip(CASE, case, strict=True)) for case in CASES if case not in known]
 
 
 def _problems(found: Mapping[str, Any]) -> list[str]:
@@ -133,11 +146,32 @@ def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any
     """The table of the stage `compiled`; rows without figures of their own have those of a target alone."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * 4 + " ---: |" * (len(HEADINGS) - 4)]
     for row in rows:
-        spec = {**row, "target": target, "program": "train"}
+        # Without a device all are compiled so.
+        spec = {**row, "model": row["model"].removesuffix("-untuned"), "target": target, "program": "train"}
         # What was made small for a trial is compared with nothing.
         computed = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
         lines.append("| " + " | ".join(_cells(row, {} if "problem" in computed else computed)) + " |")
     return "\n".join(lines)
+
+
+def _traces(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a trace says of each program: its slowest kernels."""
+    sections = []
+    for row in rows:
+        if trace := row.get("trace"):
+            products = f"matrix products {1e3 * trace['product_seconds']:.2f} ms"
+            lines = [
+                f"{row['model']} {row['replicas']} x {row['batch']} {row['precision']}: kernels run for "
+                f"{1e3 * trace['busy_seconds']:.2f} ms of a step's {1e3 * trace['span_seconds']:.2f} ms, {products}.",
+                "",
+                "| a step (ms) | runs a step | kernel | operation |",
+                "| ---: | ---: | --- | --- |",
+            ]
+            for kernel in trace["slowest"][:SLOWEST]:
+                name = kernel["name"].replace("|", "\\|")
+                lines.append(f"| {1e3 * kernel['seconds']:.3f} | {kernel['count']:.1f} | `{name}` | {kernel['op']} |")
+            sections.append("\n".join(lines))
+    return ["#### Slowest kernels", *sections] if sections else []
 
 
 def _dispatches(pieces: Iterable[Mapping[str, Any]]) -> str:
