@@ -1,10 +1,18 @@
-"""The devices that there are."""
+"""The devices and cores that there are."""
 
 import os
 
 import jax
 
 from jaxmatch.errors import InputError
+
+
+def cores() -> int:
+    """How many cores XLA uses here; the sums of its products depend on it."""
+    told = os.environ.get("NPROC", "")
+    if told.isdigit():
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def devices_there_are(platform: str | None = None) -> list[jax.Device]:

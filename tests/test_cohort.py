@@ -5,6 +5,7 @@ import pytest
 from small_cohort import InterruptAfter, Interruption, alike, leaves, lockstep, make_cohort, make_data, same
 
 from jaxmatch.training import cohort as cohort_module
+from jaxmatch.training import restacking
 from jaxmatch.training.checkpoints import Checkpoints
 
 
@@ -141,6 +142,25 @@ def test_patience_stops_a_run_and_the_rest_goes_on():
     assert restacked[1].progress.stopped and restacked[1].progress.best_at == 70
     assert len(restacked[1].progress.curve) == 3
     assert len(restacked[0].progress.curve) == 4
+
+
+def test_a_cohort_is_not_restacked_where_compiling_takes_longer_than_what_is_saved(monkeypatch):
+    asked = []
+    monkeypatch.setattr(restacking, "pays", lambda *told: asked.append(told))
+    changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
+    cohort = make_cohort(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140, "epochs": 4})
+    results = cohort.train()
+    assert results[1].progress.stopped and len(cohort.lockstep.slots) == 2
+    programs = len(cohort.lockstep.batches.batch_rows) + cohort.evaluator.lengths
+    # It is asked about after each evaluation; an epoch has 70 pairs.
+    assert asked == [("cpu", 70 * left, 1, programs) for left in (3, 2, 1)]
+
+
+def test_a_smaller_program_pays_always_on_a_cpu_and_on_a_gpu_for_much_that_is_left():
+    wikiqa, snli = 13 * 20_360, 15 * 549_367  # pairs of a run in thirteen epochs, and in fifteen
+    assert restacking.pays("cpu", 70, 1, 14)
+    assert not restacking.pays("gpu", wikiqa, 5, 14)
+    assert restacking.pays("gpu", snli, 5, 14)
 
 
 def test_evaluations_are_counted_in_samples():

@@ -11,8 +11,9 @@ import small_sweep
 from slurm_sweep import LONG, log_of, until, words
 
 from jaxmatch.cli.main import main
+from jaxmatch.devices import cores
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import launch, on_slurm, slurm_jobs, worker
+from jaxmatch.sweep import launch, on_slurm, slurm_jobs
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.plan import make_plan
@@ -38,7 +39,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
     said = capfd.readouterr()
     assert not said.out and f"1 job submitted (1 queued); logs are in {workdir / 'slurm'}; --status lists" in said.err
     ((job, cohort),) = slurm_jobs.read_jobs(workdir).cohorts.items()
-    assert f"NPROC={worker.cores()}".encode() in Path(f"/proc/{job}/environ").read_bytes().split(b"\0")
+    assert f"NPROC={cores()}".encode() in Path(f"/proc/{job}/environ").read_bytes().split(b"\0")
     until(lambda: "epoch 2," in log_of(workdir))
     assert main([*command, "--status"]) == 0
     heading, line, count = capfd.readouterr().out.splitlines()

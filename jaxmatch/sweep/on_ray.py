@@ -19,6 +19,7 @@ from typing import Any
 import jax
 
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.devices import cores
 from jaxmatch.errors import InputError, first_line
 from jaxmatch.store import StoreError
 from jaxmatch.sweep import chunks, memory, ray_cluster, worker
@@ -91,8 +92,8 @@ class _Running:
 class RayEngine(Engine):
     """Trains each cohort as a task of a Ray cluster, with a GPU if there are any, else with CPUs.
 
-    A task takes as many CPUs as XLA uses on the driver (`worker.cores`), or all of the largest node: how many cores XLA
-    sees changes the last bits of what it computes, so workers are told the driver's number. This process itself
+    A task takes as many CPUs as XLA uses on the driver (`devices.cores`), or all of the largest node: how many cores
+    XLA sees changes the last bits of what it computes, so workers are told the driver's number. This process itself
     computes on CPUs from then on.
 
     Arguments:
@@ -121,7 +122,7 @@ class RayEngine(Engine):
         self._place.begin(self._ray, workdir, name, dry_run)
         there = ray_cluster.nodes(self._ray)
         self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in there)
-        self._cpus = int(min(worker.cores(), max(node["Resources"].get("CPU", 0) for node in there)))
+        self._cpus = int(min(cores(), max(node["Resources"].get("CPU", 0) for node in there)))
         if self._device is None:
             self._device, self._speed = self._measured()
 

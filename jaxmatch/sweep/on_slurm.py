@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from filelock import FileLock
 
+from jaxmatch.devices import cores
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
 from jaxmatch.printable import count_text
@@ -147,7 +148,7 @@ class SlurmEngine(Engine):
         return executor
 
     def _cpus(self) -> int:
-        return self._options.cpus or worker.cores()
+        return self._options.cpus or cores()
 
     def _variables(self) -> dict[str, str]:
         """What a job's environment must hold besides this one's, so that it computes what this process would."""

@@ -3,17 +3,21 @@
 import time
 from collections.abc import Callable, Hashable, Mapping
 
+from jaxmatch.devices import cores
+
 # Seconds that a program takes to compile, until one was. On a CPU: 359 s for 36 programs of RE2 with one to five blocks
-# (benchmarks/results/README.md, "9 programs, first launch"). Elsewhere: RE2's programs for an H100 took 42 to 128 s to
-# compile on a host with two cores (benchmarks/results/device/README.md).
-SECONDS_ON_A_CPU, SECONDS_ELSEWHERE = 10.0, 60.0
+# (benchmarks/results/README.md, "9 programs, first launch"). For a GPU XLA tries kernels that it compiles on all cores:
+# RE2's programs took 20 to 25 s on 16 of them for an H200, up to 300 s of these cores together
+# (benchmarks/results/device/README.md).
+SECONDS_ON_A_CPU = 10.0
+SECONDS_OF_ALL_CORES, SECONDS_ELSEWHERE = 250.0, 20.0
 
 Programs = Mapping[str, int]  # "training" and "evaluation" -> how many lengths a program is compiled for
 
 
 def assumed_seconds(platform: str) -> float:
     """What a program is assumed to take to compile for a platform, "cpu" or another."""
-    return SECONDS_ON_A_CPU if platform == "cpu" else SECONDS_ELSEWHERE
+    return SECONDS_ON_A_CPU if platform == "cpu" else max(SECONDS_ELSEWHERE, SECONDS_OF_ALL_CORES / cores())
 
 
 class TimeLeft:
@@ -46,6 +50,7 @@ class TimeLeft:
         self._running: set[str] = set()
         self._compiling: set[str] = set()
         self._training_seconds, self._looked = 0.0, clock()
+        self._reports, self._first = 0, 0.0
 
     def begun(self, cohort: str) -> None:
         """A cohort trains."""
@@ -73,16 +78,26 @@ class TimeLeft:
         self._seconds.setdefault(part, []).append(seconds)
 
     def did(self, work: float, *, here: bool) -> None:
-        """Some work is done; `here`: by this process, which tells how fast it is."""
+        """Some work is done; `here`: by this process, which tells how fast it is.
+
+        The first of such reports tells it only as long as there is no other: what comes before the first step, such as
+        transfers and the start of a GPU, would count as if each step had it.
+        """
         self._look()
         self.done += work
-        self._here += work if here else 0.0
+        if here:
+            if self._reports == 1:
+                self._here, self._training_seconds = 0.0, self._training_seconds - self._first
+            self._here += work
+            self._reports += 1
+            if self._reports == 1:
+                self._first = self._training_seconds
 
     def seconds(self) -> float | None:
-        """The estimate; before any work was done here, that of the plan, or None if it has none."""
+        """The estimate; before enough was done here to tell the speed, that of the plan, or None if it has none."""
         self._look()
         to_do = max(0.0, self.total - self.done)
-        if self._here > 0:
+        if self._reports > (0 if self._expected_training is None else 1):
             return self._training_seconds * to_do / self._here + self._compilation()
         if self._expected_training is None:
             return None

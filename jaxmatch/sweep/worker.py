@@ -14,7 +14,7 @@ import jaxlib
 
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.devices import devices_there_are
+from jaxmatch.devices import cores, devices_there_are
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.events import Tell, Telling
@@ -76,14 +76,6 @@ def versions() -> dict[str, str]:
         "jaxlib": jaxlib.__version__,
         "Python": ".".join(map(str, sys.version_info[:2])),
     }
-
-
-def cores() -> int:
-    """How many cores XLA uses here; the sums of its products depend on it."""
-    told = os.environ.get("NPROC", "")
-    if told.isdigit():
-        return int(told)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def variables() -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.training import evaluation_times, hosts
+from jaxmatch.training import evaluation_times, hosts, restacking
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort_progress import CohortProgress
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
@@ -66,6 +66,7 @@ class Cohort:
                 )
         self._training, self._execution = training, execution
         devices = tuple(devices or jax.devices())
+        self._platform = devices[0].platform
         self.lockstep = Lockstep(
             model=model,
             data=data,
@@ -81,7 +82,7 @@ class Cohort:
             self.lockstep.programs.evaluate,
             self.lockstep.everywhere,
             self.lockstep.vectors,
-            batch_size=evaluation_batch_size(execution["evaluation_batch_size"], devices[0].platform),
+            batch_size=evaluation_batch_size(execution["evaluation_batch_size"], self._platform),
             maximum_buckets=training["maximum_buckets"],
         )
         # Nothing here refers to the cohort itself: its arrays are to leave the devices when it ends, without a garbage
@@ -231,13 +232,20 @@ class Cohort:
         return state
 
     def _restack(self, state: ReplicaState) -> ReplicaState:
-        """Shrinks the program when patience, or dropping runs, has emptied half of its slots.
+        """Shrinks the program when patience, or dropping runs, has emptied half of its slots, and that pays.
 
         A diverged run keeps its slot, so that when the cohort is re-stacked does not depend on whether a neighbour
         diverged.
         """
-        if not self._execution["restack"]:
+        lockstep, progress = self.lockstep, self.progress
+        steps = lockstep.batches.steps_per_epoch
+        epochs = self._training["epochs"] - progress.epoch - progress.index / steps
+        lengths = len(lockstep.batches.batch_rows) + self.evaluator.lengths
+        given_up = len(lockstep.slots) // 2
+        if not self._execution["restack"] or not restacking.pays(
+            self._platform, round(epochs * lockstep.pairs), given_up, lengths
+        ):
             return state
-        left = [run.stopped or run.dropped_at is not None for run in self.progress.runs]
-        kept = [slot for slot, run in enumerate(self.lockstep.slots) if run >= 0 and not left[run]]
-        return self.lockstep.restack(state, kept)
+        left = [run.stopped or run.dropped_at is not None for run in progress.runs]
+        kept = [slot for slot, run in enumerate(lockstep.slots) if run >= 0 and not left[run]]
+        return lockstep.restack(state, kept)
