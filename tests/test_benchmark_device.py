@@ -193,6 +193,13 @@ def test_a_sweep_is_interrupted_before_the_time_is_over(tmp_path, monkeypatch):
     assert (tmp_path / "interrupted").exists() and budget.left() > sweeps.SECONDS_TO_STOP / 2
 
 
+def test_flags_of_the_compiler_are_added_to_those_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--one=1")
+    script = "import os, sys; print(os.environ['XLA_FLAGS'], file=sys.stderr)"
+    words = [sys.executable, "-c", script]
+    assert sweeps.run(words, Budget(60), lambda: None, tmp_path, "--two=2") == (0, "--one=1 --two=2")
+
+
 def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_path, capsys):
     stage = Stage(tmp_path, "wikiqa", ABOUT_A_DEVICE)
     sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")

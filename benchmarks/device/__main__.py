@@ -14,7 +14,7 @@ Stages, in their order:
                    without a device
     dispatched     a step of RE2, one and many in a dispatch
     replicas       one run and ten of RE2 on SNLI text, compared with the public PyTorch RE2 (needs snli_1.0)
-    wikiqa         ten seeds of RE2 on WikiQA (needs WikiQACorpus)
+    wikiqa         ten seeds of RE2 on WikiQA, in the setting of the TensorFlow code (needs WikiQACorpus)
     depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
     more-replicas  2 to 64 runs of RE2 on SNLI text
 
