@@ -5,8 +5,9 @@ import pytest
 from small_cohort import InterruptAfter, Interruption, alike, leaves, lockstep, make_cohort, make_data, same
 
 from jaxmatch.training import cohort as cohort_module
-from jaxmatch.training import restacking
+from jaxmatch.training import programs, restacking, signature_programs
 from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.progress import Listener
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,26 @@ def test_a_smaller_program_pays_always_on_a_cpu_and_on_a_gpu_for_much_that_is_le
     assert restacking.pays("cpu", 70, 1, 14)
     assert not restacking.pays("gpu", wikiqa, 5, 14)
     assert restacking.pays("gpu", snli, 5, 14)
+
+
+def test_lengths_compiled_side_by_side_train_as_those_compiled_one_by_one(monkeypatch):
+    class Heard(Listener):
+        def compiling(self, part, number, lengths):
+            told.append(f"{part} {number} of {lengths}")
+
+        def compiled(self, part, seconds):
+            told.append(f"{part} compiled")
+
+    one_by_one = make_cohort(seeds=(1, 2)).train()
+    signature_programs.programs.cache_clear()
+    monkeypatch.setattr(programs, "cores", lambda: 4)
+    cohort, told = make_cohort(seeds=(1, 2)), []
+    for part in (cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate):
+        part.compiles_together = True
+    same(cohort.train(listener=Heard()), one_by_one)
+    signature_programs.programs.cache_clear()
+    both = [f"{{0}} {number} of 2" for number in (1, 2)] + ["{0} compiled"] * 2
+    assert told == [line.format(part) for part in ("training", "evaluation") for line in both]
 
 
 def test_evaluations_are_counted_in_samples():

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "data": {"config"},
     "layers": {"config", "data"},
     "models": {"config", "settings", "data", "layers"},
-    "training": {"config", "data", "layers", "models", "memory_mappings"},
+    "training": {"config", "data", "layers", "models", "memory_mappings", "devices"},
     "workdir": {"training"},
     "store": set(),
     "baselines": {"data", "training"},

@@ -1,5 +1,7 @@
 """Compiled programs: kept while there is room, given up in the order of their last use when there is not."""
 
+import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -56,6 +58,72 @@ def test_all_programs_alive_share_the_room(program, monkeypatch):
     monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
     called(other, 3)
     assert (kept(program), kept(other)) == ([2], [1, 2, 3])
+
+
+def calls(*lengths):
+    return [((), (np.arange(length, dtype=np.float32),)) for length in lengths]
+
+
+@pytest.fixture
+def compiles(monkeypatch):
+    """Gives a program that calls what it is given while it is traced, and compiles three lengths side by side."""
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
+    monkeypatch.setattr(programs, "cores", lambda: 3)
+
+    def made(while_traced):
+        mesh = programs.replica_mesh((jax.devices()[0],))
+        traced = programs.Program(
+            lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", by_replica=(False,), mesh=mesh
+        )
+        traced.compiles_together = True
+        return traced
+
+    return made
+
+
+def test_what_is_new_is_compiled_side_by_side(compiles):
+    waits, heard = [lambda: None], []
+    program = compiles(lambda: waits[-1]())
+    called(program, 2)
+    waits.append(threading.Barrier(3, timeout=60).wait)  # three are traced at the same time
+    before = program.compile_seconds
+    with programs.compilations_told(lambda _, seconds: heard.append(seconds)):
+        start = time.perf_counter()
+        program.compile_together(calls(1, 2, 3, 3, 4))
+        passed = time.perf_counter() - start
+    assert kept(program) == [1, 2, 3, 4] and program.compilations == 4
+    assert heard[:3] == [None] * 3 and sum(heard[3:]) == pytest.approx(program.compile_seconds - before)
+    assert program.compile_seconds - before <= passed, "seconds that pass count once"
+    with programs.compilations_told(lambda *told: pytest.fail("all were compiled")):
+        called(program, 1, 2, 3, 4)
+
+
+def test_a_cpu_compiles_each_when_it_is_wanted(program):
+    program.compile_together(calls(1, 2, 3))
+    assert not program.executables
+
+
+def test_programs_compiled_side_by_side_have_the_precision_of_the_thread_that_asks(compiles):
+    seen = []
+    program = compiles(lambda: seen.append(jax.config.jax_default_matmul_precision))
+    with jax.default_matmul_precision("bfloat16"):
+        program.compile_together(calls(3, 4))
+        with programs.compilations_told(lambda *told: pytest.fail("both were compiled")):
+            called(program, 3, 4)
+    assert seen == ["bfloat16"] * 2
+
+
+def test_after_one_that_does_not_compile_no_more_are_begun(compiles):
+    begun = []
+
+    def fails():
+        begun.append(1)
+        raise RuntimeError("no room")
+
+    program = compiles(fails)
+    with pytest.raises(RuntimeError, match="no room"):
+        program.compile_together(calls(*range(1, 40)))
+    assert len(begun) < 39 and not program.executables
 
 
 def test_the_user_is_told_once(caplog):

@@ -13,7 +13,7 @@ from jaxmatch.training import evaluation_times, hosts, restacking
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort_progress import CohortProgress
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
-from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.lockstep import Epoch, Lockstep
 from jaxmatch.training.programs import Program, compilations_told
 from jaxmatch.training.progress import Listener
 from jaxmatch.training.resuming import Resuming
@@ -179,7 +179,7 @@ class Cohort:
     def _train_epoch(self, state, best, resuming: Resuming, listener: Listener) -> tuple[ReplicaState, jax.Array]:
         """Trains what is left of the epoch."""
         lockstep, progress = self.lockstep, self.progress
-        epoch = lockstep.epoch(progress.epoch)
+        epoch = self._epoch(state)
         due = evaluation_times.due(self._training, progress.epoch, lockstep.pairs, epoch.samples)
         steps = len(epoch.sequence)
         stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes beyond one of these
@@ -206,12 +206,19 @@ class Cohort:
                 slots = lockstep.slots
                 state = self._restack(state)
                 if lockstep.slots is not slots and stop < steps:
-                    epoch = lockstep.epoch(progress.epoch)
+                    epoch = self._epoch(state)
             if resuming.is_due(listener):
                 resuming.save(state, best)
                 listener.saved()
         progress.epoch, progress.index = progress.epoch + 1, 0
         return state, best
+
+    def _epoch(self, state: ReplicaState) -> Epoch:
+        """The batches of the epoch for the slots as they are, whose programs are compiled."""
+        epoch = self.lockstep.epoch(self.progress.epoch)
+        with self.progress.timed("train"):
+            self.lockstep.compile_lengths(state, epoch)
+        return epoch
 
     def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
         """Gives up the runs whose time has come, and their slots.

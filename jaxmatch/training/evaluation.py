@@ -171,6 +171,10 @@ class Evaluator:
         batches = [batch for _, batch in self.batches(split)]
         side_by_side = [self._at_once(len(parameters), self.limit, sentences) for _, sentences in batches]
         self.at_once = max(side_by_side)
+        self._program.compile_together(
+            ((together,), (parameters, *batch, self._vectors))
+            for together, batch in zip(side_by_side, batches, strict=True)
+        )
         parts = [
             self._program((together,), parameters, *batch, self._vectors)
             for together, batch in zip(side_by_side, batches, strict=True)

@@ -133,6 +133,16 @@ class Lockstep:
 
             self.limit = room.limit_that_fits(self._at_once, compiled, self.limit, free)
 
+    def compile_lengths(self, state: ReplicaState, epoch: Epoch) -> None:
+        """Compiles the steps of all lengths that are new, side by side where that is faster; `epoch` has all lengths.
+
+        Where a dispatch has several steps, one program holds all lengths.
+        """
+        if self.steps_at_once == 1 and self.programs.train.compiles_together:
+            _, first = np.unique(epoch.sequence[:, 0], return_index=True)
+            calls = [self._call(state, epoch, int(index), 1, self.at_once) for index in first]
+            self.programs.train.compile_together([(static, arrays) for _, static, arrays in calls])
+
     @property
     def compile_seconds(self) -> float:
         """Seconds of compiling the programs of this signature so far, for this cohort and others."""

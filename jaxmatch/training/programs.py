@@ -8,22 +8,26 @@ a compilation begins and how long it took, gives the executable that will run to
 and where a process cannot keep all that a long sweep compiles, gives up what was used longest ago and no more.
 """
 
+import concurrent.futures
 import contextlib
 import functools
 import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxmatch import memory_mappings
+from jaxmatch.devices import cores
 from jaxmatch.training import hosts
 
 REPLICA = "replica"
+# Programs compiled side by side, at most: each takes a few GB of the host's memory.
+MOST_TOGETHER = 4
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 # What is kept of all programs is changed by one thread at a time; they compile side by side.
 _bookkeeping = threading.Lock()
@@ -63,6 +67,8 @@ class Program:
         often.
 
     Attributes:
+      compiles_together: whether `compile_together` does anything; not for a CPU, whose compiler uses several cores for
+        one program.
       executables: (static arguments, shapes, JAX's default precision) -> what was compiled for them, and not given up
         since.
       used: when each of them was used last, by the clock of `time.perf_counter`.
@@ -82,7 +88,9 @@ class Program:
     ):
         self._function, self.name, self.mesh, self.donated = function, name, mesh, donated
         self._specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in by_replica)
-        hurry = runs_once and mesh.devices.flat[0].platform == "cpu"
+        on_a_cpu = mesh.devices.flat[0].platform == "cpu"
+        self.compiles_together = not on_a_cpu
+        hurry = runs_once and on_a_cpu
         self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.used: dict[Hashable, float] = {}
@@ -92,23 +100,64 @@ class Program:
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
         """The executable for these arguments and the precision that JAX has by default; compiles it when it is new."""
-        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays))
-        key = (static, shapes, jax.config.jax_default_matmul_precision)
+        key = self._key(static, arrays)
         executable = self.executables.get(key)
         if executable is None:
             start = time.perf_counter()
             if memory_mappings.scarce():
                 _forget_some()
-            hear = getattr(_hearing, "hear", lambda *_: None)
-            hear(self, None)
+            self._tell(None)
             executable = self._jitted(static).lower(*arrays).compile()
-            self.compilations += 1
-            seconds = time.perf_counter() - start
-            self.compile_seconds += seconds
-            hear(self, seconds)
+            self._made(time.perf_counter() - start)
+        self._keep(key, executable)
+        return executable
+
+    def compile_together(self, calls: Iterable[tuple[tuple, tuple]]) -> None:
+        """Compiles side by side what is new of calls, each of static arguments and arrays.
+
+        The seconds that this takes are shared by the programs. Nothing is done where it would not be faster.
+        """
+        new = {self._key(*call): call for call in calls}
+        new = {key: call for key, call in new.items() if key not in self.executables}
+        together = min(len(new), MOST_TOGETHER, cores())
+        if together < 2 or not self.compiles_together or memory_mappings.scarce():
+            return
+        precision = jax.config.jax_default_matmul_precision  # of this thread
+
+        def compiled(call: tuple[tuple, tuple]) -> jax.stages.Compiled:
+            static, arrays = call
+            with jax.default_matmul_precision(precision):
+                return self._jitted(static).lower(*arrays).compile()
+
+        start = time.perf_counter()
+        for _ in new:
+            self._tell(None)
+        threads = concurrent.futures.ThreadPoolExecutor(together)
+        try:
+            executables = list(threads.map(compiled, new.values()))
+        finally:
+            threads.shutdown(cancel_futures=True)  # after an error or an interrupt no more are begun
+        seconds = (time.perf_counter() - start) / len(new)
+        for key, executable in zip(new, executables, strict=True):
+            self._made(seconds)
+            self._keep(key, executable)
+
+    @staticmethod
+    def _key(static: tuple, arrays: tuple) -> Hashable:
+        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays))
+        return static, shapes, jax.config.jax_default_matmul_precision
+
+    def _made(self, seconds: float) -> None:
+        self.compilations += 1
+        self.compile_seconds += seconds
+        self._tell(seconds)
+
+    def _tell(self, seconds: float | None) -> None:
+        getattr(_hearing, "hear", lambda *_: None)(self, seconds)
+
+    def _keep(self, key: Hashable, executable: jax.stages.Compiled) -> None:
         with _bookkeeping:
             self.executables[key], self.used[key] = executable, time.perf_counter()
-        return executable
 
     def __call__(self, static: tuple, *arrays: Any) -> Any:
         return self.compiled(static, arrays)(*arrays)
