@@ -18,6 +18,7 @@ def first_words(static, parameters, tokens, sentences, vectors):
 
 
 first_words.compile_seconds = 0.0
+first_words.compile_together = lambda calls: None
 first_words.mesh = replica_mesh(jax.devices()[:1])
 asked: list[tuple[int, int]] = []
 

@@ -34,7 +34,7 @@ MUTANTS = [
     (_LAYERS + "matmul.py", "return \"float32\" if precision == \"bfloat16\" else precision", "return \"float32\"", ["tests/test_products.py"]),
     (_LAYERS + "factorization.py", "lengths, \"highest\")", "lengths, \"float32\")", ["tests/test_products.py"]),
     ("jaxmatch/products.py", "int(major) >= _AMPERE", "int(major) > _AMPERE", ["tests/test_products.py"]),
-    ("jaxmatch/training/programs.py", "shapes, jax.config.jax_default_matmul_precision)", "shapes, None)", ["tests/test_programs.py"]),
+    ("jaxmatch/training/programs.py", "shapes, jax.config.jax_default_matmul_precision", "shapes, None", ["tests/test_programs.py"]),
     (_LAYERS + "prediction.py", "lambda a, b: [a, b, a - b, a * b]", "lambda a, b: [a, b, b - a, a * b]", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "convolution.py", "jnp.where(same_sentence[..., None], _shifted(contributions[offset], distance), 0.0)",
      "_shifted(contributions[offset], distance)", ["tests/test_layers_convolution.py"]),
