@@ -87,6 +87,18 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
     assert list(stored.state().checkpoints) == [16]
 
 
+def test_a_checkpoint_that_cannot_be_read_does_not_keep_others_out(begun, tmp_path, store):
+    """Its archive is whole, but what was packed is damaged: training began again from the one before."""
+    stored, folder = begun
+    upload(stored, folder, 4)
+    upload(stored, folder, 8)
+    shutil.move(folder.checkpoints / "8", folder.checkpoints / "6")
+    assert stored_training.put_newest(stored, folder, "first") == 6
+    assert list(stored.state().checkpoints) == [4, 6] and brought(stored, tmp_path) == {"6": "8"}
+    shutil.rmtree(folder.checkpoints)
+    assert stored_training.put_newest(stored, folder, "first") == -1
+
+
 def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
     stored, folder = begun
     sweep = StoredSweep(store, "", tmp_path / "work")

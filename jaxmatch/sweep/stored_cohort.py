@@ -69,6 +69,12 @@ class State:
     def json(self) -> bytes:
         return json.dumps(dataclasses.asdict(self), indent=1).encode()
 
+    def before(self, number: int) -> "State":
+        """Without the checkpoints of this number and above."""
+        return dataclasses.replace(
+            self, checkpoints={each: at for each, at in self.checkpoints.items() if each < number}
+        )
+
     def with_checkpoint(self, number: int, archive: Archive) -> "State":
         """With one more, and only as many as are kept."""
         kept = sorted((self.checkpoints | {number: archive}).items())[-KEPT:]

@@ -110,7 +110,7 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
         try:
             while not ended.wait(SECONDS_BETWEEN_LOOKS):
                 with contextlib.suppress(StoreError, InputError, OSError):  # it is tried again soon
-                    if newest(folder) > uploaded:
+                    if newest(folder) != uploaded:
                         uploaded = put_newest(stored, folder, attempt)
                     elif time.monotonic() - asked_at > SECONDS_BETWEEN_QUESTIONS:
                         asked_at = time.monotonic()
@@ -128,16 +128,18 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
 
 
 def put_newest(stored: StoredCohort, folder: CohortFolder, attempt: str) -> int:
-    """Uploads the newest checkpoint of a folder, unless the store has it, and gives its number.
+    """Uploads the newest checkpoint of a folder, unless the store has it, and gives its number, or -1 for none.
+
+    One in the store with a higher number was brought and could not be read, so training began before it: it is removed.
 
     Raises:
       FileNotFoundError: there is a newer one by now, or the cohort is done.
       Superseded: another attempt was begun since.
     """
     number = newest(folder)
-    if number > max(stored.state_of(attempt).checkpoints, default=-1):
+    if number >= 0 and number not in stored.state_of(attempt).checkpoints:
         archive = stored.put_checkpoint(folder, number)
-        stored.update(attempt, lambda state: state.with_checkpoint(number, archive))
+        stored.update(attempt, lambda state: state.before(number).with_checkpoint(number, archive))
     return number
 
 
