@@ -153,8 +153,12 @@ def test_a_cohort_is_not_restacked_where_compiling_takes_longer_than_what_is_sav
     results = cohort.train()
     assert results[1].progress.stopped and len(cohort.lockstep.slots) == 2
     programs = len(cohort.lockstep.batches.batch_rows) + cohort.evaluator.lengths
-    # It is asked about after each evaluation; an epoch has 70 pairs.
-    assert asked == [("cpu", 70 * left, 1, programs) for left in (3, 2, 1)]
+    assert asked == [("cpu", 70, 1, programs)]  # after three of four epochs of 70 pairs
+
+
+@pytest.mark.parametrize(("kept", "size"), [(3, 4), (2, 2), (1, 1), (5, 8)])
+def test_slots_are_halved_as_often_as_all_that_are_kept_fit(kept, size):
+    assert make_cohort(seeds=range(8)).lockstep.halved(kept) == size
 
 
 def test_a_smaller_program_pays_always_on_a_cpu_and_on_a_gpu_for_much_that_is_left():
@@ -180,7 +184,7 @@ def test_lengths_compiled_side_by_side_train_as_those_compiled_one_by_one(monkey
         part.compiles_together = True
     same(cohort.train(listener=Heard()), one_by_one)
     signature_programs.programs.cache_clear()
-    both = [f"{{0}} {number} of 2" for number in (1, 2)] + ["{0} compiled"] * 2
+    both = "{0} 1 of 2", "{0} compiled", "{0} 2 of 2", "{0} compiled"
     assert told == [line.format(part) for part in ("training", "evaluation") for line in both]
 
 

@@ -82,6 +82,19 @@ def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
     assert left.seconds() == 78.0 + 3 * 16.0
 
 
+@pytest.mark.parametrize("reports", [(0.0,), (0.0, 0.0), (5.0, 0.0), (0.0, 5.0, -5.0), (5.0, 5.0, -10.0)])
+@pytest.mark.parametrize("expected", [None, 50.0])
+def test_reports_of_no_work_tell_no_speed(clock, reports, expected):
+    """A cohort that resumes at its end reports no steps; one whose memory ran out takes some back."""
+    left = TimeLeft(100.0, {}, clock, training=expected)
+    left.begun("cohort")
+    for work in reports:
+        clock.now += 1.0
+        left.did(work, here=True)
+        seconds = left.seconds()
+        assert (seconds is None and expected is None) or 0 < seconds <= 50.0
+
+
 def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, clock):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     plan, text = make_plan(planned), io.StringIO()

@@ -46,7 +46,8 @@ SMALL_CSRAN = {
 # each length has its own, which is kept as soon as it is compiled; ten runs keep a device busy for longer than a
 # dispatch takes.
 ONE_PROGRAM_A_LENGTH = "--config.execution.steps_at_once=1"
-# Nor are kernels tried for programs that train for seconds: on an H200 this makes them compile in a third of the time.
+# Nor are kernels tried for programs that train for seconds. On an H200 14 of them took about 7 s each so, beside other
+# sweeps; larger ones, with kernels tried, 20 to 25 s alone.
 QUICKLY_COMPILED = {"gpu": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"}
 # A depth is a program of its own, with little to train: most of its time goes into compiling.
 FEW_LENGTHS = "--config.training.maximum_buckets=2"
@@ -75,6 +76,11 @@ class Plan:
         return self.settings.quick
 
 
+def name_of(case: tuple[str, int, int, str]) -> str:
+    """What the result of one of `CASES` is called."""
+    return "{} {} x {} {}".format(*case)
+
+
 def compiled(plan: Plan, stage: Stage) -> None:
     """Programs compiled and run: what they hold, move and take, with the bound and what was compiled without a
     device.
@@ -84,7 +90,7 @@ def compiled(plan: Plan, stage: Stage) -> None:
     cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(ON_GPUS_ALONE)]
     for case in (("re2", 2, 8, "float32"),) if plan.quick else cases:
         spec = dict(zip(fields, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
-        asked["{} {} x {} {}".format(*case)] = spec
+        asked[name_of(case)] = spec
     pieces.measure(stage, plan.budget, "benchmarks.device.case", asked, 20.0 if plan.quick else SECONDS_A_CASE)
 
 

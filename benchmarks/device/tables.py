@@ -1,6 +1,6 @@
 """The tables of what was measured on devices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ from benchmarks import reports
 from benchmarks.accelerators.__main__ import RESULTS as WITHOUT_DEVICE
 from benchmarks.accelerators.__main__ import name_of
 from benchmarks.accelerators.targets import target_of
-from benchmarks.device.stages import CASES, STAGES
+from benchmarks.device.stages import CASES, ON_GPUS_ALONE, STAGES
+from benchmarks.device.stages import name_of as name_of_case
 from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
 
@@ -89,7 +90,7 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             sections.append(f"{rows[0]['kind']}: {bound}.")
             computed = (kind.compiled_as or kind.name) if kind else ""
             sections += _of_versions(without_device, computed)
-            others = [] if kept["quick"] else _cases_without(rows)
+            others = [] if kept["quick"] else _cases_without(found, kind is None or kind.platform == "cuda")
             sections.append(_figures([*rows, *others], without_device, computed))
             sections += _traces(rows)
     elif name == "dispatched":
@@ -119,19 +120,16 @@ def _of_versions(without_device: Mapping[str, Any], target: str) -> list[str]:
     return [f"In brackets: compiled with {'; '.join(sorted(versions))}."] if versions else []
 
 
-def _case(row: Mapping[str, Any]) -> tuple:
-    return tuple(row[field] for field in CASE)
-
-
 def _place(row: Mapping[str, Any]) -> int:
     """In the order in which they are measured."""
-    return CASES.index(_case(row)) if _case(row) in CASES else len(CASES)
+    case = tuple(row[field] for field in CASE)
+    return CASES.index(case) if case in CASES else len(CASES)
 
 
-def _cases_without(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _cases_without(found: Collection[str], on_a_gpu: bool = True) -> list[dict[str, Any]]:
     """What else is to be measured, in this order."""
-    known = {_case(row) for row in rows}
-    return [dict(zip(CASE, case, strict=True)) for case in CASES if case not in known]
+    cases = [case for case in CASES if on_a_gpu or not case[0].endswith(ON_GPUS_ALONE)]
+    return [dict(zip(CASE, case, strict=True)) for case in cases if name_of_case(case) not in found]
 
 
 def _problems(found: Mapping[str, Any]) -> list[str]:

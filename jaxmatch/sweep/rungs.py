@@ -1,8 +1,9 @@
 """Training a grid rung by rung, by successive halving.
 
 Every cohort pauses at a rung with a checkpoint. When all have, the settings that trail are dropped: their runs stop
-there, and what is left of a cohort goes on in a smaller program. A decision follows from what is on disk alone (the
-notes of paused cohorts, and records), so launchers that are killed, or work side by side, come to the same.
+there, and what is left of a cohort goes on in a smaller program (on an accelerator, where that pays). A decision
+follows from what is on disk alone (the notes of paused cohorts, and records), so launchers that are killed, or work
+side by side, come to the same.
 
     WORKDIR/halving.json    the rule, what was decided at each rung, what it saved
 """

@@ -85,19 +85,19 @@ class TimeLeft:
         """
         self._look()
         self.done += work
-        if here:
+        if here and work > 0:
             if self._reports == 1:
                 self._here, self._training_seconds = 0.0, self._training_seconds - self._first
-            self._here += work
             self._reports += 1
             if self._reports == 1:
                 self._first = self._training_seconds
+        self._here += work if here else 0.0  # below 0 where memory ran out and steps are made again
 
     def seconds(self) -> float | None:
         """The estimate; before enough was done here to tell the speed, that of the plan, or None if it has none."""
         self._look()
         to_do = max(0.0, self.total - self.done)
-        if self._reports > (0 if self._expected_training is None else 1):
+        if self._here > 0 and self._reports > (0 if self._expected_training is None else 1):
             return self._training_seconds * to_do / self._here + self._compilation()
         if self._expected_training is None:
             return None

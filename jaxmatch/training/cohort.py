@@ -214,10 +214,11 @@ class Cohort:
         return state, best
 
     def _epoch(self, state: ReplicaState) -> Epoch:
-        """The batches of the epoch for the slots as they are, whose programs are compiled."""
+        """The batches of the epoch for the slots as they are; what its steps need is compiled."""
         epoch = self.lockstep.epoch(self.progress.epoch)
-        with self.progress.timed("train"):
-            self.lockstep.compile_lengths(state, epoch)
+        if self.progress.index < len(epoch.sequence):
+            with self.progress.timed("train"):
+                self.lockstep.compile_lengths(state, epoch)
         return epoch
 
     def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
@@ -231,28 +232,25 @@ class Cohort:
                 if not run.stopped and run.dropped_at is None:
                     run.dropped_at, due = epochs * self.lockstep.pairs, True
         self.lockstep.active = self.progress.active
-        slots = None
-        # Halved as often as it goes before the next step: every size on the way would have to be compiled.
-        while due and not self.progress.all_done and slots is not self.lockstep.slots:
-            slots = self.lockstep.slots
-            state = self._restack(state)
-        return state
+        return self._restack(state) if due and not self.progress.all_done else state
 
     def _restack(self, state: ReplicaState) -> ReplicaState:
         """Shrinks the program when patience, or dropping runs, has emptied half of its slots, and that pays.
+
+        It is halved as often as it goes: every size on the way would have to be compiled.
 
         A diverged run keeps its slot, so that when the cohort is re-stacked does not depend on whether a neighbour
         diverged.
         """
         lockstep, progress = self.lockstep, self.progress
-        steps = lockstep.batches.steps_per_epoch
-        epochs = self._training["epochs"] - progress.epoch - progress.index / steps
-        lengths = len(lockstep.batches.batch_rows) + self.evaluator.lengths
-        given_up = len(lockstep.slots) // 2
-        if not self._execution["restack"] or not restacking.pays(
-            self._platform, round(epochs * lockstep.pairs), given_up, lengths
-        ):
+        if not self._execution["restack"]:
             return state
         left = [run.stopped or run.dropped_at is not None for run in progress.runs]
         kept = [slot for slot, run in enumerate(lockstep.slots) if run >= 0 and not left[run]]
-        return lockstep.restack(state, kept)
+        size = lockstep.halved(len(kept))
+        epochs = self._training["epochs"] - progress.epoch - progress.index / lockstep.batches.steps_per_epoch
+        pairs, given_up = round(epochs * lockstep.pairs), (len(lockstep.slots) - size) // lockstep.device_count
+        lengths = len(lockstep.batches.batch_rows) + self.evaluator.lengths
+        if given_up and restacking.pays(self._platform, pairs, given_up, lengths):
+            return lockstep.restack(state, kept, size)
+        return state

@@ -246,19 +246,24 @@ class Lockstep:
             lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._whole(len(leaf)) - len(leaf), axis=0)]), tree
         )
 
-    def restack(self, state: ReplicaState, kept: Sequence[int]) -> ReplicaState:
-        """Halves the slots, if that leaves one for every slot in `kept`; the others are given up.
+    def halved(self, count: int) -> int:
+        """The number of slots after halving them as often as leaves `count` or more."""
+        size = len(self.slots)
+        while count <= (half := self._whole(-(-size // 2))) < size:
+            size = half
+        return size
+
+    def restack(self, state: ReplicaState, kept: Sequence[int], size: int) -> ReplicaState:
+        """Goes on with fewer slots.
 
         Arguments:
           state: of all slots.
-          kept: positions of slots, ascending.
+          kept: positions of slots, ascending; the others are given up.
+          size: the number of slots from now on, one for each that is kept or more.
 
         Returns:
           The state of the slots that are left.
         """
-        size = self._whole(-(-len(self.slots) // 2))
-        if len(kept) > size or size >= len(self.slots):
-            return state
         chosen = np.asarray((list(kept) + list(kept)[:1] * size)[:size])
         self.slots = np.where(np.arange(size) < len(kept), self.slots[chosen], -1)
         return self.by_replica(jax.tree.map(lambda leaf: leaf[chosen], hosts.gather(state)))

@@ -26,8 +26,9 @@ from jaxmatch.devices import cores
 from jaxmatch.training import hosts
 
 REPLICA = "replica"
-# Programs compiled side by side, at most: each takes a few GB of the host's memory.
+# Programs that threads compile side by side, at most, all cohorts together: a compiler takes memory of the host.
 MOST_TOGETHER = 4
+_together = threading.BoundedSemaphore(MOST_TOGETHER)
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 # What is kept of all programs is changed by one thread at a time; they compile side by side.
 _bookkeeping = threading.Lock()
@@ -108,47 +109,53 @@ class Program:
                 _forget_some()
             self._tell(None)
             executable = self._jitted(static).lower(*arrays).compile()
-            self._made(time.perf_counter() - start)
+            self.compilations += 1
+            self._took(time.perf_counter() - start)
         self._keep(key, executable)
         return executable
 
     def compile_together(self, calls: Iterable[tuple[tuple, tuple]]) -> None:
         """Compiles side by side what is new of calls, each of static arguments and arrays.
 
-        The seconds that this takes are shared by the programs. Nothing is done where it would not be faster.
+        Nothing is done where it would not be faster. What XLA refuses is left to `compiled`, whose error then speaks of
+        this program alone.
         """
         new = {self._key(*call): call for call in calls}
         new = {key: call for key, call in new.items() if key not in self.executables}
         together = min(len(new), MOST_TOGETHER, cores())
         if together < 2 or not self.compiles_together or memory_mappings.scarce():
             return
-        precision = jax.config.jax_default_matmul_precision  # of this thread
+        precision, device = jax.config.jax_default_matmul_precision, jax.config.jax_default_device  # of this thread
 
         def compiled(call: tuple[tuple, tuple]) -> jax.stages.Compiled:
             static, arrays = call
-            with jax.default_matmul_precision(precision):
+            with _together, jax.default_matmul_precision(precision), jax.default_device(device):
                 return self._jitted(static).lower(*arrays).compile()
 
-        start = time.perf_counter()
-        for _ in new:
-            self._tell(None)
-        threads = concurrent.futures.ThreadPoolExecutor(together)
-        try:
-            executables = list(threads.map(compiled, new.values()))
-        finally:
-            threads.shutdown(cancel_futures=True)  # after an error or an interrupt no more are begun
-        seconds = (time.perf_counter() - start) / len(new)
-        for key, executable in zip(new, executables, strict=True):
-            self._made(seconds)
-            self._keep(key, executable)
+        with concurrent.futures.ThreadPoolExecutor(together) as threads:
+            futures = {threads.submit(compiled, call): key for key, call in new.items()}
+            ended = concurrent.futures.as_completed(futures)
+            try:
+                for _ in futures:
+                    start = time.perf_counter()
+                    self._tell(None)
+                    future = next(ended)
+                    self._took(time.perf_counter() - start)  # since the one before, so that seconds count once
+                    if (error := future.exception()) is None:
+                        self.compilations += 1
+                        self._keep(futures[future], future.result())
+                    elif not isinstance(error, jax.errors.JaxRuntimeError):
+                        raise error
+            finally:
+                for future in futures:
+                    future.cancel()
 
     @staticmethod
     def _key(static: tuple, arrays: tuple) -> Hashable:
         shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arrays))
         return static, shapes, jax.config.jax_default_matmul_precision
 
-    def _made(self, seconds: float) -> None:
-        self.compilations += 1
+    def _took(self, seconds: float) -> None:
         self.compile_seconds += seconds
         self._tell(seconds)
 

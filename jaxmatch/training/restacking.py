@@ -2,8 +2,8 @@
 
 That must be compiled for every length of rows. On a CPU this takes little in proportion to the steps it saves. On an
 accelerator it can take longer than all that is left: on an H200, RE2's programs took 20 to 25 s each to compile on 16
-cores, and its steps 13 to 15 microseconds for each pair of a run (benchmarks/results/device/README.md, stage
-"compiled").
+cores, and its steps in float32 13 to 16 microseconds for each pair of a run (benchmarks/results/device/README.md,
+stage "compiled").
 """
 
 # Pairs that one run trains on in the time that a compilation takes.
@@ -17,7 +17,7 @@ def pays(platform: str, pairs: int, given_up: int, programs: int) -> bool:
     Arguments:
       platform: of the devices, as JAX calls it.
       pairs: that a run would still train on, if none stopped early.
-      given_up: slots that the smaller program does not have.
+      given_up: slots of each device that the smaller program does not have.
       programs: to be compiled for it.
     """
     return platform == "cpu" or pairs * given_up >= PAIRS_A_COMPILATION * programs

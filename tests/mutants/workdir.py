@@ -37,6 +37,7 @@ MUTANTS = [
     ("jaxmatch/sweep/events.py", "told[: told.rfind(b\"\\n\") + 1]", "told", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/cohort_display.py", "advance(-self._counted,", "advance(0.0,", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/time_left.py", "if self._reports == 1:\n                self._here,", "if False:\n                self._here,", ["tests/test_time_left.py"]),
+    ("jaxmatch/sweep/time_left.py", "if self._here > 0 and self._reports", "if self._reports", ["tests/test_time_left.py"]),
     ("jaxmatch/sweep/time_left.py", "if len(self._compiling) < len(self._running):", "if not self._compiling:", ["tests/test_time_left.py"]),
     ("jaxmatch/sweep/worker.py", " | {\"NPROC\": str(cores())}", "", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/chunks.py", "(1 - LEAST_GAIN) * now", "now", ["tests/test_worker.py"]),
