@@ -1,12 +1,12 @@
-"""What RE2 as its paper describes it lacks of the TensorFlow code that made the paper's numbers: the short training of
-the configured setting, one change at a time, and that code's whole setting, ten seeds each.
+"""RE2 from its paper's text to the TensorFlow code that made the paper's numbers: a short training in the configured
+setting, then with one change at a time, then that code's whole setting; ten seeds each.
 
     jaxmatch sweep sweeps/re2_differences.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/differences
 
-`--dataset`: wikiqa or scitail. `--changes`: the rows to train, separated by commas, or all; rows that are trained in
-different folders can so share a machine. Every row has scores of checkpoints chosen on dev and on test, as the authors
-chose on test. `--smoke` tries it without data files.
+`--dataset`: wikiqa or scitail. `--changes`: the rows to train, separated by commas, or all. Every row has scores of
+checkpoints chosen on dev, and of checkpoints chosen on test, as the authors chose theirs. `--smoke` tries it without
+data files.
 """
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides

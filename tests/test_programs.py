@@ -98,9 +98,12 @@ def test_what_is_new_is_compiled_side_by_side(compiles):
         called(program, 1, 2, 3, 4)
 
 
-def test_a_cpu_compiles_each_when_it_is_wanted(program):
+def test_a_cpu_and_several_processes_compile_each_when_it_is_wanted(program, compiles, monkeypatch):
     program.compile_together(calls(1, 2, 3))
-    assert not program.executables
+    monkeypatch.setattr(programs.hosts, "several", lambda: True)
+    of_several = compiles(lambda: None)
+    of_several.compile_together(calls(1, 2, 3))
+    assert not program.executables and not of_several.executables
 
 
 def test_programs_compiled_side_by_side_have_the_precision_of_the_thread_that_asks(compiles):

@@ -89,7 +89,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
-    """ "trace": which kernels take the time, by `kernels.of_steps`, or why that cannot be told ("untraced")."""
+    """Which kernels take the time (`kernels.of_steps`), under "trace", or under "untraced" why that cannot be told."""
 
     def run() -> None:
         now = state

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.accelerators.worker import ENVIRONMENT
 from benchmarks.device import pieces, sweeps
 from benchmarks.device.budget import Budget, Stage, say
 from benchmarks.item import Settings
@@ -15,7 +16,8 @@ from jaxmatch.reporting import figures
 from jaxmatch.reporting.score_vs_setting import scores_against
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
-# (model, replicas, batch, precision); what the goals are about comes first, and what may explain it.
+CASE = ("model", "replicas", "batch", "precision")
+# Of these; what the goals are about comes first, and what may explain it.
 CASES = (
     *((model, 10, 512, "float32") for model in ("re2", "re2-untuned", "re2-kernels", "re2-152-untuned")),
     *((model, 10, 64, "bfloat16") for model in ("re2-kernels", "re2-untuned", "re2")),
@@ -48,7 +50,7 @@ SMALL_CSRAN = {
 ONE_PROGRAM_A_LENGTH = "--config.execution.steps_at_once=1"
 # Nor are kernels tried for programs that train for seconds. On an H200 14 of them took about 7 s each so, beside other
 # sweeps; larger ones, with kernels tried, 20 to 25 s alone.
-QUICKLY_COMPILED = {"gpu": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"}
+QUICKLY_COMPILED = {"gpu": ENVIRONMENT["cuda"]["XLA_FLAGS"]}
 # A depth is a program of its own, with little to train: most of its time goes into compiling.
 FEW_LENGTHS = "--config.training.maximum_buckets=2"
 # Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
@@ -85,11 +87,10 @@ def compiled(plan: Plan, stage: Stage) -> None:
     """Programs compiled and run: what they hold, move and take, with the bound and what was compiled without a
     device.
     """
-    fields = ("model", "replicas", "batch", "precision")
     asked = {}
     cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(ON_GPUS_ALONE)]
     for case in (("re2", 2, 8, "float32"),) if plan.quick else cases:
-        spec = dict(zip(fields, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
+        spec = dict(zip(CASE, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
         asked[name_of(case)] = spec
     pieces.measure(stage, plan.budget, "benchmarks.device.case", asked, 20.0 if plan.quick else SECONDS_A_CASE)
 

@@ -8,7 +8,7 @@ from benchmarks import reports
 from benchmarks.accelerators.__main__ import RESULTS as WITHOUT_DEVICE
 from benchmarks.accelerators.__main__ import name_of
 from benchmarks.accelerators.targets import target_of
-from benchmarks.device.stages import CASES, ON_GPUS_ALONE, STAGES
+from benchmarks.device.stages import CASE, CASES, ON_GPUS_ALONE, STAGES
 from benchmarks.device.stages import name_of as name_of_case
 from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
@@ -31,7 +31,6 @@ together as a graph, a step takes less than these microseconds say. A device wit
 `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
 started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same,
 such as `re2` and `re2-kernels`, have the same up to rounding."""
-CASE = ("model", "replicas", "batch", "precision")
 HEADINGS = (
     "model",
     "runs x batch",
@@ -134,7 +133,11 @@ def _cases_without(found: Collection[str], on_a_gpu: bool = True) -> list[dict[s
 
 def _problems(found: Mapping[str, Any]) -> list[str]:
     lists = []
-    for heading, field in (("Not measured", "problem"), ("Of the compiled program cannot be read", "unread")):
+    for heading, field in (
+        ("Not measured", "problem"),
+        ("Of the compiled program cannot be read", "unread"),
+        ("Not traced", "untraced"),
+    ):
         if lines := [f"- {name}: {piece[field]}" for name, piece in found.items() if field in piece]:
             lists.append(f"{heading}:\n\n" + "\n".join(lines))
     return lists

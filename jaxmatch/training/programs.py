@@ -117,13 +117,13 @@ class Program:
     def compile_together(self, calls: Iterable[tuple[tuple, tuple]]) -> None:
         """Compiles side by side what is new of calls, each of static arguments and arrays.
 
-        Nothing is done where it would not be faster. What XLA refuses is left to `compiled`, whose error then speaks of
-        this program alone.
+        Nothing is done where it would not be faster, nor with several processes, whose compilers may wait for each
+        other. What XLA refuses is left to `compiled`, whose error then speaks of this program alone.
         """
         new = {self._key(*call): call for call in calls}
         new = {key: call for key, call in new.items() if key not in self.executables}
         together = min(len(new), MOST_TOGETHER, cores())
-        if together < 2 or not self.compiles_together or memory_mappings.scarce():
+        if together < 2 or not self.compiles_together or hosts.several() or memory_mappings.scarce():
             return
         precision, device = jax.config.jax_default_matmul_precision, jax.config.jax_default_device  # of this thread
 
