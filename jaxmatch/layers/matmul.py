@@ -1,6 +1,8 @@
 """The one matrix product all layers use, in the precision a config asks for."""
 
-from collections.abc import Sequence
+import contextlib
+import contextvars
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,21 @@ from jaxmatch.layers.parts import Parts, sizes, split
 PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": jnp.float32, "bfloat16": jnp.bfloat16}
 # How a product is asked for; the others as JAX does by default.
 ASKED = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
+
+# Rows of matrices begin at multiples of so many bytes where products are aligned. cuBLAS reads what begins elsewhere
+# number by number (benchmarks/NOTES.md).
+ALIGNMENT = 16
+_ALIGNED = contextvars.ContextVar("aligned", default=False)
+
+
+@contextlib.contextmanager
+def aligned_products() -> Iterator[None]:
+    """Traces products whose matrices are filled up with zeros to aligned rows, for GPUs; the results stay as large."""
+    before = _ALIGNED.set(True)
+    try:
+        yield
+    finally:
+        _ALIGNED.reset(before)
 
 
 def of_scores(precision: str) -> str:
@@ -44,7 +61,18 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
         return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
     # The result is rounded to `dtype` before it becomes the left one's, so that the gradient's two products run in it
     # as well.
-    return jnp.matmul(left.astype(dtype), right.astype(dtype), precision=ASKED.get(precision)).astype(left.dtype)
+    columns, given = right.shape[-1], left.dtype
+    left, right = left.astype(dtype), right.astype(dtype)
+    if _ALIGNED.get():
+        left, right = _aligned(left, (left.ndim - 1,)), _aligned(right, (right.ndim - 2, right.ndim - 1))
+    return jnp.matmul(left, right, precision=ASKED.get(precision))[..., :columns].astype(given)
+
+
+def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:
+    """Fills up axes with zeros to multiples of `ALIGNMENT` bytes."""
+    least = ALIGNMENT // matrices.dtype.itemsize
+    widths = [(0, -size % least if axis in axes else 0) for axis, size in enumerate(matrices.shape)]
+    return jnp.pad(matrices, widths)
 
 
 def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Array:

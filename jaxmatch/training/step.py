@@ -1,5 +1,6 @@
 """One training step of one run, and of a whole cohort."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,19 +13,20 @@ import numpy as np
 import optax
 
 from jaxmatch.layers import weights_together
+from jaxmatch.layers.matmul import aligned_products
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
 from jaxmatch.training.replicas import over_replicas
 
-# Steps that a device makes without a word from the host: at most so many, and 1 on a CPU, which has nothing to gain
-# (benchmarks/NOTES.md).
+# Steps that a TPU makes without a word from the host, at most. A CPU has nothing to gain, and an NVIDIA GPU is slower so:
+# it starts a single step as one graph of kernels (benchmarks/NOTES.md).
 STEPS_AT_ONCE = 64
 
 
 def most_steps_at_once(configured: int, platform: str) -> int:
     """The most training steps of one dispatch: as configured, or where that is 0, what suits devices of a platform."""
-    return configured or (1 if platform == "cpu" else STEPS_AT_ONCE)
+    return configured or (STEPS_AT_ONCE if platform == "tpu" else 1)
 
 
 class ReplicaState(NamedTuple):
@@ -72,13 +74,14 @@ class Flattening(NamedTuple):
       module: the model.
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: how many numbers the model trains.
-      normalized_together: whether the weights of all layers are normalised at once (layers/weights_together.py).
+      for_a_gpu: whether the weights of all layers are normalised at once (layers/weights_together.py), and products are
+        aligned (layers/matmul.py).
     """
 
     module: nn.Module
     to_tree: Callable[[jax.Array], Any]
     count: int
-    normalized_together: bool
+    for_a_gpu: bool
 
     def to_array(self, tree: Any) -> jax.Array:
         """The way back of `to_tree`."""
@@ -87,9 +90,10 @@ class Flattening(NamedTuple):
     def match(self, parameters: jax.Array, *inputs: Any, **options: Any) -> jax.Array:
         """`match` of the model with `<float32>[count]` as its parameters."""
         module, params = self.module, self.to_tree(parameters)
-        if self.normalized_together:
+        if self.for_a_gpu and module.config.weight_normalization != "none":
             module, params = weights_together.folded(module, params)
-        return module.apply({"params": params}, *inputs, **options, method="match")
+        with aligned_products() if self.for_a_gpu else contextlib.nullcontext():
+            return module.apply({"params": params}, *inputs, **options, method="match")
 
 
 def words_trained(module: nn.Module, words: int) -> int:
@@ -115,8 +119,7 @@ def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str
     shapes = jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"]
     flat, to_tree = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))
     # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
-    normalized_together = platform in ("gpu", "cuda") and module.config.weight_normalization != "none"
-    return Flattening(module, to_tree, flat.size, normalized_together)
+    return Flattening(module, to_tree, flat.size, platform in ("gpu", "cuda"))
 
 
 def initial_state(

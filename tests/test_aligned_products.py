@@ -1,0 +1,42 @@
+"""Products of matrices whose rows are filled up to aligned ones."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxmatch.layers.matmul import ALIGNMENT, aligned_products, matmul
+
+
+def loss(left, right):
+    return jnp.sin(matmul(left, right, "float32")).sum()
+
+
+@pytest.mark.parametrize("shapes", [((2, 5, 9), (9, 6)), ((2, 5, 9), (2, 9, 6)), ((4, 8), (8, 16)), ((4, 9), (9, 1))])
+def test_results_and_gradients_stay(shapes):
+    generator = np.random.default_rng(0)
+    arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    expected = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
+    with aligned_products():
+        found = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
+    for each, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(each, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_every_product_of_a_gradient_has_aligned_rows(dtype):
+    arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape in ((40, 150), (150, 75))]
+
+    def rows_of_products():
+        text = jax.jit(jax.grad(loss, (0, 1))).lower(*arrays).as_text()
+        of_products = re.findall(r"dot_general.* : \((.*)\) -> (.*)", text)
+        assert len(of_products) == 3  # forward, and for each factor
+        shapes = [shape for line in of_products for part in line for shape in re.findall(r"tensor<([\dx]+)x", part)]
+        return {int(size) for shape in shapes for size in shape.split("x")} - {40}
+
+    least = ALIGNMENT // jnp.dtype(dtype).itemsize
+    assert rows_of_products() == {150, 75}
+    with aligned_products():
+        assert {size % least for size in rows_of_products()} == {0}
