@@ -65,11 +65,6 @@ def _default() -> Precision | str:
         return chosen
 
 
-def is_before_ampere(device: jax.Device) -> bool:
-    """Whether a device is an NVIDIA GPU without TF32 and without Triton, such as a V100 or a T4."""
-    return _family(device) == _OLD
-
-
 def _family(device: jax.Device) -> str:
     if device.platform in ("cpu", "tpu"):
         return device.platform

@@ -133,11 +133,7 @@ def test_padding_is_that_of_the_last_axes_of_the_layout():
 
 def test_every_combination_is_compiled_once():
     found = list(specs(AXES))
-    of_kernels = 2 * 2 * 3 * 2  # two GPUs, training alone
-    of_several_steps = 2 * 2 * 2  # two GPUs, with kernels and without, two precisions
-    assert (
-        len(found) == 5 * 4 * 2 * 2 * 3 * 2 + of_kernels + of_several_steps == len({json.dumps(spec) for spec in found})
-    )
+    assert len(found) == 5 * 4 * 2 * 2 * 3 * 2 == len({json.dumps(spec) for spec in found})
 
 
 def test_a_reason_is_one_line():
@@ -252,7 +248,7 @@ def test_a_row_of_other_versions_is_not_current():
     ("target", "compiler", "model", "program"),
     [
         ("v5e", "libtpu", "re2", "evaluate"),
-        ("h100", "jax_cuda12_plugin", "re2-kernels", "train"),
+        ("h100", "jax_cuda12_plugin", "re2", "train"),
     ],
 )
 def test_a_small_program_is_compiled_for_a_device(target, compiler, model, program):

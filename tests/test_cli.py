@@ -219,12 +219,6 @@ def _raising(error):
             "jaxmatch: out of device memory; free some, or use a smaller batch\n",
         ),
         (
-            RuntimeError("RESOURCE_EXHAUSTED: Shared memory size limit exceeded: requested 110592, available: 101376"),
-            2,
-            "jaxmatch: a kernel needs more shared memory than a block of this GPU has; use "
-            "--config.model.kernels=xla\n",
-        ),
-        (
             RuntimeError("Unable to initialize backend 'cuda': no"),
             2,
             "jaxmatch: JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what keeps JAX from "

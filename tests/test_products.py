@@ -19,7 +19,7 @@ from benchmarks.accelerators.worker import ENVIRONMENT
 from jaxmatch.errors import InputError
 from jaxmatch.layers.matmul import PRECISIONS, matmul
 from jaxmatch.models import build
-from jaxmatch.products import is_before_ampere, products_of
+from jaxmatch.products import products_of
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.tables import make_table
 
@@ -33,10 +33,6 @@ SAID = {
     "tensorfloat32": ("float32", "bfloat16 x 3", "float32", "TF32", "TF32", "device-dependent"),
     "bfloat16": ("bfloat16",) * 6,
 }
-
-
-def test_gpus_before_ampere_are_known_by_their_compute_capability():
-    assert [is_before_ampere(device) for device in (CPU, TPU, V100, A100, H100, MI300)] == [0, 0, 1, 0, 0, 0]
 
 
 @pytest.fixture(autouse=True)

@@ -220,3 +220,20 @@ def test_another_default_precision_is_another_program():
         assert "operand_precision={highest,highest}" in program.compiled((), (square,)).as_text()
     program((), square)
     assert program.compilations == 2
+
+
+@pytest.mark.parametrize(
+    ("platform", "runs_once", "flags", "options"),
+    [
+        ("cpu", False, "", {}),
+        ("cpu", True, "", {"xla_backend_optimization_level": 0}),
+        ("gpu", True, "--xla_gpu_autotune_level=0", {"xla_gpu_enable_triton_gemm": False}),
+        ("gpu", False, "--xla_gpu_enable_triton_gemm=true", {}),
+        ("tpu", False, "", {}),
+    ],
+)
+def test_options_of_the_compiler_are_those_of_the_platform_but_for_what_the_user_sets(
+    monkeypatch, platform, runs_once, flags, options
+):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert programs.compiler_options(platform, runs_once) == options

@@ -35,7 +35,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "accelerators"
 AXES: dict[str, tuple] = {
     "target": tuple(TARGETS),
     "model": tuple(CONFIGS),
-    "program": ("train", "several", "evaluate"),
+    "program": ("train", "evaluate"),
     "batch": (64, 512),
     "replicas": (10, 1, 32),
     "precision": ("float32", "bfloat16"),
@@ -44,19 +44,9 @@ SECONDS_TO_COMPILE = 1800
 
 
 def specs(chosen: Mapping[str, Sequence]) -> Iterator[dict[str, Any]]:
-    """The programs to compile: the combinations of the axes that there are."""
+    """The programs to compile: all combinations of the axes."""
     for values in itertools.product(*(chosen[axis] for axis in AXES)):
-        spec = dict(zip(AXES, values, strict=True))
-        if _there_is(**spec):
-            yield spec
-
-
-def _there_is(target: str, model: str, program: str, batch: int, replicas: int, precision: str) -> bool:
-    """Kernels of our own train, on GPUs. The program of several steps is a step in a loop: one size of it will do."""
-    is_gpu = TARGETS[target].platform == "cuda"
-    if program == "several":
-        return is_gpu and CONFIGS[model] == CONFIGS["re2"] and (batch, replicas) == (64, 10)
-    return model != "re2-kernels" or (is_gpu and program == "train")
+        yield dict(zip(AXES, values, strict=True))
 
 
 def programs() -> dict[str, int]:

@@ -24,16 +24,12 @@ from benchmarks.accelerators.targets import TARGETS, Target
 
 # The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
-# The program of several steps chooses the length of each.
-LENGTHS = 20, LENGTH
 CONFIGS = {
     "re2": "re2_snli",
-    "re2-kernels": "re2_snli",
     "esan": "esan_snli",
     "csran": "csran_snli",
     "cafe": "cafe_snli",
 }
-OVERRIDES = {"re2-kernels": {"model.kernels": "pallas"}}
 COMPILERS = {"tpu": "libtpu", "cuda": "jax-cuda12-plugin"}
 ENVIRONMENT = {
     # Several processes may compile at once, as none has the device; nor does the lock of one that was killed hinder
@@ -55,7 +51,7 @@ def config_of(spec: Mapping[str, Any]) -> Any:
     from jaxmatch.sweep.launcher_files import load_config
 
     file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"
-    changes = {"model.precision": spec["precision"], **OVERRIDES.get(spec["model"], {}), **spec.get("overrides", {})}
+    changes = {"model.precision": spec["precision"], **spec.get("overrides", {})}
     return with_overrides(load_config(file), changes)
 
 
@@ -69,7 +65,7 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
     from jaxmatch import models
     from jaxmatch.sweep import memory
     from jaxmatch.training.evaluation import cohort_outputs
-    from jaxmatch.training.step import cohort_step, cohort_steps, flattening
+    from jaxmatch.training.step import cohort_step, flattening
 
     def array(shape, dtype):
         return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=sharding)
@@ -90,17 +86,7 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
         return jax.jit(functools.partial(cohort_outputs(flat), replicas)).lower(parameters, tokens, sentences, vectors)
     stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
     split = jax.tree.map(lambda leaf: array((pairs, LONGEST)[: leaf.ndim], leaf.dtype), split)
-
-    def batches(count):
-        return tuple(array((replicas, count, batch), dtype) for dtype in (jnp.int32, jnp.float32))
-
-    count = pairs // batch
-    if spec["program"] == "several":
-        steps = functools.partial(cohort_steps(flat, "classification"), LENGTHS, replicas)
-        sequence, number = array((count, 2), jnp.int32), array((), jnp.int32)
-        given = (*stacked, [batches(count // len(LENGTHS)) for _ in LENGTHS], sequence, number, number)
-        return jax.jit(steps, donate_argnums=0).lower(*given, split, vectors)
-    order, weights = batches(count)
+    order, weights = (array((replicas, pairs // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
     step = functools.partial(cohort_step(flat, "classification"), LENGTH, replicas)
     return jax.jit(step, donate_argnums=0).lower(*stacked, order, weights, array((), jnp.int32), split, vectors)
 
@@ -121,16 +107,13 @@ def one_device_of(target: Target) -> Any:
 
 def figures(spec: dict[str, Any]) -> dict[str, Any]:
     """What the compiled program of a spec holds and does; bytes, operations, seconds."""
-    import jax
 
     from benchmarks.accelerators.products import products
 
     target = TARGETS[spec["target"]]
     sharding = one_device_of(target)
     (device,) = sharding.device_set
-    # Where there is no GPU, Pallas asks the mesh which one to write kernels for (JAX 0.11).
-    with jax.sharding.use_abstract_mesh(sharding.mesh.abstract_mesh):
-        program = program_of(spec, target, sharding)
+    program = program_of(spec, target, sharding)
     text = hashlib.sha256(program.as_text().encode()).hexdigest()[:16]
     made = {"text": text, "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])}}
     if spec.get("known") == made:

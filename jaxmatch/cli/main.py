@@ -64,8 +64,6 @@ _NO_ROOM = {
 
 # A part of the JAX errors that the user can fix -> the message instead.
 _OF_THE_DEVICE = {
-    "Shared memory size limit": "a kernel needs more shared memory than a block of this GPU has; use "
-    "--config.model.kernels=xla",
     "RESOURCE_EXHAUSTED": "out of device memory; free some, or use a smaller batch",
     "Unable to initialize backend": "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what "
     "keeps JAX from using it",

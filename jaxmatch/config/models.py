@@ -79,10 +79,6 @@ class RE2Config(ModelConfig):
         "places of dropout; every_layer: before every dense or convolution layer, as in the paper, but for the "
         "projection of a vanilla connection",
     )
-    kernels: Literal["xla", "pallas"] = setting(
-        "xla",
-        "of a training step; pallas: layers as few kernels on NVIDIA GPUs (layers/fused.py), not timed on one yet",
-    )
     weight_normalization: Literal["he", "unit", "none"] = setting(  # pyright: ignore[reportIncompatibleVariableOverride]
         "he", "initial gain; he: the norm of its direction; unit: 1; none: no weight normalization"
     )

@@ -10,7 +10,6 @@ from jaxmatch.config import RE2Config
 from jaxmatch.layers.attention import attention_weights, of_other_sentence
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.fused import by_kernels
 from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.parts import Parts
 
@@ -33,8 +32,6 @@ class Alignment(nn.Module):
         """F of Eq. 2."""
         if self.config.alignment == "identity":
             return sequence
-        if by_kernels(self.config, dropout_rate):
-            return (self.projection.fused(*sequence, drop=self.dropout.drawn(dropout_rate)),)
         return (self.projection(*self.dropout.in_parts(sequence, dropout_rate)),)
 
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> Parts:

@@ -9,12 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers.dropout import Drop
-from jaxmatch.layers.fused import layer
-from jaxmatch.layers.fused_terms import Term
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_in_parts, over_features
-from jaxmatch.layers.parts import Parts, sizes, split
+from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.weights import normalized_kernel
 
 # The paper and the PyTorch code of RE2 have GeLU; in its TensorFlow code only the dense layers do.
@@ -75,22 +72,6 @@ class Convolution(nn.Module):
         shape = (self.width, inputs, self.features)
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
         return kernel, self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-
-    def fused(self, parts: Parts, sentences: jax.Array, drop: Drop | None) -> jax.Array:
-        """As a call with GeLU, as one kernel (layers/fused.py); in training with `model.kernels=pallas`.
-
-        Arguments:
-          parts: of <float32 or bfloat16>[batch, length, inputs].
-          sentences: as in `convolve`.
-          drop: what is dropped of the outputs; None: nothing.
-
-        Returns:
-          <float32 or bfloat16>[batch, length, features].
-        """
-        kernel, bias = self.weights(sum(sizes(parts)))
-        terms = [Term((part,), offset - self.width // 2) for offset in range(self.width) for part in range(len(parts))]
-        rows = [own for of_neighbour in kernel for own in split(of_neighbour, sizes(parts), axis=0)]
-        return layer(terms, parts, rows, bias, precision=self.config.precision, drop=drop, sentences=sentences)
 
     def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
         """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in

@@ -6,9 +6,6 @@ import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers import parts as parts_module
-from jaxmatch.layers.dropout import Drop
-from jaxmatch.layers.fused import layer
-from jaxmatch.layers.fused_terms import Term
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows, over_features
 from jaxmatch.layers.weights import normalized_kernel
@@ -49,17 +46,3 @@ class Dense(nn.Module):
         outputs = matmul_by_rows(parts, rows, self.config.precision)
         outputs = outputs + over_features(bias, outputs)
         return gelu(outputs) if self.activated else outputs
-
-    def fused(self, *parts: jax.Array, drop: Drop | None = None) -> jax.Array:
-        """As a call of an activated layer, as one kernel (layers/fused.py); in training with `model.kernels=pallas`.
-
-        Arguments:
-          parts: <float32 or bfloat16>[..., inputs of the part], as if concatenated.
-          drop: what is dropped of them; None: nothing.
-
-        Returns:
-          <float32 or bfloat16>[..., features].
-        """
-        rows, bias = self.weights(*parts_module.sizes(parts))
-        terms = [Term((part,)) for part in range(len(parts))]
-        return layer(terms, parts, rows, bias, precision=self.config.precision, drop_inputs=drop)

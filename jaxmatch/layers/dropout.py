@@ -1,7 +1,6 @@
 """Dropout whose rate is an array, so that runs with different rates share one compiled program."""
 
 import math
-from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -21,29 +20,6 @@ def _mixed(words: jax.Array) -> jax.Array:
     return words ^ (words >> 16)
 
 
-class Drop(NamedTuple):
-    """What a dropout layer drops.
-
-    Attributes:
-      first, second: <uint32>[], the words of its key.
-      least: <uint32>[]; a number whose level is below is dropped.
-      scale: <float32>[], by which the others are multiplied.
-    """
-
-    first: jax.Array
-    second: jax.Array
-    least: jax.Array
-    scale: jax.Array
-
-    def keeps(self, places: jax.Array) -> jax.Array:
-        """Whether the numbers at these places are kept: <uint32>[...] -> <bool>[...]."""
-        return _levels(self.first, self.second, places) >= self.least
-
-
-def _levels(first: jax.Array, second: jax.Array, places: jax.Array) -> jax.Array:
-    return _mixed(_mixed(places ^ first) + second) >> 16
-
-
 def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Uniform integers below 65536, a hash of the key and the place: <uint32>[*shape].
 
@@ -53,7 +29,7 @@ def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """
     first, second = jax.random.key_data(key)
     places = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
-    return _levels(first, second, places)
+    return _mixed(_mixed(places ^ first) + second) >> 16
 
 
 def _least_and_scale(rate: jax.Array | float) -> tuple[jax.Array, jax.Array]:
@@ -72,12 +48,6 @@ class Dropout(nn.Module):
     def __call__(self, inputs: jax.Array, rate: jax.Array | float | None) -> jax.Array:
         """<float32>[...] -> the same; `rate` is a number or a scalar array below 1, or None in evaluation."""
         return self.in_parts((inputs,), rate)[0]
-
-    def drawn(self, rate: jax.Array | None) -> Drop | None:
-        """What a call would drop, for a layer that does it itself (layers/fused.py)."""
-        if rate is None:
-            return None
-        return Drop(*jax.random.key_data(self.make_rng("dropout")), *_least_and_scale(rate))
 
     def in_parts(self, parts: Parts, rate: jax.Array | float | None) -> Parts:
         """As a call with the concatenation of the parts (layers/parts.py)."""

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.fused import by_kernels
 from jaxmatch.layers.parts import Parts
 
 
@@ -42,11 +41,6 @@ class ConvolutionalEncoder(nn.Module):
         Returns:
           <float32>[batch, length, hidden].
         """
-        if by_kernels(self.config, dropout_rate):
-            for layer in range(self.config.encoder_layers):
-                (convolution,) = self._convolutions(layer)
-                sequence = (convolution.fused(sequence, sentences, Dropout().drawn(dropout_rate)),)
-            return sequence[0]
         before_every_layer = self.config.dropout_placement == "every_layer"
         for layer in range(self.config.encoder_layers):
             # As released: the input of the first convolution is an embedding already dropped, or the output of a block.

@@ -8,9 +8,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.dense import Dense
-from jaxmatch.layers.dropout import Drop, Dropout
-from jaxmatch.layers.fused import by_kernels, layer
-from jaxmatch.layers.fused_terms import Term
+from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul_by_rows, over_features
 from jaxmatch.layers.parts import Parts, sizes
@@ -24,7 +22,7 @@ def _product(own: Parts, aligned: Parts) -> Parts:
     return tuple(a * other for a, other in zip(own, aligned, strict=True))
 
 
-# Used as written only in training with dropout_placement=every_layer. Else `_together` or `_fused` computes Eq. 4.
+# Used as written only in training with dropout_placement=every_layer. Else `_together` computes Eq. 4.
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
     "difference": _difference,  # Eq. 4: G_2([a; a - a'])
@@ -61,25 +59,6 @@ def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], p
     return seen + jnp.concatenate([compared, multiplied], axis=-1)
 
 
-def _fused(own: Parts, aligned: Parts, rows, biases, drop: Drop | None, precision: str) -> jax.Array:
-    """The three networks of Eq. 4 and dropout of their outputs, as one kernel (layers/fused.py).
-
-    Arguments: as of `_together`; biases: of the networks; drop: what is dropped.
-    """
-    features, count = biases[0].shape[0], len(own)
-    (first, first_aligned), (second, difference), (third, product) = ((each[:count], each[count:]) for each in rows)
-    terms, weights = [], []
-    for part in range(count):
-        terms.append(Term((part,)))
-        weights.append(jnp.concatenate([first[part], second[part] + difference[part], third[part]], axis=-1))
-        terms.append(Term((count + part,), columns=(0, 2 * features)))
-        compared = jnp.concatenate([first_aligned[part], -difference[part]], axis=-1)
-        weights.append(jnp.pad(compared, ((0, 0), (0, features))))
-        terms.append(Term((part, count + part), columns=(2 * features, 3 * features)))
-        weights.append(jnp.pad(product[part], ((0, 0), (2 * features, 0))))
-    return layer(terms, (*own, *aligned), weights, jnp.concatenate(biases), precision=precision, drop=drop)
-
-
 class FullFusion(nn.Module):
     """Compares in three perspectives, each through a network of its own, and fuses them (Eq. 4)."""
 
@@ -94,9 +73,6 @@ class FullFusion(nn.Module):
 
         precision = self.config.precision
         rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES), strict=True)
-        if by_kernels(self.config, dropout_rate):
-            fused = _fused(own, aligned, rows, biases, Dropout().drawn(dropout_rate), precision)
-            return network("output").fused(fused)
         if self.config.dropout_placement == "every_layer" and dropout_rate is not None:
             # Each network drops its own of the numbers in `a`.
             inputs = [

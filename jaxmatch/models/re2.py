@@ -14,7 +14,6 @@ from jaxmatch.layers.alignment import Alignment
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.encoder import ConvolutionalEncoder
-from jaxmatch.layers.fused import check
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import max_over_time
@@ -53,7 +52,6 @@ class RE2(PairModel):
     config: RE2Config
 
     def setup(self):
-        check(self.config)
         self.words = WordFeatures(self.config)
         self.block = [Block(self.config, name=f"blocks_{number}") for number in range(self.config.blocks)]
         self.connect = CONNECTIONS[self.config.connection](self.config, name="connection")

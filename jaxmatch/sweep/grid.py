@@ -27,7 +27,6 @@ NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 # name.
 _SILENT = {
     "model.words": "fixed",
-    "model.kernels": "xla",
     "model.encoder_activation": "gelu",
     "model.temperature": "learned",
     "model.intra_projection": True,

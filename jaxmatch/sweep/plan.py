@@ -16,7 +16,6 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import devices_there_are
 from jaxmatch.errors import InputError
-from jaxmatch.products import is_before_ampere
 from jaxmatch.sweep import memory, preparation
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.training import evaluation_times
@@ -189,7 +188,6 @@ def _cohorts(
     buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
     module = models.build(config.model.to_dict(), outputs=data.outputs)
-    _check_kernels(config.model, devices[0])
     shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
     most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
     lengths, rows = evaluation_shapes(
@@ -227,15 +225,6 @@ def _cohorts(
             )
         )
     return cohorts
-
-
-def _check_kernels(model: Mapping[str, Any], device: jax.Device) -> None:
-    if model.get("kernels") == "pallas" and is_before_ampere(device):
-        raise InputError(
-            "model.kernels=pallas needs an NVIDIA GPU of compute capability 8.0 or newer, and "
-            f"{device.device_kind} has {device.compute_capability}",
-            remedy="take model.kernels=xla",
-        )
 
 
 def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:

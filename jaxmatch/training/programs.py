@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
+import os
 import threading
 import time
 import weakref
@@ -55,6 +56,24 @@ def place(tree: Any, mesh: Mesh, *, by_replica: bool) -> Any:
     return hosts.place(tree, NamedSharding(mesh, PartitionSpec(REPLICA) if by_replica else PartitionSpec()))
 
 
+def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
+    """XLA's options for programs of a platform; those that `XLA_FLAGS` names are left to it.
+
+    Arguments:
+      platform: of the devices.
+      runs_once: as of `Program`.
+    """
+    options = {
+        # Most of the time to compile goes into code that would pay only if it ran often.
+        "cpu": {"xla_backend_optimization_level": 0} if runs_once else {},
+        # On an H200 cuBLAS was faster than XLA's own products, whose trials take most of the time to compile
+        # (benchmarks/NOTES.md).
+        "gpu": {"xla_gpu_enable_triton_gemm": False},
+    }
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in options.get(platform, {}).items() if name not in flags}
+
+
 class Program:
     """A function compiled ahead of time for each combination of static arguments and shapes.
 
@@ -64,8 +83,7 @@ class Program:
       by_replica: for each array argument, whether its leading axis is the replica axis.
       mesh: the devices. With several, every device computes its own replicas and never talks to another.
       donated: which array arguments (counted after the static ones) may be overwritten.
-      runs_once: compile in a hurry; on a CPU most of the time to compile goes into code that would pay only if it ran
-        often.
+      runs_once: compile in a hurry.
 
     Attributes:
       compiles_together: whether `compile_together` does anything; not for a CPU, whose compiler uses several cores for
@@ -89,10 +107,9 @@ class Program:
     ):
         self._function, self.name, self.mesh, self.donated = function, name, mesh, donated
         self._specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in by_replica)
-        on_a_cpu = mesh.devices.flat[0].platform == "cpu"
-        self.compiles_together = not on_a_cpu
-        hurry = runs_once and on_a_cpu
-        self._compiler_options = {"xla_backend_optimization_level": 0} if hurry else None
+        platform = mesh.devices.flat[0].platform
+        self.compiles_together = platform != "cpu"
+        self._compiler_options = compiler_options(platform, runs_once) or None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.used: dict[Hashable, float] = {}
         self.compilations, self.compile_seconds = 0, 0.0

@@ -19,8 +19,8 @@ from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
 from jaxmatch.training.replicas import over_replicas
 
-# Steps that a TPU makes without a word from the host, at most. A CPU has nothing to gain, and an NVIDIA GPU is slower so:
-# it starts a single step as one graph of kernels (benchmarks/NOTES.md).
+# Steps that a TPU makes without a word from the host, at most. A CPU has nothing to gain, nor has a GPU, which single
+# steps keep busy (benchmarks/NOTES.md).
 STEPS_AT_ONCE = 64
 
 

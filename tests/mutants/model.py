@@ -5,13 +5,6 @@ _FOLDER, _ARRAYS, _MATCHER = (f"jaxmatch/inference/{name}.py" for name in ("mode
 _COMPARED = "tests/test_compared_models.py"
 _MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu/predictor.py"
 
-_FUSED, _KERNELS = "jaxmatch/layers/fused.py", "jaxmatch/layers/fused_kernels.py"
-_BY_HAND = ["tests/test_layers_fused.py::test_a_layer_and_its_gradients_are_as_by_hand"]
-_KERNEL = [
-    "tests/test_layers_fused.py::test_the_kernel_of_sums_computes_what_xla_does",
-    "tests/test_layers_fused.py::test_the_kernel_of_the_weights_gradient_computes_what_xla_does",
-]
-
 MUTANTS = [
     ("jaxmatch/models/csran.py", 'refinement_place == "before" else number - 1', 'refinement_place == "before" else number',
      ["tests/test_csran.py::test_the_whole_below_the_prediction_in_numpy"]),
@@ -92,15 +85,6 @@ MUTANTS = [
     (_PREDICTOR, "if key not in self._tables:", "if True:", ["tests/test_product_table.py"]),
     (_PREDICTOR, "table_bytes() + size <= MAX_TABLE_BYTES", "size <= MAX_TABLE_BYTES", ["tests/test_product_table.py"]),
     (_MODEL, "[:batch]", "[-batch:]", ["tests/test_models.py::test_an_inference_model_answers_as_the_model_does[esan]"]),
-    # Layers as kernels.
-    (_FUSED, "sums[-1].append(Term((0,), -term.distance,", "sums[-1].append(Term((0,), term.distance,", _BY_HAND),
-    (_FUSED, "gradient = gradient * slope", "gradient = gradient + slope", _BY_HAND),
-    (_FUSED, "jnp.int32(first), jnp.int32(sum(sizes))", "jnp.int32(0), jnp.int32(sum(sizes))", _BY_HAND),
-    (_FUSED, "lambda primal: () if primal.perturbed else None", "lambda primal: ()",
-     ["tests/test_layers_fused.py::test_what_is_not_trained_has_no_gradient"]),
-    (_KERNELS, "index = tuple(jnp.broadcast_arrays(ahead[:, None], columns.places[None]))",
-     "index = rows.slice, columns.slice", _KERNEL),
-    (_KERNELS, "(features.first < last) & (features.first + wide > first)", "(features.first < last) & (features.first > first)",
-     _KERNEL),
-    (_KERNELS, "tokens = _Block.at((part * steps + step) * STEP, STEP, count)", "tokens = _Block.at(step * STEP, STEP, count)", _KERNEL),
+    (_LAYERS + "matmul.py", "_aligned(right, (right.ndim - 2, right.ndim - 1))", "_aligned(right, (right.ndim - 2,))",
+     ["tests/test_aligned_products.py::test_every_product_of_a_gradient_has_aligned_rows"]),
 ]
