@@ -90,9 +90,27 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     # A stage may begin in the time of others, or a short command would never come to it.
     pieces.measure(Stage(stage.folder, "other", ABOUT_A_DEVICE), Budget(100, to_begin=20), "m", more, 30.0)
     assert asked == [0, 1, 2, 3, 4, 3]
-    # At another commit, or with other versions, all is to be measured again.
-    for changes in ({"commit": "b"}, {"versions": {"jax": "0.99"}}, {"driver": "x"}):
-        assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, **changes}).found() == {}
+
+
+@pytest.mark.parametrize("changes", [{"commit": "b"}, {"versions": {"jax": "0.99"}}, {"driver": "x"}])
+def test_what_another_commit_or_version_measured_is_kept_until_it_is_measured_again(stage, monkeypatch, changes):
+    asked = []
+
+    def run(module, piece, environment, seconds):
+        asked.append(piece)
+        return {"process_seconds": 1.0}
+
+    monkeypatch.setattr(fresh, "run", run)
+    pieces.measure(stage, Budget(20), "m", {"old": "old", "again": "again"}, 1.0)
+    today = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, **changes})
+    assert today.found() == stage.found()
+    assert not any(map(today.is_current, today.found().values())) and all(map(stage.is_current, stage.found().values()))
+    # What is missing comes first.
+    pieces.measure(today, Budget(20), "m", {"again": "again", "new": "new"}, 1.0)
+    assert asked == ["old", "again", "new", "again"]
+    assert [name for name, piece in today.found().items() if today.is_current(piece)] == ["again", "new"]
+    # Sizes that say nothing are not kept beside others.
+    assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "quick": True}).found() == {}
 
 
 def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
@@ -285,7 +303,7 @@ def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path
 
 
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
-def test_our_kernels_are_measured_where_they_are_used(tmp_path, monkeypatch, platform):
+def test_options_of_xla_for_gpus_are_tried_there_alone(tmp_path, monkeypatch, platform):
     asked = []
     monkeypatch.setattr(pieces, "measure", lambda stage, budget, module, cases, *_: asked.extend(cases.values()))
     settings = Settings("", "", "", "", rounds=1, quick=False, scratch=tmp_path)
@@ -294,7 +312,7 @@ def test_our_kernels_are_measured_where_they_are_used(tmp_path, monkeypatch, pla
     assert models == (
         {model for model, *_ in stages.CASES} if platform == "gpu" else {"re2", "csran", "esan"}
     ) and models >= {"re2"}
-    assert ("re2-kernels" in models) == (platform == "gpu")
+    assert ("re2-triton" in models) == (platform == "gpu")
 
 
 def test_what_measures_leaves_the_device_to_its_processes():

@@ -19,7 +19,7 @@ def test_a_device_is_found_by_its_kind():
     assert target_of("NVIDIA H100 PCIe") is target_of("NVIDIA H200 NVL") is target_of("cpu") is None
 
 
-RE2, KERNELS = "re2 10 x 512 float32", "re2-kernels 10 x 512 float32"
+RE2, TRITON = "re2 10 x 512 float32", "re2-triton 10 x 512 float32"
 
 
 def test_tables_show_the_device_beside_what_was_compiled_without_it():
@@ -52,35 +52,35 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
     }
     without = {"h100 re2 train 512 10 float32": compiled}
     text = tables.markdown(
-        {"h200": {"compiled": {**ABOUT_A_DEVICE, "found": {RE2: row, KERNELS: {"problem": "no memory"}}}}}, without
+        {"h200": {"compiled": {**ABOUT_A_DEVICE, "found": {RE2: row, TRITON: {"problem": "no memory"}}}}}, without
     )
-    line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |"
+    line = "| 9.00 (8.00) | 10.00 | 48.0 (47.0) | 250 (240) | 11.00 (15.00) | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |  |"
     assert (
         f"| re2 | 10 x 512 | float32 | tensorfloat32 {line}" in text
-        and f"- {KERNELS}: no memory" in text
+        and f"- {TRITON}: no memory" in text
         and "In brackets: compiled with jax 0.10.2." in text
     )
     # What is still to be measured has what was compiled alone; what was tried is not among it.
     assert (
         "| re2-untuned | 10 x 512 | float32 |  | (8.00) |" in text and text.count("| re2 | 10 x 512 | float32 |") == 1
     )
-    assert "| re2-kernels | 10 x 512 | float32 |" not in text and "| re2-kernels | 10 x 512 | bfloat16 |" in text
+    assert "| re2-triton | 10 x 512 | float32 |" not in text and "| re2-triton | 10 x 512 | bfloat16 |" in text
     tpu = tables.markdown({"v5e": {"compiled": {**ABOUT_A_DEVICE, "found": {RE2: {**row, "kind": "TPU v5 lite"}}}}}, {})
-    assert "| re2 | 10 x 64 | bfloat16 |" in tpu and "-kernels |" not in tpu and "-untuned |" not in tpu
+    assert "| re2 | 10 x 64 | bfloat16 |" in tpu and "-triton |" not in tpu and "-untuned |" not in tpu
     # Without published figures there is no bound, and nothing that was compiled for it.
     unknown = {**row, "kind": "NVIDIA T4", "least_seconds": None}
     text = tables.markdown({"t4": {"compiled": {**ABOUT_A_DEVICE, "found": {RE2: unknown}}}}, without)
     assert "NVIDIA T4: no published figures, so no bound." in text
-    assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 1.09860 | 30 |" in text
+    assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 1.09860 | 30 |  |" in text
     # Where nothing was run, nor at other than tiny sizes.
     small = {**row, "overrides": {}}
     text = tables.markdown({"cpu": {"compiled": {**ABOUT_A_DEVICE, "quick": True, "found": {"a": small}}}}, without)
-    assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |" in text
+    assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |  |" in text
     assert (
-        "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  |  | (99) |"
+        "| re2 | 10 x 512 | float32 |  | (8.00) |  | (47.0) | (240) | (15.00) | compiled, not run |  |  |  | (99) |  |"
         in text
     )
-    assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |" in text
+    assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |  |" in text
 
 
 def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
@@ -109,4 +109,4 @@ def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
         },
         {},
     )
-    assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 |  | 30 |" in text and "KeyError" in text
+    assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 |  | 30 |  |" in text and "KeyError" in text

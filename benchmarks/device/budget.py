@@ -37,32 +37,36 @@ class Budget:
 class Stage:
     """What a stage has found, kept in one JSON file: written anew whenever there is more.
 
-    What was found at another commit, with other versions or at other sizes, is dropped when something is added.
-
     Arguments:
       folder: of this device's results.
       name: of the stage.
-      about: the device, versions, command, "commit" and whether it was "quick", kept with what is found.
+      about: the device, driver, versions, command, "commit" and whether it was "quick", kept with what is found.
       changed: called when the file has changed.
 
     Attributes:
       failed: what failed since this command began, and is not tried again by it.
+      measured_with: what says whether a measurement is of today's code: "commit", "driver" and "jax".
     """
 
     def __init__(self, folder: Path, name: str, about: Mapping[str, Any], changed: Callable[[], None] = lambda: None):
         self.name, self.folder, self._about, self._changed = name, folder, dict(about), changed
         self._file = folder / f"{name}.json"
         self.failed: set[str] = set()
+        self.measured_with = {name: self._about.get(name) for name in ("commit", "driver")}
+        self.measured_with["jax"] = self._about.get("versions", {}).get("jax")
 
     def found(self) -> dict[str, Any]:
-        """What was found at this commit, with this driver and these versions, by its name."""
+        """What was found at these sizes, by its name; of any commit."""
         kept = read_json(self._file) if self._file.exists() else {}
-        same = all(kept.get(name) == self._about.get(name) for name in ("commit", "quick", "driver", "versions"))
-        return kept.get("found", {}) if same else {}
+        return kept.get("found", {}) if kept.get("quick") == self._about.get("quick") else {}
 
-    def keep(self, **found: Any) -> None:
-        """Adds to what was found, or replaces parts of it."""
-        write_json(self._file, {"stage": self.name, **self._about, "found": {**self.found(), **found}})
+    def is_current(self, found: Mapping[str, Any]) -> bool:
+        """Whether something with "commit", "driver" and "jax" was measured with today's."""
+        return all(found.get(name) == value for name, value in self.measured_with.items())
+
+    def keep(self, found: Mapping[str, Any]) -> None:
+        """Replaces what was found."""
+        write_json(self._file, {"stage": self.name, **self._about, "found": found})
         self._changed()
 
 

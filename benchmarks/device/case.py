@@ -25,21 +25,21 @@ from benchmarks.device import kernels
 from jaxmatch import models
 from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
+from jaxmatch.training.programs import compiler_options
 from jaxmatch.training.step import flattening, initial_state
 
 # Steps after which the losses are checked.
 STEPS_TO_CHECK = 3
 # Steps before those that count: a GPU raises its clocks only under load.
 WARM_STEPS, SECONDS_TO_WARM = 3, 0.5
-PLAIN = {"re2-kernels": {"model.kernels": "xla"}}
 # How programs are compiled without a device, which cannot be tried out there: cuBLAS with the algorithm that it names
 # first, and none of XLA's products of Triton.
 UNTUNED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
-# A name of a case that is no model of `benchmarks.accelerators` -> that model, changes of its config, and options of
-# the compiler. Rows of 152 numbers begin at multiples of 16 bytes, those of the paper's 150 do not.
-VARIANTS: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
-    "re2-untuned": ("re2", {}, UNTUNED),
-    "re2-152-untuned": ("re2", {"model.hidden_size": 152}, UNTUNED),
+# A name of a case that is no model of `benchmarks.accelerators` -> that model, and options of the compiler other than
+# training's.
+VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "re2-untuned": ("re2", UNTUNED),
+    "re2-triton": ("re2", {"xla_gpu_enable_triton_gemm": True}),
 }
 # Steps in a trace of the profiler.
 STEPS_TO_TRACE = 3
@@ -54,8 +54,9 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       spec: as in `benchmarks.accelerators`, without a target; "model" may be one of `VARIANTS`.
 
     Returns:
-      The spec; "seconds" of a step, the median of steps that are each waited for, and "seconds_in_a_row", of steps
-      started one after the other; "loss" after the first steps, the same for all programs that compute the same;
+      The spec; "compiler_options"; "seconds" of a step, the median of steps that are each waited for, and
+      "seconds_in_a_row", of steps started one after the other; "loss" after the first steps, the same for all programs
+      that compute the same;
       "in_use", bytes, or None where the device does not report it. Of the program
       "temporaries" and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
       "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
@@ -63,11 +64,11 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       and "unread" says why. Of what the device ran "trace", or "untraced".
     """
     device = jax.devices()[0]
-    asked, (model, changes, options) = spec, VARIANTS.get(spec["model"], (spec["model"], {}, {}))
-    spec = {**spec, "model": model, "overrides": {**spec.get("overrides", {}), **changes}}
+    asked, (model, options) = spec, VARIANTS.get(spec["model"], (spec["model"], {}))
+    spec, options = {**spec, "model": model}, {**compiler_options(device.platform), **options}
     program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
     started = time.perf_counter()
-    compiled = program.compile(compiler_options=dict(options) or None)
+    compiled = program.compile(compiler_options=options or None)
     compile_seconds = time.perf_counter() - started
     state, *rest = arguments_of(program, spec)
     for _ in range(STEPS_TO_CHECK):
@@ -77,6 +78,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     in_use = (device.memory_stats() or {}).get("peak_bytes_in_use")
     found = {
         **asked,
+        "compiler_options": options,
         "kind": device.device_kind,
         "loss": loss,
         "seconds": statistics.median(seconds),
@@ -89,7 +91,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
-    """Which kernels take the time (`kernels.of_steps`), under "trace", or under "untraced" why that cannot be told."""
+    """Which kernels take the time (`kernels.told`)."""
 
     def run() -> None:
         now = state
@@ -97,11 +99,7 @@ def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
             now = step(now)
         jax.block_until_ready(now)
 
-    try:
-        return {"trace": kernels.of_steps(run, STEPS_TO_TRACE)}
-    except Exception as error:
-        # A profiler that cannot be had must not cost what was measured.
-        return {"untraced": f"{type(error).__name__}: {error}"}
+    return kernels.told(run, STEPS_TO_TRACE)
 
 
 def loss_of(state: Any) -> float:
@@ -157,13 +155,8 @@ def _module(spec: Mapping[str, Any]) -> Any:
 
 
 def operations_of(spec: Mapping[str, Any]) -> int:
-    """Operations of the matrix products of a step of all replicas, two for a multiply-add.
-
-    Those of kernels of our own are counted in the model without them, which makes the same products: what a program of
-    a kernel does, and how often it turns, is not in the trace.
-    """
-    plain = {**spec, "overrides": {**spec.get("overrides", {}), **PLAIN.get(spec["model"], {})}}
-    step = memory.step_program(_module(plain), "classification", worker.DIMENSIONS, spec["batch"], worker.LENGTH)
+    """Operations of the matrix products of a step of all replicas, two for a multiply-add."""
+    step = memory.step_program(_module(spec), "classification", worker.DIMENSIONS, spec["batch"], worker.LENGTH)
     return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
 
 

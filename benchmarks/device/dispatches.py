@@ -1,4 +1,4 @@
-"""Times RE2's training steps as training dispatches them: one in a dispatch, and as many as a GPU gets by default.
+"""Times RE2's training steps as training dispatches them: one in a dispatch, and as many as a TPU gets by default.
 
     python -m benchmarks.device.dispatches '{"replicas": 10, "batch": 64, "precision": "float32", "asked_at": 0}'
 
@@ -7,6 +7,8 @@ dispatching each, and whether it waits for the host to choose the length of a st
 configs/re2_snli.py, the pairs are embedded ones of two padded lengths, mixed as in an epoch.
 """
 
+import functools
+import os
 import statistics
 import time
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from typing import Any
 import jax
 
 from benchmarks import fresh, stopwatch
+from benchmarks.device import kernels
 from benchmarks.items.dispatch import Dispatches
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
@@ -32,9 +35,10 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       spec: "replicas", "batch", "precision"; "overrides": changes of the config, if any.
 
     Returns:
-      The spec; "kind" of the device; "lengths" of the rows; "times": for each number of steps in a dispatch "count",
-      "seconds" of a step among those that are started one after the other, the median of some rounds, and
-      "compile_seconds" of the first steps.
+      The spec; "xla_flags" of the environment; "kind" of the device; "lengths" of the rows; "times": for each number of
+      steps in a dispatch "count", "seconds" of a step among those that are started one after the other, the median of
+      some rounds, "busy_seconds", in which kernels run in a step (None where no trace tells), and "compile_seconds" of
+      the first steps.
     """
     config = with_overrides(
         load_config("re2", dataset="snli"),
@@ -47,7 +51,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
         },
     )
     data = preparation.prepare(config)
-    compile_seconds, candidates = {}, {}
+    compile_seconds, busy_seconds, candidates = {}, {}, {}
     for count in (1, STEPS_AT_ONCE):
         steps = Dispatches(config, data, count, spec["replicas"])
         began = time.perf_counter()
@@ -55,13 +59,22 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
             steps.seconds(count, 1, number)
         compile_seconds[count] = round(time.perf_counter() - began, 1)
         steps.seconds(count, STEPS_TO_WARM // count)
+        all_steps = functools.partial(steps.seconds, count, STEPS_AT_ONCE // count)
+        busy_seconds[count] = kernels.told(all_steps, STEPS_AT_ONCE).get("trace", {}).get("busy_seconds")
         candidates[str(count)] = lambda steps=steps, count=count: steps.seconds(count, STEPS_TO_MEASURE // count)
     found = stopwatch.in_turn(candidates, ROUNDS, warm=0)
     times = [
-        {"count": count, "seconds": statistics.median(found[str(count)]) / count, "compile_seconds": seconds}
+        {
+            "count": count,
+            "seconds": statistics.median(found[str(count)]) / count,
+            "busy_seconds": busy_seconds[count],
+            "compile_seconds": seconds,
+        }
         for count, seconds in compile_seconds.items()
     ]
-    return {**spec, "kind": jax.devices()[0].device_kind, "lengths": list(steps.lengths), "times": times}
+    device = jax.devices()[0].device_kind
+    about = {"xla_flags": os.environ.get("XLA_FLAGS", ""), "kind": device, "lengths": list(steps.lengths)}
+    return {**spec, **about, "times": times}
 
 
 if __name__ == "__main__":

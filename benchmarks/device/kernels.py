@@ -19,7 +19,7 @@ _DEVICE = re.compile(r"/device:(GPU|TPU):0\b")
 _PRODUCT = re.compile(r"gemm|xmma|cutlass|nvjet|cublas|splitk|gemv|_dot", re.IGNORECASE)
 
 
-def of_steps(run: Callable[[], None], steps: int) -> dict[str, Any]:
+def of_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
     """The kernels of steps.
 
     Arguments:
@@ -36,6 +36,15 @@ def of_steps(run: Callable[[], None], steps: int) -> dict[str, Any]:
             run()
         files = sorted(Path(folder).rglob("*.xplane.pb"))
         return summary(events_of(jax.profiler.ProfileData.from_file(str(files[-1])).planes), steps) if files else {}
+
+
+def told(run: Callable[[], Any], steps: int) -> dict[str, Any]:
+    """`of_steps` under "trace", or under "untraced" why that cannot be told."""
+    try:
+        return {"trace": of_steps(run, steps)}
+    except Exception as error:
+        # A profiler that cannot be had must not cost what was measured.
+        return {"untraced": f"{type(error).__name__}: {error}"}
 
 
 def events_of(planes: Iterable[Any]) -> list[tuple[str, str, float, float]]:

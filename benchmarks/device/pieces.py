@@ -19,7 +19,8 @@ def measure(
     seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Measures the pieces that are missing, in their order, as far as the time goes.
+    """Measures pieces as far as the time goes, in their order: first those that are missing, then those that were
+    measured at another commit or with other versions.
 
     A piece is not begun if it would probably last longer than the stage has left, the first of a stage if longer than
     all stages have. It is ended, and lost, at the end of all time. One that failed is kept with the reason, and tried
@@ -36,9 +37,11 @@ def measure(
     found = stage.found()
     lasted = [found[name]["process_seconds"] for name in pieces if "problem" not in found.get(name, {"problem": ""})]
     missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""}) and name not in stage.failed]
-    for number, name in enumerate(missing):
+    others = [name for name in pieces if name not in {*missing, *stage.failed} and not stage.is_current(found[name])]
+    wanted = missing + others
+    for number, name in enumerate(wanted):
         expected = statistics.median(lasted) if lasted else seconds
-        whole = f"{len(missing) - number} of {len(pieces)} to go, about {duration(expected * (len(missing) - number))}"
+        whole = f"{len(wanted) - number} of {len(pieces)} to go, about {duration(expected * (len(wanted) - number))}"
         say(f"{stage.name}: {name} ({whole}; {duration(budget.left())} left of all)")
         # What a stage begins with may use the time of others: else a short command would never come to it.
         if expected > (budget.left_to_begin() if found or number else budget.left()):
@@ -55,4 +58,4 @@ def measure(
             answer = {"problem": problem_of(str(error).partition("\n")[2]) or str(error)}
             say(f"{error}\n{stage.name}: {name}: {answer['problem']}")  # the traceback cannot be had again elsewhere
             stage.failed.add(name)
-        stage.keep(**{name: answer})
+        stage.keep({**stage.found(), name: {**answer, **stage.measured_with}})

@@ -17,19 +17,19 @@ from jaxmatch.reporting.score_vs_setting import scores_against
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 CASE = ("model", "replicas", "batch", "precision")
+SIZES = ((512, "float32"), (64, "bfloat16"), (512, "bfloat16"), (64, "float32"))
 # Of these; what the goals are about comes first, and what may explain it.
 CASES = (
-    *((model, 10, 512, "float32") for model in ("re2", "re2-untuned", "re2-kernels", "re2-152-untuned")),
-    *((model, 10, 64, "bfloat16") for model in ("re2-kernels", "re2-untuned", "re2")),
-    *((model, 10, 512, "bfloat16") for model in ("re2-untuned", "re2-kernels", "re2", "re2-152-untuned")),
-    *((model, 10, 64, "float32") for model in ("re2-untuned", "re2-kernels", "re2")),
+    *(("re2", 10, batch, precision) for batch, precision in SIZES),
+    *(("re2-triton", 10, batch, precision) for batch, precision in SIZES),
     ("csran", 10, 64, "float32"),
     ("esan", 10, 64, "float32"),
     *(("re2", 1, batch, precision) for batch in (64, 512) for precision in ("float32", "bfloat16")),
     *((model, 10, 64, "bfloat16") for model in ("csran", "esan")),
+    *(("re2-untuned", 10, batch, precision) for batch, precision in SIZES),
 )
-# Elsewhere XLA computes what our kernels do, and has no such options.
-ON_GPUS_ALONE = ("-kernels", "-untuned")
+# Elsewhere XLA has no such options.
+ON_GPUS_ALONE = ("-triton", "-untuned")
 # (replicas, batch, precision) of the steps that are dispatched one by one, and many at a time.
 DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
 # (batch, replicas, precision): the points with a goal, and what they are compared with.
@@ -44,9 +44,9 @@ SMALL_CSRAN = {
     "training.batch_size": 512,
     "training.maximum_buckets": 1,
 }
-# One program holds all lengths and steps of a dispatch, and an interruption in minutes of compiling would lose it. So
-# each length has its own, which is kept as soon as it is compiled; ten runs keep a device busy for longer than a
-# dispatch takes.
+# One program holds all lengths and steps of a TPU's dispatch, and an interruption in minutes of compiling would lose
+# it. So each length has its own, which is kept as soon as it is compiled; ten runs keep a device busy for longer than
+# a dispatch takes.
 ONE_PROGRAM_A_LENGTH = "--config.execution.steps_at_once=1"
 # Nor are kernels tried for programs that train for seconds. On an H200 14 of them took about 7 s each so, beside other
 # sweeps; larger ones, with kernels tried, 20 to 25 s alone.
@@ -96,7 +96,7 @@ def compiled(plan: Plan, stage: Stage) -> None:
 
 
 def dispatched(plan: Plan, stage: Stage) -> None:
-    """A training step of RE2 on rows of two lengths, dispatched alone and with others, as is the default on a GPU."""
+    """A training step of RE2 on rows of two lengths, dispatched alone and with others, as is the default on a TPU."""
     asked = {}
     for count, batch, precision in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
         spec = {"replicas": count, "batch": batch, "precision": precision}

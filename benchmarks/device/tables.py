@@ -8,6 +8,7 @@ from benchmarks import reports
 from benchmarks.accelerators.__main__ import RESULTS as WITHOUT_DEVICE
 from benchmarks.accelerators.__main__ import name_of
 from benchmarks.accelerators.targets import target_of
+from benchmarks.device.case import VARIANTS
 from benchmarks.device.stages import CASE, CASES, ON_GPUS_ALONE, STAGES
 from benchmarks.device.stages import name_of as name_of_case
 from benchmarks.items.replicas import ITEM as REPLICAS
@@ -29,8 +30,12 @@ on a TPU the compiler's own count. Least: the larger of moved bytes by published
 products by published peak, and on a GPU 4 microseconds a kernel on top. Where kernels start while others run, or
 together as a graph, a step takes less than these microseconds say. A device without published figures in
 `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
-started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same,
-such as `re2` and `re2-kernels`, have the same up to rounding."""
+started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same
+have the same up to rounding. `re2` is compiled as training compiles it. `-untuned` is compiled as without a device,
+`-triton` with XLA's own products beside those of cuBLAS. Other names are attempts (`benchmarks/NOTES.md`): `-unaligned`
+is the code before commit 0e7e81f, which fills rows up to 16 bytes; `152` has a hidden size of 152, `304` word vectors
+of 304 numbers; `-kernels` had kernels of our own (`model.kernels=pallas`, until commit 0e7e81f), with the numbers of
+tokens and of inputs of a block, of warps and of stages where they are not 128, 32, 8 and 3."""
 HEADINGS = (
     "model",
     "runs x batch",
@@ -46,6 +51,7 @@ HEADINGS = (
     "in a row (ms)",
     "loss",
     "compiled in (s)",
+    "commit",
 )
 
 
@@ -73,13 +79,10 @@ def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[s
 
 def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]) -> list[str]:
     found = kept["found"]
-    about = f"{kept['driver']}; jax {kept['versions']['jax']}" + (
-        f"; commit {kept['commit'][:7]}" if kept["commit"] else ""
-    )
     sections = [
         f"### {name}",
         " ".join(STAGES[name][0].__doc__.split()),
-        about + ("; tiny sizes, from which nothing follows" * kept["quick"]),
+        _measured_with(kept) + ("; tiny sizes, from which nothing follows" * kept["quick"]),
     ]
     if name == "compiled":
         rows = sorted((row for row in found.values() if "problem" not in row), key=_place)
@@ -91,7 +94,7 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             sections += _of_versions(without_device, computed)
             others = [] if kept["quick"] else _cases_without(found, kind is None or kind.platform == "cuda")
             sections.append(_figures([*rows, *others], without_device, computed))
-            sections += _traces(rows)
+            sections += _traces(row for row in rows if _place(row) < len(CASES))
     elif name == "dispatched":
         sections.append(_dispatches(piece for piece in found.values() if "problem" not in piece))
     elif name in ("replicas", "more-replicas"):
@@ -110,6 +113,16 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
         sections += [found["table"].strip()] if found["table"] else []
         return [*sections, f"    {kept['command']}"]
     return [*sections, *_problems(found), f"    {kept['command']}"]
+
+
+def _measured_with(kept: Mapping[str, Any]) -> str:
+    """Drivers and versions of JAX, each with its commits."""
+    pieces = [each for each in kept["found"].values() if isinstance(each, Mapping) and "driver" in each]
+    together: dict[str, list[str]] = {}
+    for piece in pieces or [{**kept, "jax": kept["versions"]["jax"]}]:
+        commits = together.setdefault(f"{piece['driver']}; jax {piece['jax']}", [])
+        commits += [piece["commit"][:7]] if piece["commit"] and piece["commit"][:7] not in commits else []
+    return ". ".join(f"{name}; commit {', '.join(commits)}" if commits else name for name, commits in together.items())
 
 
 def _of_versions(without_device: Mapping[str, Any], target: str) -> list[str]:
@@ -148,7 +161,7 @@ def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any
     lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * 4 + " ---: |" * (len(HEADINGS) - 4)]
     for row in rows:
         # Without a device all are compiled so.
-        spec = {**row, "model": row["model"].removesuffix("-untuned"), "target": target, "program": "train"}
+        spec = {**row, "model": VARIANTS.get(row["model"], (row["model"],))[0], "target": target, "program": "train"}
         # What was made small for a trial is compared with nothing.
         computed = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
         lines.append("| " + " | ".join(_cells(row, {} if "problem" in computed else computed)) + " |")
@@ -177,15 +190,26 @@ def _traces(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _dispatches(pieces: Iterable[Mapping[str, Any]]) -> str:
     """The table of the stage `dispatched`."""
-    headings = ("runs x batch", "precision", "row (tokens)", "steps a dispatch", "a step (ms)", "first steps (s)")
-    lines = ["| " + " | ".join(headings) + " |", "| --- | --- |" + " ---: |" * 4]
+    headings = (
+        "runs x batch",
+        "precision",
+        "compiled with",
+        "commit",
+        "row (tokens)",
+        "steps a dispatch",
+        "a step (ms)",
+        "kernels run (ms)",
+        "first steps (s)",
+    )
+    lines = ["| " + " | ".join(headings) + " |", "| --- | --- | --- | --- |" + " ---: |" * 5]
     for piece in pieces:
         lengths = " and ".join(map(str, piece["lengths"]))
-        of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {lengths} |"
-        lines += [
-            f"{of_piece} {row['count']} | {1e3 * row['seconds']:.3f} | {row['compile_seconds']:.1f} |"
-            for row in piece["times"]
-        ]
+        options, at = piece.get("xla_flags", ""), piece.get("commit", "")[:7]
+        of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {options} | {at} | {lengths} |"
+        for row in piece["times"]:
+            busy = f"{1e3 * row['busy_seconds']:.3f}" if row.get("busy_seconds") else ""
+            times = f"{1e3 * row['seconds']:.3f} | {busy} | {row['compile_seconds']:.1f}"
+            lines.append(f"{of_piece} {row['count']} | {times} |")
     return "\n".join(lines)
 
 
@@ -211,6 +235,7 @@ def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
         f"{1e3 * row['seconds_in_a_row']:.2f}" if measured else "",
         f"{row['loss']:.5f}" if "loss" in row else "",
         f"{row['compile_seconds']:.0f}" if measured else pair("compile_seconds", 1, ".0f"),
+        row.get("commit", "")[:7],
     ]
 
 
