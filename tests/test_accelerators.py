@@ -86,6 +86,12 @@ def test_of_what_is_sliced_or_updated_in_place_the_slice_counts():
     assert hlo.work(read_whole).moved == 32 + 4 + 8 * 32  # at most eight times what is written
     made_anew = IN_PLACE.replace("dynamic-update-slice(%p.0", "dynamic-update-slice(%n")
     assert hlo.work(made_anew).moved == 40 * 32 + 4 + 32
+    # As XLA of JAX 0.11 writes a kernel beside which others run.
+    kernel = "%o = f32[40,8]{1,0} fusion(%a, %i, %b), kind=kLoop, calls=%fused"
+    types = "((f32[40,8]{1,0}, s32[], f32[40,8]{1,0}), f32[40,8]{1,0}, u32[])"
+    start = kernel.replace("%o = f32[40,8]{1,0} fusion", f"%s = {types} fusion-start")
+    apart = IN_PLACE.replace(f"ROOT {kernel}", f"{start}\n  ROOT %o = f32[40,8]{{1,0}} fusion-done(%s)")
+    assert hlo.work(apart) == hlo.work(IN_PLACE)
 
 
 CHOICE = """HloModule m, is_scheduled=true

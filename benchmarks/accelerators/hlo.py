@@ -22,6 +22,7 @@ _FREE = {
     "replica-id",
     "opt-barrier",
     "async-done",
+    "fusion-done",
     "copy-done",
     "slice-done",
 }
@@ -153,9 +154,10 @@ def _branches(rest: str) -> list[str]:
 def _moved(found: Mapping[str, Mapping[str, Instruction]], body: Mapping[str, Instruction], kernel: Instruction) -> int:
     """The bytes that a kernel reads and writes."""
     written, read = kernel.size, [body[operand].size if operand in body else 0 for operand in kernel.operands]
-    if kernel.opcode == "fusion":
+    if kernel.opcode in ("fusion", "fusion-start"):
         inside = found[re.search(r"calls=%?([\w.\-]+)", kernel.rest).group(1)]
         updates = _updates(inside)
+        written = inside[next(reversed(inside))].size  # the type of a start names its operands, too
         written -= sum(update.size - inside[update.operands[1]].size for update in updates)
         names = {
             int(re.match(r"\((\d+)", one.rest).group(1)): name
