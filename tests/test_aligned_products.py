@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmatch.layers.matmul import ALIGNMENT, aligned_products, matmul
+from jaxmatch import models
+from jaxmatch.layers.matmul import ALIGNMENT, matmul, products_for
 
 
 def loss(left, right):
@@ -19,7 +20,7 @@ def test_results_and_gradients_stay(shapes):
     generator = np.random.default_rng(0)
     arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
     expected = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
-    with aligned_products():
+    with products_for("gpu"):
         found = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
     for each, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(each, other, rtol=1e-5, atol=1e-6)
@@ -38,5 +39,21 @@ def test_every_product_of_a_gradient_has_aligned_rows(dtype):
 
     least = ALIGNMENT // jnp.dtype(dtype).itemsize
     assert rows_of_products() == {150, 75}
-    with aligned_products():
+    with products_for("gpu"):
         assert {size % least for size in rows_of_products()} == {0}
+
+
+@pytest.mark.parametrize(("platform", "aligned"), [("gpu", True), ("cpu", False)])
+def test_a_model_has_aligned_products_on_gpus(platform, aligned):
+    settings = {"name": "re2", "blocks": 2, "encoder_layers": 1, "hidden_size": 10}
+    flat = flattening(models.build(settings, outputs=3), 6, platform=platform)
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (((flat.count,), "float32"), ((9, 6), "float32"))]
+    ids, sentences = (jax.ShapeDtypeStruct((5, 7), dtype) for dtype in ("int32", "int8"))
+    text = jax.jit(flat.match).lower(shapes[0], {"ids": ids}, sentences, shapes[1]).as_text()
+    products = re.findall(
+        r"contracting_dims = \[(\d)\] x .* : \(tensor<([^>]*)xf32>, .*\) -> tensor<([^>]*)xf32>", text
+    )
+    assert len(products) > 10
+    inner = [int(left.split("x")[int(axis)]) for axis, left, _ in products]
+    columns = [int(found.split("x")[-1]) for *_, found in products]
+    assert all(size % 4 == 0 for size in inner + columns) == aligned

@@ -14,6 +14,7 @@ import numpy as np
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.inference.padding import MANY_LENGTHS, pad_batch, padded_size, token_rows
 from jaxmatch.layers import weights
+from jaxmatch.layers.matmul import products_for
 
 # Threads that share a model share one predictor, too.
 _making_a_predictor = threading.Lock()
@@ -138,7 +139,8 @@ class InferenceModel:
             from jaxmatch.inference.cpu import prepare  # not imported for other devices
 
             return prepare(*self.folded, self.vectors)
-        return functools.partial(_match, *self.folded)
+        (device, *_) = self.vectors.devices()
+        return functools.partial(_match, device.platform, *self.folded)
 
 
 def is_on_cpu(array: jax.Array) -> bool:
@@ -146,6 +148,14 @@ def is_on_cpu(array: jax.Array) -> bool:
     return all(device.platform == "cpu" for device in array.devices())
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _match(module: nn.Module, params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
-    return module.apply({"params": params}, tokens, sentences, words, method="match")
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _match(
+    platform: str,
+    module: nn.Module,
+    params: Any,
+    words: Any,
+    tokens: dict[str, jax.Array],
+    sentences: jax.Array,
+) -> jax.Array:
+    with products_for(platform):
+        return module.apply({"params": params}, tokens, sentences, words, method="match")

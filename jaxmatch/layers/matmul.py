@@ -15,6 +15,8 @@ PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": j
 # How a product is asked for; the others as JAX does by default.
 ASKED = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
 
+# What JAX and XLA call GPUs.
+GPUS = ("gpu", "cuda", "rocm")
 # Rows of matrices begin at multiples of so many bytes where products are aligned. cuBLAS reads what begins elsewhere
 # number by number (benchmarks/NOTES.md).
 ALIGNMENT = 16
@@ -22,9 +24,11 @@ _ALIGNED = contextvars.ContextVar("aligned", default=False)
 
 
 @contextlib.contextmanager
-def aligned_products() -> Iterator[None]:
-    """Traces products whose matrices are filled up with zeros to aligned rows, for GPUs; the results stay as large."""
-    before = _ALIGNED.set(True)
+def products_for(platform: str) -> Iterator[None]:
+    """Traces products as suits devices of a platform: for GPUs, rows of matrices are filled up with zeros to
+    `ALIGNMENT`. Results have the same shapes, and the same numbers up to rounding.
+    """
+    before = _ALIGNED.set(platform in GPUS)
     try:
         yield
     finally:

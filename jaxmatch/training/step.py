@@ -1,6 +1,5 @@
 """One training step of one run, and of a whole cohort."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 import optax
 
 from jaxmatch.layers import weights_together
-from jaxmatch.layers.matmul import aligned_products
+from jaxmatch.layers.matmul import GPUS, products_for
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
@@ -74,14 +73,14 @@ class Flattening(NamedTuple):
       module: the model.
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: how many numbers the model trains.
-      for_a_gpu: whether the weights of all layers are normalised at once (layers/weights_together.py), and products are
-        aligned (layers/matmul.py).
+      platform: of the devices. On GPUs the weights of all layers are normalised at once
+        (layers/weights_together.py), and products are aligned (layers/matmul.py).
     """
 
     module: nn.Module
     to_tree: Callable[[jax.Array], Any]
     count: int
-    for_a_gpu: bool
+    platform: str
 
     def to_array(self, tree: Any) -> jax.Array:
         """The way back of `to_tree`."""
@@ -90,9 +89,10 @@ class Flattening(NamedTuple):
     def match(self, parameters: jax.Array, *inputs: Any, **options: Any) -> jax.Array:
         """`match` of the model with `<float32>[count]` as its parameters."""
         module, params = self.module, self.to_tree(parameters)
-        if self.for_a_gpu and module.config.weight_normalization != "none":
+        # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
+        if self.platform in GPUS and module.config.weight_normalization != "none":
             module, params = weights_together.folded(module, params)
-        with aligned_products() if self.for_a_gpu else contextlib.nullcontext():
+        with products_for(self.platform):
             return module.apply({"params": params}, *inputs, **options, method="match")
 
 
@@ -118,8 +118,7 @@ def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str
     vectors = jax.ShapeDtypeStruct((words, dimensions), np.float32)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side, side, vectors)["params"]
     flat, to_tree = jax.flatten_util.ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))
-    # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
-    return Flattening(module, to_tree, flat.size, platform in ("gpu", "cuda"))
+    return Flattening(module, to_tree, flat.size, platform)
 
 
 def initial_state(
