@@ -9,6 +9,7 @@ import pytest
 
 from jaxmatch import models
 from jaxmatch.layers.matmul import ALIGNMENT, matmul, products_for
+from jaxmatch.training.step import flattening
 
 
 def loss(left, right):
