@@ -123,6 +123,7 @@ def read_columns(path: Path, count: int, layout: str, *, most: float | None = No
                 f"{_columns(len(columns))} where {count} are expected ({layout}, separated by tabs)",
                 path=path,
                 line=number,
+                remedy="give the line a value for each column, or delete it",
             )
         yield number, columns
 
@@ -161,7 +162,7 @@ def read_table(
     names = [name.strip() for name in first[1]]
     for position, name in enumerate(names):
         if name in names[:position]:
-            raise InputError(f"the header names column {shown(name)} twice", path=path, line=1)
+            raise InputError(f"the header names column {shown(name)} twice", path=path, line=1, remedy="rename one")
     missing = [name for name in required if name not in names]
     if missing:
         refuse_carriage_returns("".join(first[1]), path)
@@ -179,7 +180,10 @@ def read_table(
         for number, columns in rows_there:
             if not fewest <= len(columns) <= len(names):
                 raise InputError(
-                    f"{_columns(len(columns))} where the header names {len(names)}", path=path, line=number
+                    f"{_columns(len(columns))} where the header names {len(names)}",
+                    path=path,
+                    line=number,
+                    remedy="give the row a value for each column, or delete it",
                 )
             yield number, columns
 
@@ -246,9 +250,11 @@ def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
     except ValueError as error:
         # A number of thousands of digits raises a plain ValueError, which has no `msg`.
         detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        raise InputError(f"not valid JSON ({detail})", path=path, line=number) from None
+        remedy = "each line holds one object; correct or delete this one"
+        raise InputError(f"not valid JSON ({detail})", path=path, line=number, remedy=remedy) from None
     if not isinstance(value, dict):
-        raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number)
+        remedy = 'write it like {"text": "...", ...}, or delete it'
+        raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number, remedy=remedy)
     if "\\u" in line:
         # An escape can spell half a surrogate pair, which no file could hold again.
         try:
