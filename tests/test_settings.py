@@ -20,7 +20,7 @@ from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.prediction import PREDICTIONS
-from jaxmatch.settings import default_config, flatten, validate, with_overrides
+from jaxmatch.settings import default_config, flatten, model_config, validate, with_overrides
 
 KNOWN = flatten(default_config())
 
@@ -234,3 +234,9 @@ def test_every_setting_says_what_it_is():
         for field in dataclasses.fields(config):
             assert field.metadata["help"].strip(), (config, field.name)
     assert set(MODELS) == set(models.MODELS)
+
+
+def test_a_model_of_an_older_version_may_have_a_field_that_is_gone():
+    assert model_config({"name": "re2", "blocks": 2, "kernels": "xla"}) == model_config({"name": "re2", "blocks": 2})
+    with pytest.raises(InputError, match="kernel"):
+        model_config({"name": "re2", "kernel": "xla"})
