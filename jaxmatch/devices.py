@@ -1,6 +1,7 @@
-"""The devices and cores that there are."""
+"""The devices and cores that there are, and how XLA compiles for them."""
 
 import os
+from typing import Any
 
 import jax
 
@@ -13,6 +14,24 @@ def cores() -> int:
     if told.isdigit():
         return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
+    """XLA's options for programs of a platform; those that `XLA_FLAGS` names are left to it.
+
+    Arguments:
+      platform: of the devices, as JAX calls it.
+      runs_once: whether to compile in a hurry.
+    """
+    options = {
+        # Most of the time to compile goes into code that would pay only if it ran often.
+        "cpu": {"xla_backend_optimization_level": 0} if runs_once else {},
+        # On an H200 cuBLAS was faster than XLA's own products, whose trials take about half of the time to compile
+        # (benchmarks/NOTES.md).
+        "gpu": {"xla_gpu_enable_triton_gemm": False},
+    }
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in options.get(platform, {}).items() if name not in flags}
 
 
 def devices_there_are(platform: str | None = None) -> list[jax.Device]:

@@ -25,8 +25,6 @@ from jaxmatch.printable import shown
 
 # For what a module outside the package may have added (jaxmatch/extend.py).
 OR_IMPORT = "; --import FILE loads one of your own"
-# Fields of models that older versions wrote; they changed no result.
-_FORMER = frozenset({"kernels"})
 
 
 def default_config(model: str = "re2") -> ConfigDict:
@@ -50,10 +48,12 @@ def model_config(settings: Mapping[str, Any]) -> ModelConfig:
     Raises:
       InputError: on an unknown name, field or value.
     """
-    fields = {key: value for key, value in settings.items() if key not in _FORMER}
+    fields = dict(settings)
     name = fields.pop("name", "re2")
     if not isinstance(name, str) or name not in MODELS:
         raise InputError(f"there is no model {shown(name)}", remedy=nearest(name, MODELS) + OR_IMPORT)
+    if name == "re2":
+        fields.pop("kernels", None)  # older versions wrote it; it changed no result
     return check(MODELS[name], fields, "model")
 
 

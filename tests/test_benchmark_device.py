@@ -211,13 +211,6 @@ def test_a_sweep_is_interrupted_before_the_time_is_over(tmp_path, monkeypatch):
     assert (tmp_path / "interrupted").exists() and budget.left() > sweeps.SECONDS_TO_STOP / 2
 
 
-def test_flags_of_the_compiler_are_added_to_those_of_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--one=1")
-    script = "import os, sys; print(os.environ['XLA_FLAGS'], file=sys.stderr)"
-    words = [sys.executable, "-c", script]
-    assert sweeps.run(words, Budget(60), lambda: None, tmp_path, "--two=2") == (0, "--one=1 --two=2")
-
-
 def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_path, capsys):
     stage = Stage(tmp_path, "wikiqa", ABOUT_A_DEVICE)
     sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")
@@ -370,3 +363,29 @@ def test_steps_are_dispatched_one_by_one_and_many_at_a_time(tmp_path):
         assert 0 < row["seconds"] < row["compile_seconds"]
         line = f"| {lengths} | {row['count']} | {1e3 * row['seconds']:.3f} |"
         assert line in (tmp_path / "results" / "README.md").read_text()
+
+
+def test_the_committed_results_can_be_gone_on_from(tmp_path, monkeypatch):
+    """Also those that were brought in by hand, without the time that their process took."""
+    asked = []
+    monkeypatch.setattr(fresh, "run", lambda module, piece, *_, **__: asked.append(piece) or {"process_seconds": 1.0})
+    for file in sorted(device.RESULTS.glob("*/*.json")):
+        kept = json.loads(file.read_text())
+        stage = Stage(tmp_path, file.stem, {name: kept[name] for name in ("commit", "driver", "versions", "quick")})
+        stage.keep(kept["found"])
+        pieces.measure(stage, Budget(1e6), "m", {name: name for name in (*kept["found"], "new")}, 1.0)
+        assert asked[0] == "new"
+        asked.clear()
+
+
+def test_what_fails_today_leaves_what_was_measured_before(stage, monkeypatch, capsys):
+    def run(module, piece, environment, seconds):
+        if piece == "fails":
+            raise RuntimeError("no memory")
+        return {"process_seconds": 1.0}
+
+    monkeypatch.setattr(fresh, "run", run)
+    pieces.measure(stage, Budget(20), "m", {"a": "works"}, 1.0)
+    today = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "commit": "b"})
+    pieces.measure(today, Budget(20), "m", {"a": "fails"}, 1.0)
+    assert today.found() == stage.found() and today.failed == {"a"} and "no memory" in capsys.readouterr().out

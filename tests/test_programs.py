@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jaxmatch import memory_mappings
+from jaxmatch.devices import compiler_options
 from jaxmatch.training import programs
 
 
@@ -236,4 +237,4 @@ def test_options_of_the_compiler_are_those_of_the_platform_but_for_what_the_user
     monkeypatch, platform, runs_once, flags, options
 ):
     monkeypatch.setenv("XLA_FLAGS", flags)
-    assert programs.compiler_options(platform, runs_once) == options
+    assert compiler_options(platform, runs_once) == options

@@ -107,7 +107,6 @@ def one_device_of(target: Target) -> Any:
 
 def figures(spec: dict[str, Any]) -> dict[str, Any]:
     """What the compiled program of a spec holds and does; bytes, operations, seconds."""
-
     from benchmarks.accelerators.products import products
 
     target = TARGETS[spec["target"]]

@@ -23,9 +23,9 @@ from benchmarks.accelerators.products import products
 from benchmarks.accelerators.targets import target_of
 from benchmarks.device import kernels
 from jaxmatch import models
+from jaxmatch.devices import compiler_options
 from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
-from jaxmatch.training.programs import compiler_options
 from jaxmatch.training.step import flattening, initial_state
 
 # Steps after which the losses are checked.

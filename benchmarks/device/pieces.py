@@ -22,6 +22,8 @@ def measure(
     """Measures pieces as far as the time goes, in their order: first those that are missing, then those that were
     measured at another commit or with other versions.
 
+    If a piece that was measured before fails, what was measured stays.
+
     A piece is not begun if it would probably last longer than the stage has left, the first of a stage if longer than
     all stages have. It is ended, and lost, at the end of all time. One that failed is kept with the reason, and tried
     again by the next start.
@@ -35,7 +37,7 @@ def measure(
       environment: variables for what measures.
     """
     found = stage.found()
-    lasted = [found[name]["process_seconds"] for name in pieces if "problem" not in found.get(name, {"problem": ""})]
+    lasted = [found[name]["process_seconds"] for name in pieces if "process_seconds" in found.get(name, {})]
     missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""}) and name not in stage.failed]
     others = [name for name in pieces if name not in {*missing, *stage.failed} and not stage.is_current(found[name])]
     wanted = missing + others
@@ -58,4 +60,6 @@ def measure(
             answer = {"problem": problem_of(str(error).partition("\n")[2]) or str(error)}
             say(f"{error}\n{stage.name}: {name}: {answer['problem']}")  # the traceback cannot be had again elsewhere
             stage.failed.add(name)
+            if name in others:
+                continue
         stage.keep({**stage.found(), name: {**answer, **stage.measured_with}})

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accelerators.worker import ENVIRONMENT
 from benchmarks.device import pieces, sweeps
 from benchmarks.device.budget import Budget, Stage, say
 from benchmarks.item import Settings
@@ -48,9 +47,6 @@ SMALL_CSRAN = {
 # it. So each length has its own, which is kept as soon as it is compiled; ten runs keep a device busy for longer than
 # a dispatch takes.
 ONE_PROGRAM_A_LENGTH = "--config.execution.steps_at_once=1"
-# Nor are kernels tried for programs that train for seconds. On an H200 14 of them took about 7 s each so, beside other
-# sweeps; larger ones, with kernels tried, 20 to 25 s alone.
-QUICKLY_COMPILED = {"gpu": ENVIRONMENT["cuda"]["XLA_FLAGS"]}
 # A depth is a program of its own, with little to train: most of its time goes into compiling.
 FEW_LENGTHS = "--config.training.maximum_buckets=2"
 # Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
@@ -163,9 +159,10 @@ def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
     # All below the working folder, which can so be taken along.
     kept = [f"--config.execution.cache_directory={plan.workdir / 'cache'}", "--config.execution.checkpoint_seconds=20"]
     kept.append(ONE_PROGRAM_A_LENGTH)
-    workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem])
+    # Of this commit: another's would seem to be trained by it.
+    workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem, (stage.measured_with["commit"] or "")[:7]])
     least = 10.0 if plan.quick else sweeps.LEAST_SECONDS
-    sweeps.train(stage, plan.budget, [*words, *kept], workdir, least, QUICKLY_COMPILED.get(plan.platform, ""))
+    sweeps.train(stage, plan.budget, [*words, *kept], workdir, least)
     return workdir
 
 

@@ -31,7 +31,6 @@ def train(
     words: Sequence[str],
     workdir: Path,
     least: float = LEAST_SECONDS,
-    compiler_flags: str = "",
 ) -> None:
     """Trains what is missing of a sweep, and keeps its table and scores as its runs end.
 
@@ -41,7 +40,6 @@ def train(
       words: of the command, behind `jaxmatch sweep`, without the working folder.
       workdir: that folder.
       least: seconds without which it is not begun.
-      compiler_flags: of XLA, besides those of the environment.
     """
     known = stage.found()
     known = known if stage.is_current(known) else {}
@@ -59,7 +57,7 @@ def train(
         stage.keep({**found, **stage.measured_with})
 
     command = [sys.executable, "-m", "benchmarks.device.command", "sweep", *words, "--workdir", str(workdir)]
-    status, said = run(command, budget, lambda: keep("training"), workdir, compiler_flags)
+    status, said = run(command, budget, lambda: keep("training"), workdir)
     if status:
         stage.failed.add(stage.name)
     keep({0: FINISHED, None: "interrupted"}.get(status, f"failed: {said}"))
@@ -69,20 +67,16 @@ def train(
     say(f"{stage.name}: {json.dumps(scores)}")  # for a log that may be all that comes back
 
 
-def run(
-    command: Sequence[str], budget: Budget, more: Callable[[], None], workdir: Path, compiler_flags: str = ""
-) -> tuple[int | None, str]:
+def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdir: Path) -> tuple[int | None, str]:
     """Runs a launcher, interrupts it before the time is over, and calls `more` whenever another of its runs has ended.
 
     Returns:
       Its exit status, None if it was interrupted, and the last line that it said.
     """
-    variables = fresh.with_this_checkout()
-    variables["XLA_FLAGS"] = f"{variables.get('XLA_FLAGS', '')} {compiler_flags}".strip()
     process = subprocess.Popen(
         command,
         cwd=fresh.ROOT,
-        env=variables,
+        env=fresh.with_this_checkout(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

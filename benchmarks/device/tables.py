@@ -32,10 +32,10 @@ together as a graph, a step takes less than these microseconds say. A device wit
 `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
 started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same
 have the same up to rounding. `re2` is compiled as training compiles it. `-untuned` is compiled as without a device,
-`-triton` with XLA's own products beside those of cuBLAS. Other names are attempts (`benchmarks/NOTES.md`): `-unaligned`
-is the code before commit 0e7e81f, which fills rows up to 16 bytes; `152` has a hidden size of 152, `304` word vectors
-of 304 numbers; `-kernels` had kernels of our own (`model.kernels=pallas`, until commit 0e7e81f), with the numbers of
-tokens and of inputs of a block, of warps and of stages where they are not 128, 32, 8 and 3."""
+`-triton` with XLA's own products beside those of cuBLAS. Other names are attempts (`benchmarks/NOTES.md`), measured
+with `benchmarks.device.case`. `-unaligned`: the code before commit 0e7e81f, without filled-up rows. `152`: hidden size
+152. `304`: word vectors of 304 numbers. `-kernels`: `model.kernels=pallas`, since removed; four numbers are the tokens
+and inputs of a block, the warps and the stages (default 128, 32, 8, 3)."""
 HEADINGS = (
     "model",
     "runs x batch",

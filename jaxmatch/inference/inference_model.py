@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.devices import compiler_options
 from jaxmatch.inference.padding import MANY_LENGTHS, pad_batch, padded_size, token_rows
 from jaxmatch.layers import weights
 from jaxmatch.layers.matmul import products_for
@@ -140,7 +141,8 @@ class InferenceModel:
 
             return prepare(*self.folded, self.vectors)
         (device, *_) = self.vectors.devices()
-        return functools.partial(_match, device.platform, *self.folded)
+        module, params = self.folded
+        return functools.partial(_match(module, device.platform), params)
 
 
 def is_on_cpu(array: jax.Array) -> bool:
@@ -148,14 +150,12 @@ def is_on_cpu(array: jax.Array) -> bool:
     return all(device.platform == "cpu" for device in array.devices())
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _match(
-    platform: str,
-    module: nn.Module,
-    params: Any,
-    words: Any,
-    tokens: dict[str, jax.Array],
-    sentences: jax.Array,
-) -> jax.Array:
-    with products_for(platform):
-        return module.apply({"params": params}, tokens, sentences, words, method="match")
+@functools.cache
+def _match(module: nn.Module, platform: str) -> Callable[..., jax.Array]:
+    """`match` of a model, jitted for devices of a platform: (params, words, tokens, sentences) -> logits."""
+
+    def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
+        with products_for(platform):
+            return module.apply({"params": params}, tokens, sentences, words, method="match")
+
+    return jax.jit(match, compiler_options=compiler_options(platform) or None)

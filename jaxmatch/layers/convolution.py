@@ -67,16 +67,12 @@ class Convolution(nn.Module):
     width: int = 3
 
     @nn.compact
-    def weights(self, inputs: int) -> tuple[jax.Array, jax.Array]:
-        """Declares the layer: its kernel <float32>[width, inputs, features] and its bias <float32>[features]."""
-        shape = (self.width, inputs, self.features)
-        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
-        return kernel, self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-
     def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
         """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in
         `convolve`.
         """
-        kernel, bias = self.weights(sum(sizes(parts)))
+        shape = (self.width, sum(sizes(parts)), self.features)
+        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         outputs = convolve(parts, kernel, sentences, self.config.precision)
         return ACTIVATIONS[self.config.encoder_activation](outputs + over_features(bias, outputs))

@@ -32,12 +32,6 @@ def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return _mixed(_mixed(places ^ first) + second) >> 16
 
 
-def _least_and_scale(rate: jax.Array | float) -> tuple[jax.Array, jax.Array]:
-    """The least level that is kept, <uint32>[], and by what is multiplied what is kept, <float32>[]."""
-    dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
-    return dropped_levels.astype(jnp.uint32), _LEVELS / (_LEVELS - dropped_levels)
-
-
 class Dropout(nn.Module):
     """Zeroes each number with probability `rate` and scales the rest so that the mean stays.
 
@@ -55,7 +49,8 @@ class Dropout(nn.Module):
             return parts
         extents = sizes(parts)
         levels = random_levels(self.make_rng("dropout"), (*parts[0].shape[:-1], sum(extents)))
-        least, scale = _least_and_scale(rate)
+        dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
+        least, scale = dropped_levels.astype(jnp.uint32), _LEVELS / (_LEVELS - dropped_levels)
         # Compared part by part: cut from one comparison, XLA's CPU compiler reads the rate anew for each number and
         # does not vectorise.
         return tuple(

@@ -15,18 +15,12 @@ class ConvolutionalEncoder(nn.Module):
 
     config: RE2Config
 
-    def _convolutions(self, layer: int) -> list[Convolution]:
-        widths = self.config.kernel_sizes
-        features = self.config.hidden_size // len(widths)
-        return [
-            Convolution(
-                self.config, features, width, name=f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else "")
-            )
-            for which, width in enumerate(widths)
-        ]
-
     def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
-        outputs = [convolution(sequence, sentences) for convolution in self._convolutions(layer)]
+        widths = self.config.kernel_sizes
+        features, outputs = self.config.hidden_size // len(widths), []
+        for which, width in enumerate(widths):
+            name = f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else "")
+            outputs.append(Convolution(self.config, features, width, name=name)(sequence, sentences))
         return outputs[0] if len(outputs) == 1 else jnp.concatenate(outputs, axis=-1)
 
     @nn.compact

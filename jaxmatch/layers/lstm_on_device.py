@@ -120,6 +120,7 @@ def _forward(added, kernel, bias, is_token, starts, precision):
     return _in_place(_hidden_states(kept)), (kernel, is_token, starts, kept, jnp.zeros(0, added.dtype))
 
 
+# Traced when `matmul.products_for` is over: `_MULTIPLE` fills up the features instead.
 def _backward(precision, residuals, state_gradients):
     kernel, is_token, starts, kept, of_type = residuals
     steps, directions, rows, _ = is_token.shape

@@ -3,21 +3,17 @@
 import time
 from collections.abc import Callable, Hashable, Mapping
 
-from jaxmatch.devices import cores
-
 # Seconds that a program takes to compile, until one was. On a CPU: 359 s for 36 programs of RE2 with one to five blocks
-# (benchmarks/results/README.md, "9 programs, first launch"). For a GPU XLA tries kernels that it compiles on all cores:
-# RE2's programs took 20 to 25 s on 16 of them for an H200, up to 300 s of these cores together
-# (benchmarks/results/device/README.md).
-SECONDS_ON_A_CPU = 10.0
-SECONDS_OF_ALL_CORES, SECONDS_ELSEWHERE = 250.0, 20.0
+# (benchmarks/results/README.md, "9 programs, first launch"). For an H200 RE2's programs took 12 to 14 s beside
+# eleven others (benchmarks/results/device/README.md); a TPU's compiler takes longer.
+SECONDS_ON_A_CPU, SECONDS_ELSEWHERE = 10.0, 20.0
 
 Programs = Mapping[str, int]  # "training" and "evaluation" -> how many lengths a program is compiled for
 
 
 def assumed_seconds(platform: str) -> float:
     """What a program is assumed to take to compile for a platform, "cpu" or another."""
-    return SECONDS_ON_A_CPU if platform == "cpu" else max(SECONDS_ELSEWHERE, SECONDS_OF_ALL_CORES / cores())
+    return SECONDS_ON_A_CPU if platform == "cpu" else SECONDS_ELSEWHERE
 
 
 class TimeLeft:

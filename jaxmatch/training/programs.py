@@ -12,7 +12,6 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
-import os
 import threading
 import time
 import weakref
@@ -23,7 +22,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxmatch import memory_mappings
-from jaxmatch.devices import cores
+from jaxmatch.devices import compiler_options, cores
 from jaxmatch.training import hosts
 
 REPLICA = "replica"
@@ -54,24 +53,6 @@ def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
 def place(tree: Any, mesh: Mesh, *, by_replica: bool) -> Any:
     """Puts a tree on the mesh: leading axis spread over the devices, or a whole copy on each."""
     return hosts.place(tree, NamedSharding(mesh, PartitionSpec(REPLICA) if by_replica else PartitionSpec()))
-
-
-def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
-    """XLA's options for programs of a platform; those that `XLA_FLAGS` names are left to it.
-
-    Arguments:
-      platform: of the devices.
-      runs_once: as of `Program`.
-    """
-    options = {
-        # Most of the time to compile goes into code that would pay only if it ran often.
-        "cpu": {"xla_backend_optimization_level": 0} if runs_once else {},
-        # On an H200 cuBLAS was faster than XLA's own products, whose trials take most of the time to compile
-        # (benchmarks/NOTES.md).
-        "gpu": {"xla_gpu_enable_triton_gemm": False},
-    }
-    flags = os.environ.get("XLA_FLAGS", "")
-    return {name: value for name, value in options.get(platform, {}).items() if name not in flags}
 
 
 class Program:

@@ -1,13 +1,13 @@
 """Whether a cohort of which runs have stopped goes on in a smaller program.
 
 That must be compiled for every length of rows. On a CPU this takes little in proportion to the steps it saves. On an
-accelerator it can take longer than all that is left: on an H200, RE2's programs took 20 to 25 s each to compile on 16
-cores, and its steps in float32 13 to 16 microseconds for each pair of a run (benchmarks/results/device/README.md,
-stage "compiled").
+accelerator it can take longer than all that is left: for an H200, RE2's programs took 12 to 14 s each to compile on 16
+cores, and its steps in float32 10 microseconds for each pair of a run (benchmarks/results/device/README.md, stage
+"compiled").
 """
 
 # Pairs that one run trains on in the time that a compilation takes.
-PAIRS_A_COMPILATION = 1_500_000
+PAIRS_A_COMPILATION = 1_250_000
 
 
 def pays(platform: str, pairs: int, given_up: int, programs: int) -> bool:
