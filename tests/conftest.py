@@ -12,6 +12,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# They take minutes, much of it waiting.
+LONGEST = ("test_on_ray.py", "test_hosts.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Files with slow tests first: a worker that is done then takes short tests from another, and all end together."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path.name not in LONGEST, item.path not in slow))
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder with the official data files, named by JAXMATCH_DATA."""

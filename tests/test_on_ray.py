@@ -38,7 +38,7 @@ def one_process(small_files, programs_kept, tmp_path_factory):
     return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
-@pytest.mark.slow
+@pytest.mark.clusters
 def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, nodes, one_process):
     first = Driver(small_files, tmp_path, *on(nodes, *LONG))
     first.until("epoch 2,")
@@ -64,7 +64,7 @@ def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, node
     assert not list(tmp_path.glob("*/cohorts/*/events.jsonl"))
 
 
-@pytest.mark.slow
+@pytest.mark.clusters
 def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_files, tmp_path, nodes):
     """Those of another version, and those that do not reach the folder."""
     patched = (
