@@ -56,7 +56,7 @@ def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, n
     assert not list(tmp_path.glob("cohorts/*/error.json")) and not list(tmp_path.glob(".reached-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.clusters
 def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, nodes, bucket):
     work, here = tmp_path / "work", tmp_path / "here"
     table, found = Driver(small_files, work, *on(nodes, "--store", f"{bucket}/small")).finished(work)
