@@ -369,7 +369,9 @@ def test_the_committed_results_can_be_gone_on_from(tmp_path, monkeypatch):
     """Also those that were brought in by hand, without the time that their process took."""
     asked = []
     monkeypatch.setattr(fresh, "run", lambda module, piece, *_, **__: asked.append(piece) or {"process_seconds": 1.0})
-    for file in sorted(device.RESULTS.glob("*/*.json")):
+    files = sorted(device.RESULTS.glob("*/*.json"))
+    assert files
+    for file in files:
         kept = json.loads(file.read_text())
         stage = Stage(tmp_path, file.stem, {name: kept[name] for name in ("commit", "driver", "versions", "quick")})
         stage.keep(kept["found"])

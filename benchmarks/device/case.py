@@ -56,9 +56,8 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
       The spec; "compiler_options"; "seconds" of a step, the median of steps that are each waited for, and
       "seconds_in_a_row", of steps started one after the other; "loss" after the first steps, the same for all programs
-      that compute the same;
-      "in_use", bytes, or None where the device does not report it. Of the program
-      "temporaries" and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
+      that compute the same; "in_use", bytes, or None where the device does not report it. Of the program "temporaries"
+      and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
       "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
       device that is not in the table of benchmarks/accelerators/targets.py. What of these cannot be read is left out,
       and "unread" says why. Of what the device ran "trace", or "untraced".
