@@ -6,10 +6,9 @@ import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
 from jaxmatch.errors import InputError
-from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.matmul import over_features
-from jaxmatch.layers.pooling import final_states, max_over_time
+from jaxmatch.layers.matmul import PRECISIONS, matmul, over_features
+from jaxmatch.layers.pooling import final_states
 
 
 class CharacterConvolution(nn.Module):
@@ -27,12 +26,20 @@ class CharacterConvolution(nn.Module):
 
     @nn.compact
     def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
-        """embedded <float32>[words, characters, size], mask <bool>[words, characters] -> <float32>[words, features]."""
+        """embedded <float32 or bfloat16>[words, characters, size], mask <bool>[words, characters] -> <alike>[words,
+        features].
+        """
         shape = (self.width, embedded.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        filtered = convolve((embedded,), kernel, mask.astype(jnp.int8), self.precision)
-        return max_over_time(nn.relu(filtered + over_features(bias, filtered)), mask)
+        # Characters lie before words: of an array's last two axes, a TPU would fill 16 characters up to 128.
+        embedded, mask = jnp.swapaxes(embedded, 0, 1), mask.T[..., None]
+        around = self.width // 2
+        padded = jnp.pad(jnp.where(mask, embedded, 0), ((around, around), (0, 0), (0, 0)))
+        windows = [padded[first : first + len(embedded)] for first in range(self.width)]
+        # One product of the narrow windows, not sums of products, which are five times as wide.
+        filtered = matmul(jnp.concatenate(windows, axis=-1), kernel.reshape(-1, self.features), self.precision)
+        return jnp.max(jnp.where(mask, nn.relu(filtered + over_features(bias, filtered)), 0), axis=0)
 
 
 class CharacterLstm(nn.Module):
@@ -89,4 +96,5 @@ class CharacterFeatures(nn.Module):
         encode = CHARACTER_ENCODERS[config.characters](
             config.character_features, precision=config.precision, name="encoder"
         )
-        return encode(table[words], words > 0).reshape(batch, length, config.character_features)
+        embedded = table[words].astype(PRECISIONS[config.precision])
+        return encode(embedded, words > 0).reshape(batch, length, config.character_features)
