@@ -102,7 +102,7 @@ def test_buckets_do_not_change_a_score(results):
     np.testing.assert_allclose(
         one.evaluator.outputs("dev", parameters, 2), three.evaluator.outputs("dev", parameters, 2), atol=1e-5
     )
-    widths = [{tokens["ids"].shape[1] for _, (tokens, _) in cohort.evaluator.batches("dev")} for cohort in (one, three)]
+    widths = [{batch.sentences.shape[1] for batch in cohort.evaluator.batches("dev")} for cohort in (one, three)]
     assert [len(each) for each in widths] == [1, 3]
 
 

@@ -17,7 +17,7 @@ from benchmarks.memory_worker import compiled_bytes
 from jaxmatch import models
 from jaxmatch.sweep import memory
 from jaxmatch.training.replicas import at_once, most_at_once
-from jaxmatch.training.step import cohort_step, flattening
+from jaxmatch.training.step import BatchShape, cohort_step, flattening
 
 REPLICAS = 10
 TASK = "classification"
@@ -83,7 +83,7 @@ def compile_step(
     number = jax.ShapeDtypeStruct((), np.int32)
     with without_cache():
         start = time.perf_counter()
-        compiled = step.lower(length, side_by_side, *by_replica, number, split, vectors).compile()
+        compiled = step.lower(BatchShape(length), side_by_side, *by_replica, number, split, vectors).compile()
         return compiled, time.perf_counter() - start
 
 

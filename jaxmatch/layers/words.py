@@ -16,6 +16,7 @@ from jaxmatch.data.vocabulary import PADDING, WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterFeatures
 from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.layers.once_a_word import once_a_word
 from jaxmatch.layers.parts import Parts
 
 # The name of the parameter in the tree of `WordFeatures`.
@@ -93,7 +94,8 @@ class WordFeatures(nn.Module):
             vectors = jax.lax.stop_gradient(vectors)
         parts = [vectors[tokens["ids"]]]
         if config.characters != "none":
-            parts.append(CharacterFeatures(config, name="characters")(self._feature(tokens, "characters")))
+            encode, characters = CharacterFeatures(config, name="characters"), self._feature(tokens, "characters")
+            parts.append(once_a_word(encode, tokens["ids"], characters, len(vectors)))
         if config.tags:
             shape = (config.known_tags, config.tag_features)
             table = self.param("tag_embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)

@@ -25,7 +25,7 @@ from jaxmatch.training import hosts
 from jaxmatch.training.hyperparameters import Hyperparameters, stack
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.room import SHARE_TO_USE
-from jaxmatch.training.step import flattening, initial_state, train_step
+from jaxmatch.training.step import BatchShape, flattening, initial_state, train_step
 
 # State that lasts from step to step: the parameters, Adam's two moments, and the best parameters so far.
 COPIES_OF_PARAMETERS = 4
@@ -117,7 +117,9 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
     return state, settings, seed, active, rows, weights, split, vectors
 
 
-def step_program(module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2) -> Any:
+def step_program(
+    module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2, room: int | None = None
+) -> Any:
     """Traces one training step of one run and returns its `jaxpr`.
 
     Arguments:
@@ -127,19 +129,29 @@ def step_program(module: Any, task: str, dimensions: int, batch: int, length: in
       batch: pairs a step.
       length: tokens of a pair, padding included.
       words: `words_trained` of the model.
+      room: for the distinct words of a batch (`BatchShape`).
     """
-    step = functools.partial(train_step, flattening(module, dimensions, words), task, length)
+    step = functools.partial(train_step, flattening(module, dimensions, words), task, BatchShape(length, room))
     return jax.make_jaxpr(step)(*step_shapes(module, task, dimensions, batch, length, words)).jaxpr
 
 
 @functools.lru_cache(maxsize=256)
-def step_bytes(module: Any, task: str, dimensions: int, batch: int, length: int, platform: str, words: int = 2) -> int:
+def step_bytes(
+    module: Any,
+    task: str,
+    dimensions: int,
+    batch: int,
+    length: int,
+    platform: str,
+    words: int = 2,
+    room: int | None = None,
+) -> int:
     """Estimates the temporary memory of one replica's training step, in bytes. Nothing is compiled or run.
 
     Arguments: as of `step_program`.
     """
     held, least, _ = calibration(platform)
-    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words), least))
+    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words, room), least))
 
 
 @functools.lru_cache(maxsize=256)
@@ -205,6 +217,7 @@ def needs(
     platform: str,
     answered: Iterable[tuple[int, int]] = (),
     words: int = 2,
+    room: Mapping[tuple[int, int], int | None] | None = None,
 ) -> Needs:
     """Estimates the memory of training and evaluating a model.
 
@@ -216,9 +229,10 @@ def needs(
       platform: of the devices, as "cpu".
       answered: (pairs, tokens) of the evaluation batches.
       words: `words_trained` of the model.
+      room: (pairs, tokens) -> for the distinct words of such a training batch. Evaluation is estimated without it.
     """
-    shapes = list(shapes)
-    step = max(step_bytes(module, task, dimensions, *shape, platform, words) for shape in shapes)
+    shapes, room = list(shapes), room or {}
+    step = max(step_bytes(module, task, dimensions, *shape, platform, words, room.get(shape)) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
     if most is None:  # where replicas take turns, an evaluation holds the answers of few
         step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform, words) for shape in answered)])

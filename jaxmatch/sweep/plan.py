@@ -12,6 +12,7 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
+from jaxmatch.data.distinct_words import room_in_training
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import devices_there_are
@@ -188,7 +189,11 @@ def _cohorts(
     buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
     module = models.build(config.model.to_dict(), outputs=data.outputs)
-    shapes = ((rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items())
+    shapes = {bucket: (rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items()}
+    room = {}
+    if module.takes_characters:
+        of_buckets = room_in_training(batches, train.side_by_side()[0])
+        room = {shapes[bucket]: words for bucket, words in of_buckets.items()}
     most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
     lengths, rows = evaluation_shapes(
         data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets
@@ -196,7 +201,8 @@ def _cohorts(
     answered = largest(zip(rows, lengths, strict=True))
     dimensions = data.vectors.shape[1]
     words = words_trained(module, len(data.vectors))
-    needs = memory.needs(module, data.task, dimensions, largest(shapes), devices[0].platform, answered, words)
+    largest_shapes = largest(shapes.values())
+    needs = memory.needs(module, data.task, dimensions, largest_shapes, devices[0].platform, answered, words, room)
     shared = memory.shared_bytes(data)
     if shared > memory.device_bytes(devices[0]):
         raise InputError(

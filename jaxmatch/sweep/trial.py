@@ -15,7 +15,7 @@ from jaxmatch.models import build
 from jaxmatch.products import products_of
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.training import hyperparameters
-from jaxmatch.training.step import flattening, initial_state, train_step
+from jaxmatch.training.step import BatchShape, flattening, initial_state, train_step
 
 BATCH, LENGTH, HIDDEN, DIMENSIONS, WORDS, CLASSES = 64, 32, 150, 300, 1000, 3
 MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
@@ -88,7 +88,7 @@ def seconds_of(precision: str) -> tuple[float, float]:
     state = state._replace(parameters=jax.device_put(parameters), diverged_at=jnp.int32(-1))
     start = time.perf_counter()
     step = (
-        jax.jit(functools.partial(train_step, flat, "classification", LENGTH), donate_argnums=0)
+        jax.jit(functools.partial(train_step, flat, "classification", BatchShape(LENGTH)), donate_argnums=0)
         .lower(state, *others)
         .compile()
     )

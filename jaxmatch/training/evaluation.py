@@ -1,14 +1,15 @@
 """Outputs of every replica for every pair of a split, and their scores."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches, evaluation_rows
 from jaxmatch.data.buckets import largest, plan_buckets
+from jaxmatch.data.distinct_words import room_in_evaluation
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training import hosts, room
@@ -51,15 +52,15 @@ def cohort_outputs(flat: Flattening) -> Callable:
     """Evaluation of a batch by every replica; dropout is off.
 
     Returns:
-      A function of (side_by_side, parameters, tokens, sentences, vectors) that gives
+      A function of (words, side_by_side, parameters, tokens, sentences, vectors) that gives
       `<float32>[replica, batch, outputs]`; `parameters` is `<float32>[replica, parameters]`, `tokens` and `sentences`
       as `match` of a model takes them. No split is among its arguments, whose size would make it another program.
-      `side_by_side` replicas are computed in a turn (replicas.py).
+      `words` is as of `BatchShape`; `side_by_side` replicas are computed in a turn (replicas.py).
     """
 
-    def outputs(side_by_side, parameters, tokens, sentences, vectors):
+    def outputs(words, side_by_side, parameters, tokens, sentences, vectors):
         def one(parameters):
-            return flat.match(parameters, tokens, sentences, vectors)
+            return flat.match(parameters, tokens, sentences, vectors, words=words)
 
         return over_replicas(one, (parameters,), side_by_side)
 
@@ -72,6 +73,21 @@ def device_split(split: EncodedSplit) -> dict[str, Any]:
     """
     ids, sentences = split.side_by_side()
     return {"tokens": {"ids": ids, **split.features()}, "sentences": sentences, "labels": np.asarray(split.labels)}
+
+
+class PlacedBatch(NamedTuple):
+    """A batch on the devices.
+
+    Attributes:
+      rows: of its pairs in the split, `<int64>[pairs]`; those that only fill it up are left out.
+      words: as of `BatchShape`.
+      tokens, sentences: as `match` of a model takes them.
+    """
+
+    rows: np.ndarray
+    words: int | None
+    tokens: Mapping[str, jax.Array]
+    sentences: jax.Array
 
 
 class Evaluator:
@@ -104,7 +120,8 @@ class Evaluator:
     ):
         self.data, self._program, self._place, self._vectors = data, program, place, vectors
         self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
-        self._placed: dict[str, list[tuple[np.ndarray, tuple]]] = {}
+        self._placed: dict[str, list[PlacedBatch]] = {}
+        self._room: dict[int, int | None] | None = None
         self.limit: int | None = None
         self.begin()
 
@@ -118,37 +135,57 @@ class Evaluator:
         self.at_once = 0
         self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
-    def batches(self, split: str) -> list[tuple[np.ndarray, tuple]]:
-        """A split in batches: the rows of their pairs `<int64>[pairs]`, and (tokens, sentences) on the devices."""
+    def batches(self, split: str) -> list[PlacedBatch]:
+        """A split in batches."""
         if split not in self._placed:
-            buckets, rows = evaluation_shapes(self.data.splits, **self._shapes)
+            if self._room is None:
+                self._room = self._room_for_words()
             whole = device_split(self.data.splits[split])
-            placed = []
-            for batch in evaluation_batches(self.data.splits[split].lengths, buckets, rows):
-                cut = jax.tree.map(
-                    lambda values: _of_length(values[batch.rows], buckets[batch.bucket]),
-                    (whole["tokens"], whole["sentences"]),
-                )
-                placed.append((batch.rows[batch.weights > 0], self._place(cut)))
-            self._placed[split] = placed
+            self._placed[split] = [
+                PlacedBatch(rows, self._room.get(bucket), *self._place(cut))
+                for bucket, rows, cut in self._cut(split, (whole["tokens"], whole["sentences"]))
+            ]
         return self._placed[split]
+
+    def _cut(self, split: str, arrays: Any) -> Iterator[tuple[int, np.ndarray, Any]]:
+        """The batches of a split: the bucket, the rows of their pairs, and what these are of `[pairs, longest]` arrays,
+        filled up.
+        """
+        buckets, rows = evaluation_shapes(self.data.splits, **self._shapes)
+        for batch in evaluation_batches(self.data.splits[split].lengths, buckets, rows):
+            length = buckets[batch.bucket]
+            cut = jax.tree.map(lambda values: _of_length(values[batch.rows], length), arrays)
+            yield batch.bucket, batch.rows[batch.weights > 0], cut
+
+    def _room_for_words(self) -> dict[int, int | None]:
+        """Bucket -> the room for the distinct words of its batches, common to dev and test."""
+        if self.data.characters is None:
+            return {}
+        batches: dict[int, list[np.ndarray]] = {}
+        for split in ("dev", "test"):
+            if split in self.data.splits:
+                for bucket, _, ids in self._cut(split, self.data.splits[split].side_by_side()[0]):
+                    batches.setdefault(bucket, []).append(ids)
+        return room_in_evaluation(batches)
 
     def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
         mesh = self._program.mesh
         return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
+
+    def _call(self, batch: PlacedBatch, side_by_side: int, parameters: jax.Array) -> tuple[tuple, tuple]:
+        """Static arguments and arrays for the program."""
+        return (batch.words, side_by_side), (parameters, batch.tokens, batch.sentences, self._vectors)
 
     def _fit(self, split: str, parameters: jax.Array) -> None:
         """Lowers `limit` where batches of the largest shapes do not fit what the devices have free."""
         free = room.free_bytes(parameters.devices())
         if free is None:
             return
-        batches = {sentences.shape: (tokens, sentences) for _, (tokens, sentences) in self.batches(split)}
-        for tokens, sentences in (batches[shape] for shape in largest(batches)):
+        batches = {batch.sentences.shape: batch for batch in self.batches(split)}
+        for batch in (batches[shape] for shape in largest(batches)):
             self.limit = room.limit_that_fits(
-                lambda limit: self._at_once(len(parameters), limit, sentences),
-                lambda side_by_side: self._program.compiled(
-                    (side_by_side,), (parameters, tokens, sentences, self._vectors)
-                ),
+                lambda limit: self._at_once(len(parameters), limit, batch.sentences),
+                lambda side_by_side: self._program.compiled(*self._call(batch, side_by_side, parameters)),
                 self.limit,
                 free,
             )
@@ -168,21 +205,15 @@ class Evaluator:
             self.batches(split)
             self._fit(split, parameters)
         start, compiled = time.perf_counter(), self._program.compile_seconds
-        batches = [batch for _, batch in self.batches(split)]
-        side_by_side = [self._at_once(len(parameters), self.limit, sentences) for _, sentences in batches]
+        batches = self.batches(split)
+        side_by_side = [self._at_once(len(parameters), self.limit, batch.sentences) for batch in batches]
         self.at_once = max(side_by_side)
-        self._program.compile_together(
-            ((together,), (parameters, *batch, self._vectors))
-            for together, batch in zip(side_by_side, batches, strict=True)
-        )
-        parts = [
-            self._program((together,), parameters, *batch, self._vectors)
-            for together, batch in zip(side_by_side, batches, strict=True)
-        ]
-        parts = hosts.gather(parts)
+        calls = [self._call(batch, together, parameters) for batch, together in zip(batches, side_by_side, strict=True)]
+        self._program.compile_together(calls)
+        parts = hosts.gather([self._program(static, *arrays) for static, arrays in calls])
         outputs = np.empty((len(parts[0]), self.data.splits[split].pairs, parts[0].shape[2]), np.float32)
-        for (rows, _), part in zip(self.batches(split), parts, strict=True):
-            outputs[:, rows] = part[:, : len(rows)]
+        for batch, part in zip(batches, parts, strict=True):
+            outputs[:, batch.rows] = part[:, : len(batch.rows)]
         self.answered["seconds"] += time.perf_counter() - start - (self._program.compile_seconds - compiled)
         self.answered["pairs"] += runs * outputs.shape[1]
         return outputs

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from jaxmatch import models
+from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData
@@ -15,7 +16,7 @@ from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.signature_programs import programs
-from jaxmatch.training.step import ReplicaState, most_steps_at_once, words_trained
+from jaxmatch.training.step import BatchShape, ReplicaState, most_steps_at_once, words_trained
 
 
 class Epoch(NamedTuple):
@@ -24,12 +25,14 @@ class Epoch(NamedTuple):
     Attributes:
       sequence: (bucket, which batch of it) for every step, `<int32>[steps, 2]`; the same for all runs.
       batches: bucket -> (rows `<int32>[replica, batches, batch]`, weights `<float32>[...]`) on the devices.
+      shapes: bucket -> what the step of its batches is compiled for.
       placed_sequence: `sequence` on the devices, each bucket as its place among those of `batches`.
       samples: pairs seen since training began after each step, `<int64>[steps]`.
     """
 
     sequence: np.ndarray
     batches: Mapping[int, tuple[jax.Array, jax.Array]]
+    shapes: Mapping[int, BatchShape]
     placed_sequence: jax.Array
     samples: np.ndarray
 
@@ -80,7 +83,10 @@ class Lockstep:
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
         self.vectors = self.everywhere(data.word_table)
-        self._split = self.everywhere(device_split(train))
+        split = device_split(train)
+        self._ids = split["tokens"]["ids"] if module.takes_characters else None  # each word is encoded once a batch
+        self._room = {} if self._ids is None else distinct_words.room_in_training(self.batches, self._ids)
+        self._split = self.everywhere(split)
         self._placed_for: tuple[bytes, bytes] | None = None
         self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)
         self.limit: int | None = None
@@ -177,16 +183,28 @@ class Lockstep:
         """The batches of an epoch, for the slots as they are."""
         runs = self._slot_runs().tolist()
         rows = {run: self.batches.rows(int(self.seeds[run]), number) for run in set(runs)}
-        batches, counts = {}, {}
+        batches, counts, shapes = {}, {}, {}
         for bucket in rows[runs[0]]:
             order = np.stack([rows[run][bucket][0] for run in runs]).astype(np.int32)
             weights = np.stack([rows[run][bucket][1] for run in runs]).astype(np.float32)
             counts[bucket] = weights[0].sum(axis=1)
+            shapes[bucket] = self._shape(bucket, [rows[run][bucket][0] for run in rows])
             batches[bucket] = self.by_replica((order, weights))
         sequence = self.batches.bucket_sequence(number)
         seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence]).astype(np.int64)
         places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
-        return Epoch(sequence, batches, self.everywhere(places), seen + number * self.pairs)
+        return Epoch(sequence, batches, shapes, self.everywhere(places), seen + number * self.pairs)
+
+    def _shape(self, bucket: int, batches_of_runs: Sequence[np.ndarray]) -> BatchShape:
+        """For the batches <int32>[batches, batch] of each run. More words than there is room for are not to be
+        expected; where they come, the epoch has a program in which each token's word is encoded by itself.
+        """
+        length, words = self.buckets[bucket], self._room.get(bucket)
+        if words is not None:
+            ids = self._ids[:, :length]
+            if any(distinct_words.counts(ids, batches).max() > words for batches in batches_of_runs):
+                words = None
+        return BatchShape(length, words)
 
     def step(self, state: ReplicaState, epoch: Epoch, index: int, count: int = 1) -> ReplicaState:
         """One step of every slot, or several in one dispatch; `state` is used up.
@@ -209,12 +227,12 @@ class Lockstep:
             buckets = sorted(epoch.batches)
             batches = tuple(epoch.batches[bucket] for bucket in buckets)
             steps = batches, epoch.placed_sequence, *self.everywhere((np.int32(index), np.int32(count)))
-            static = tuple(self.buckets[bucket] for bucket in buckets), side_by_side
+            static = tuple(epoch.shapes[bucket] for bucket in buckets), side_by_side
             return self.programs.train_many, static, (state, settings, seeds, active, *steps, self._split, self.vectors)
         bucket, batch = epoch.sequence[index].tolist()
         batches = *epoch.batches[bucket], self.everywhere(np.int32(batch))
         arrays = state, settings, seeds, active, *batches, self._split, self.vectors
-        return self.programs.train, (self.buckets[bucket], side_by_side), arrays
+        return self.programs.train, (epoch.shapes[bucket], side_by_side), arrays
 
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
         """Seeds, hyperparameters and active marks of the slots, on the devices; copied only when they change."""

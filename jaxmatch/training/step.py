@@ -13,6 +13,7 @@ import optax
 
 from jaxmatch.layers import weights_together
 from jaxmatch.layers.matmul import GPUS, products_for
+from jaxmatch.layers.once_a_word import room_for_words
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
@@ -26,6 +27,18 @@ STEPS_AT_ONCE = 64
 def most_steps_at_once(configured: int, platform: str) -> int:
     """The most training steps of one dispatch: as configured, or where that is 0, what suits devices of a platform."""
     return configured or (STEPS_AT_ONCE if platform == "tpu" else 1)
+
+
+class BatchShape(NamedTuple):
+    """What a program is compiled for, besides the number of rows.
+
+    Attributes:
+      length: tokens of a row.
+      words: room for the distinct words of a batch (layers/once_a_word.py); None: as many as there are tokens.
+    """
+
+    length: int
+    words: int | None = None
 
 
 class ReplicaState(NamedTuple):
@@ -86,13 +99,13 @@ class Flattening(NamedTuple):
         """The way back of `to_tree`."""
         return jax.flatten_util.ravel_pytree(tree)[0]
 
-    def match(self, parameters: jax.Array, *inputs: Any, **options: Any) -> jax.Array:
-        """`match` of the model with `<float32>[count]` as its parameters."""
+    def match(self, parameters: jax.Array, *inputs: Any, words: int | None = None, **options: Any) -> jax.Array:
+        """`match` of the model with `<float32>[count]` as its parameters; `words` as of `BatchShape`."""
         module, params = self.module, self.to_tree(parameters)
         # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
         if self.platform in GPUS and module.config.weight_normalization != "none":
             module, params = weights_together.folded(module, params)
-        with products_for(self.platform):
+        with products_for(self.platform), room_for_words(words):
             return module.apply({"params": params}, *inputs, **options, method="match")
 
 
@@ -161,7 +174,7 @@ def take_batch(split: Mapping[str, Any], rows: jax.Array, length: int) -> tuple[
 def train_step(
     flat: Flattening,
     task: str,
-    length: int,
+    shape: BatchShape,
     state: ReplicaState,
     hyperparameters: Hyperparameters,
     seed: jax.Array,
@@ -177,7 +190,7 @@ def train_step(
     neighbours.
 
     Arguments:
-      flat, task, length: static.
+      flat, task, shape: static.
       state, hyperparameters: of this run.
       seed: `<uint32>[]`.
       active: `<bool>[]`.
@@ -189,14 +202,14 @@ def train_step(
     Returns:
       The state after the update; if the loss or its gradient is not finite, the old one with `diverged_at`.
     """
-    tokens, sentences = take_batch(split, rows, length)
+    tokens, sentences = take_batch(split, rows, shape.length)
     labels = split["labels"][rows]
     key = keys.step_key(seed, "dropout", state.step)
     count = weights.sum()
 
     def mean_loss(parameters):
-        rate = hyperparameters.dropout_rate
-        outputs = flat.match(parameters, tokens, sentences, vectors, dropout_rate=rate, rngs={"dropout": key})
+        options = {"dropout_rate": hyperparameters.dropout_rate, "rngs": {"dropout": key}}
+        outputs = flat.match(parameters, tokens, sentences, vectors, words=shape.words, **options)
         return (losses(task, outputs, labels, hyperparameters.added) * weights).sum() / count
 
     loss, gradients = jax.value_and_grad(mean_loss)(state.parameters)
@@ -223,18 +236,18 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
     """`train_step` for every replica.
 
     Returns:
-      A function of (length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split,
+      A function of (shape, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split,
       vectors): `order` is `<int32>[replica, batches, batch]` and `weights` `<float32>[replica, batches, batch]`, a
       bucket's batches of one epoch; `batch` says which of them to take, `<int32>[]`. `side_by_side` replicas are
       computed in a turn (replicas.py).
     """
 
-    def step(length, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
+    def step(shape, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
         def one(state, hyperparameters, seed, active, order, weights):
             return train_step(
                 flat,
                 task,
-                length,
+                shape,
                 state,
                 hyperparameters,
                 seed,
@@ -251,21 +264,21 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
 
 
 def cohort_steps(flat: Flattening, task: str) -> Callable:
-    """`cohort_step` again and again, in one program that holds a step of each length.
+    """`cohort_step` again and again, in one program that holds a step of each shape.
 
-    Consecutive steps are seldom of one length, so that each chooses its own. How many there are is an argument: one
+    Consecutive steps are seldom of one shape, so that each chooses its own. How many there are is an argument: one
     program makes any number of them.
 
     Returns:
-      A function of (lengths, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count,
-      split, vectors): `batches` has (order, weights) as `cohort_step` takes them for each of the lengths; `sequence` is
-      `<int32>[steps, 2]`, (which length, which of its batches) of the steps of an epoch; `first` and `count` say which
+      A function of (shapes, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count,
+      split, vectors): `batches` has (order, weights) as `cohort_step` takes them for each of the shapes; `sequence` is
+      `<int32>[steps, 2]`, (which shape, which of its batches) of the steps of an epoch; `first` and `count` say which
       of these to make, `<int32>[]`.
     """
     step = cohort_step(flat, task)
 
     def steps(
-        lengths: Sequence[int],
+        shapes: Sequence[BatchShape],
         side_by_side,
         state,
         hyperparameters,
@@ -278,14 +291,14 @@ def cohort_steps(flat: Flattening, task: str) -> Callable:
         split,
         vectors,
     ):
-        def of_length(length, order, weights):
+        def of_shape(shape, order, weights):
             def one(state, batch):
                 given = state, hyperparameters, seeds, active, order, weights, batch, split, vectors
-                return jax.lax.optimization_barrier(step(length, side_by_side, *jax.lax.optimization_barrier(given)))
+                return jax.lax.optimization_barrier(step(shape, side_by_side, *jax.lax.optimization_barrier(given)))
 
             return one
 
-        branches = [of_length(length, *given) for length, given in zip(lengths, batches, strict=True)]
+        branches = [of_shape(shape, *given) for shape, given in zip(shapes, batches, strict=True)]
 
         def one(index, state):
             return jax.lax.switch(sequence[index, 0], branches, state, sequence[index, 1])

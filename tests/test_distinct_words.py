@@ -1,0 +1,126 @@
+"""What depends on a word alone is computed once a batch, and everything else stays as it is."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_cohort import leaves, make_cohort, make_data
+
+from jaxmatch.data import distinct_words
+from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.characters import character_table
+from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.layers.once_a_word import distinct, once_a_word, room_for_words
+from jaxmatch.models import build
+from jaxmatch.training.step import BatchShape
+
+ESAN = {"name": "esan", "hidden_size": 8, "alignment_layers": 1, "characters": "cnn", "character_features": 4}
+CAFE = {"name": "cafe", "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8, "characters": "bilstm"}
+DIIN = {"name": "diin", "grid_length": 8, "dense_blocks": 1, "block_layers": 1, "growth_rate": 4, "characters": "cnn"}
+WORDS = 20
+IDS = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=40).map(lambda ids: np.array(ids, np.int32))
+
+
+@settings(deadline=None)
+@given(IDS.map(lambda ids: np.resize(ids, 40)))
+def test_distinct_numbers_are_those_of_numpy(ids):
+    known, first_place = np.unique(ids, return_index=True)
+    first, place = jax.jit(distinct, static_argnums=(1, 2))(jnp.asarray(ids), WORDS, WORDS)
+    np.testing.assert_array_equal(ids[np.asarray(first)[np.asarray(place)]], ids)
+    np.testing.assert_array_equal(first[: len(known)], np.sort(first_place))
+    np.testing.assert_array_equal(first[len(known) :], 0)
+
+
+@given(st.lists(IDS, min_size=2, max_size=4))
+def test_words_of_a_batch_are_counted_with_its_padding(sentences):
+    ids = np.zeros((len(sentences), 40), np.int32)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    batches = np.array([[0, 1], [1, 1]])
+    assert distinct_words.counts(ids, batches).tolist() == [len(np.unique(ids[rows])) for rows in batches]
+
+
+def test_there_is_room_for_every_batch_of_other_seeds_and_epochs():
+    random = np.random.default_rng(0)
+    ids = random.zipf(1.2, (600, 12)).clip(1, 5_000).astype(np.int32)
+    ids[:300, 6:] = 0
+    plan = BatchPlan(np.repeat([0, 1], 300), (6, 12), 32)
+    room = distinct_words.room_in_training(plan, ids)
+    for seed in range(10, 15):
+        for bucket, (batches, _) in plan.rows(seed, seed).items():
+            length = plan.buckets[bucket]
+            assert distinct_words.counts(ids[:, :length], batches).max() <= room[bucket] < 32 * length
+
+
+@pytest.mark.parametrize("tokens, room", [(1_000, 640), (641, 640), (640, None), (100, None)])
+def test_room_is_less_than_the_tokens_or_none(tokens, room):
+    assert distinct_words.room(600, tokens) == room
+
+
+def test_only_distinct_words_are_encoded():
+    seen = []
+
+    def encode(given):
+        seen.append(given.shape)
+        return given.astype(jnp.float32)
+
+    ids = jnp.array([[3, 3, 5], [5, 3, 0]], jnp.int32)
+    given_words = jnp.stack([10 * ids, ids], axis=-1)
+    with room_for_words(4):
+        found = once_a_word(encode, ids, given_words, WORDS)
+    np.testing.assert_array_equal(found, given_words)
+    once_a_word(encode, ids, given_words, WORDS)
+    assert seen == [(1, 4, 2), (2, 3, 2)]
+
+
+@pytest.mark.parametrize("words", ["fixed", "trained"])
+@pytest.mark.parametrize("model", [ESAN, CAFE, DIIN], ids=lambda model: model["name"])
+def test_models_answer_and_learn_as_if_each_token_were_encoded(model, words):
+    random, data = np.random.default_rng(0), make_data()
+    module = build({**model, "words": words}, outputs=2)
+    tokens = {"ids": jnp.asarray(random.integers(1, 9, (12, 8)), jnp.int32).at[3, 5:].set(0)}
+    sentences = jnp.where(tokens["ids"] > 0, jnp.array([[1, 1, 1, 2, 2, 2, 2, 2]]), 0).astype(jnp.int8)
+    table = WordTable(jnp.asarray(data.vectors), jnp.asarray(character_table(data.vocabulary.words)))
+    params = module.init(jax.random.key(0), tokens, sentences, table, method="match")
+
+    def loss(params):
+        outputs = module.apply(params, tokens, sentences, table, method="match")
+        return (outputs[:, 0] - 0.5 * outputs[:, 1]).sum(), outputs
+
+    (_, expected), gradients = jax.value_and_grad(loss, has_aux=True)(params)
+    with room_for_words(9):
+        (_, found), of_distinct = jax.value_and_grad(loss, has_aux=True)(params)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-4), of_distinct, gradients)
+
+
+def with_characters():
+    data = make_data()
+    return dataclasses.replace(data, characters=character_table(data.vocabulary.words))
+
+
+def cohort(**training):
+    return make_cohort(seeds=(1, 2), model=ESAN, data=with_characters(), training={"epochs": 2, **training})
+
+
+def test_training_and_evaluation_have_room_for_distinct_words():
+    small = cohort(maximum_buckets=1)
+    assert small.lockstep.epoch(0).shapes == {0: BatchShape(8, 64)}  # of 128 tokens
+    assert {batch.words for batch in small.evaluator.batches("dev")} == {64}
+    plain = make_cohort(seeds=(1,), training={"maximum_buckets": 1})
+    assert plain.lockstep.epoch(0).shapes == {0: BatchShape(8)}
+    assert {batch.words for batch in plain.evaluator.batches("dev")} == {None}
+
+
+def test_where_an_epoch_has_more_words_than_there_is_room_for_every_token_is_encoded(monkeypatch):
+    expected = cohort(maximum_buckets=1).train()
+    monkeypatch.setattr(distinct_words, "room_in_training", lambda plan, ids: dict.fromkeys(plan.batch_rows, 12))
+    short = cohort(maximum_buckets=1)
+    assert short.lockstep.epoch(0).shapes == {0: BatchShape(8)}
+    for one, other in zip(short.train(), expected, strict=True):
+        for left, right in zip(leaves(one), leaves(other), strict=True):
+            np.testing.assert_allclose(left, right, atol=1e-4)
