@@ -59,7 +59,7 @@ _CALIBRATIONS = {
     # memory is for the runtime and what an estimate leaves out.
     "cpu": Calibration(held=1.5, least_item_bytes=4, to_use=0.7),
     # Temporaries of the training programs of all models as compiled for an H100, 10 and 32 runs at 64 and 512 pairs of
-    # 40 tokens, float32 and bfloat16: RE2 0.84 to 0.98, the others 0.59 to 0.82 (benchmarks/results/accelerators). One
+    # 40 tokens, float32 and bfloat16: RE2 0.84 to 0.98, the others 0.68 to 0.92 (benchmarks/results/accelerators). One
     # run at 64 pairs holds up to 1.23. Less than the low end is taken: an estimate that is too high would leave the
     # device idle, one that is too low is corrected by the compiled program.
     "gpu": Calibration(held=0.55, least_item_bytes=2, to_use=SHARE_TO_USE),
