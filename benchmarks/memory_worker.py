@@ -31,12 +31,12 @@ from jaxmatch.training.room import bytes_beside_arguments
 
 def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
     """Random pairs that are all `length` tokens long, half of them in each sentence; with all features of words, or
-    none.
+    none. Words are as frequent as Zipf's law says: the n-th word in proportion to 1 / n.
     """
     random = np.random.default_rng(0)
     first = length // 2
     sides = [
-        (random.integers(2, words, pairs * size).astype(np.int32), np.arange(pairs + 1, dtype=np.int64) * size)
+        (_words(random, words, pairs * size), np.arange(pairs + 1, dtype=np.int64) * size)
         for size in (first, length - first)
     ]
     labels = random.integers(0, classes, pairs).astype(np.int32)
@@ -59,6 +59,11 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
         fingerprint="random",
         characters=random.integers(1, 128, (words, LONGEST_WORD)).astype(np.uint16) if features else None,
     )
+
+
+def _words(random: np.random.Generator, words: int, tokens: int) -> np.ndarray:
+    """<int32>[tokens], numbers from 2 to `words` - 1 whose logarithms are spread evenly."""
+    return (2 * (words / 2) ** random.random(tokens)).astype(np.int32)
 
 
 def resident(field: str) -> int | None:

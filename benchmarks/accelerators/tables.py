@@ -15,9 +15,9 @@ Compiled, not run, by `make accelerators`. Temporaries and arguments are what XL
 a TPU the compiler's own count; on a GPU operands and results of all kernels, without the workspaces of cuBLAS, an
 operand counted at most 8 times the result. The least time of a step is the larger of moved bytes by bandwidth and
 operations by peak, both as published, and on a GPU 4 microseconds a kernel on top: a bound. Rows have 40 tokens, words
-300 dimensions; a run's settings are those of `configs/*_snli.py`. Models that take characters encode 896 words for 64
-pairs and 3,072 for 512, in rows of older commits each token's. "A time step" has the kernels of one time step of an
-LSTM, in training forward and backward together.
+300 dimensions; a run's settings are those of `configs/*_snli.py`. Models that take characters encode those of
+896 words for 64 pairs and of 3,072 for 512; until commit cfd09f5 they encoded those of each token. "A time step" has
+the kernels of one time step of an LSTM, in training forward and backward together.
 """
 PROGRAMS = "train", "evaluate"
 # The LSTMs of a model, one after the other: layers over a row of tokens, and over a word of 16 characters.

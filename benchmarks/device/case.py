@@ -156,8 +156,8 @@ def _module(spec: Mapping[str, Any]) -> Any:
 def operations_of(spec: Mapping[str, Any]) -> int:
     """Operations of the matrix products of a step of all replicas, two for a multiply-add."""
     module, shape = _module(spec), (spec["batch"], worker.LENGTH)
-    room = worker.room_of(spec, module)
-    step = memory.step_program(module, "classification", worker.DIMENSIONS, *shape, room=room)
+    most_words = worker.most_words_of(spec, module)
+    step = memory.step_program(module, "classification", worker.DIMENSIONS, *shape, most_words=most_words)
     return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
 
 
@@ -176,7 +176,7 @@ def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
     seeds = np.arange(spec["replicas"], dtype=seeds.dtype)
     flat = flattening(_module(spec), worker.DIMENSIONS)
     initial = jax.jit(jax.vmap(functools.partial(initial_state, flat), in_axes=(0, 0, None)))
-    words = worker.room_of(spec, _module(spec)) or worker.WORDS  # no batch may have more
+    words = worker.most_words_of(spec, _module(spec)) or worker.WORDS  # no batch may have more
     tokens = {name: _random(draw, leaf, words if name == "ids" else 2) for name, leaf in split["tokens"].items()}
     pairs, longest = split["sentences"].shape
     sentences = np.where(np.arange(longest) < worker.LENGTH // 2, 1, 2)  # each has half of what a row is cut to

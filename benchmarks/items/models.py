@@ -80,7 +80,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, [
         f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word where "
         f"they are not named: ESAN's are characters, parts of speech and exact matches. A step: {BATCH} random pairs "
-        f"of {LENGTH} tokens.",
+        f"of {LENGTH} tokens, words as frequent as Zipf's law says.",
         f"An answer: {ANSWERED} pairs of {SENTENCE} tokens a sentence, lists of ids in, probabilities out; the mean of "
         f"{CALLS} calls.",
     ]

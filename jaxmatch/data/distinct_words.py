@@ -1,7 +1,8 @@
 """How many distinct words a batch has.
 
 What depends on a word alone, such as what a model makes of its characters, is computed once for each distinct word of a
-batch (layers/once_a_word.py). A compiled program has room for a fixed number of them.
+batch (layers/once_a_word.py). A compiled program computes it for a fixed number of words. Padding always counts as a
+word, as a model may pad further.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,16 +10,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.vocabulary import PADDING
 
-# Training batches are drawn anew in every epoch, so their room is a guess from some draws. Batches of one shape differ
-# by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
+# Training batches are drawn anew in every epoch, so that their most words are estimated from some draws. Batches of one
+# shape differ by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
 _DRAWS, _BATCHES_OF_A_DRAW, _MARGIN = 4, 16, 1.25
-# Room is a multiple of this, so that a few words more or less make no other program.
+# Programs are compiled for multiples of this, so that a few words more or less make no other program.
 _MULTIPLE = 64
 
 
 def counts(ids: np.ndarray, batches: np.ndarray) -> np.ndarray:
-    """The number of distinct words in each batch, where padding counts as one.
+    """The number of distinct words in each batch, padding included.
 
     Arguments:
       ids: <int32>[pairs, length].
@@ -27,23 +29,28 @@ def counts(ids: np.ndarray, batches: np.ndarray) -> np.ndarray:
     Returns:
       <int64>[batches].
     """
-    found, there = np.zeros(len(batches), np.int64), np.zeros(int(ids.max(initial=0)) + 1, bool)
+    found, there = np.zeros(len(batches), np.int64), np.zeros(int(ids.max(initial=PADDING)) + 1, bool)
     for number, rows in enumerate(batches):
         there[:] = False
+        there[PADDING] = True
         there[ids[rows]] = True
         found[number] = np.count_nonzero(there)
     return found
 
 
-def room(most: int, tokens: int) -> int | None:
-    """The room for batches of so many tokens with at most so many distinct words; None: as many as there are tokens."""
-    rounded = -(-most // _MULTIPLE) * _MULTIPLE
+def compiled_for(words: int, tokens: int) -> int | None:
+    """For how many distinct words a program is compiled, where batches of so many tokens have at most so many; None:
+    each token is computed by itself, as that is no more.
+    """
+    rounded = -(-words // _MULTIPLE) * _MULTIPLE
     return rounded if rounded < tokens else None
 
 
-def room_in_training(plan: BatchPlan, ids: np.ndarray) -> dict[int, int | None]:
-    """Bucket -> the room for the words of its batches. It follows from the data alone, so it is the same for every
-    seed. Check it with `counts` before a batch is trained on.
+def most_in_training(plan: BatchPlan, ids: np.ndarray) -> dict[int, int | None]:
+    """Bucket -> for how many distinct words the program of its batches is compiled (`compiled_for`).
+
+    That depends on the data and the plan, and not on a seed. A batch with more words is very unlikely, not impossible:
+    check with `counts`.
 
     Arguments:
       plan: of the batches.
@@ -55,14 +62,16 @@ def room_in_training(plan: BatchPlan, ids: np.ndarray) -> dict[int, int | None]:
             of_bucket = ids[:, : plan.buckets[bucket]]
             most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW]))
     return {
-        bucket: room(int(_MARGIN * words), plan.batch_rows[bucket] * plan.buckets[bucket])
+        bucket: compiled_for(int(_MARGIN * words), plan.batch_rows[bucket] * plan.buckets[bucket])
         for bucket, words in most.items()
     }
 
 
-def room_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]]) -> dict[int, int | None]:
-    """Bucket -> the room for the words of its batches, which are always the same: <int32>[batch, length] each."""
+def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]]) -> dict[int, int | None]:
+    """The same for batches that are always the same: bucket -> <int32>[batch, length] each."""
     return {
-        bucket: room(max(len(np.unique(ids)) for ids in of_bucket), max(ids.size for ids in of_bucket))
+        bucket: compiled_for(
+            max(len(np.union1d(ids, [PADDING])) for ids in of_bucket), max(ids.size for ids in of_bucket)
+        )
         for bucket, of_bucket in batches.items()
     }

@@ -37,7 +37,7 @@ class CharacterConvolution(nn.Module):
         around = self.width // 2
         padded = jnp.pad(jnp.where(mask, embedded, 0), ((around, around), (0, 0), (0, 0)))
         windows = [padded[first : first + len(embedded)] for first in range(self.width)]
-        # One product of the narrow windows, not sums of products, which are five times as wide.
+        # One product of the windows: products that are shifted and summed would be `width` times as wide.
         filtered = matmul(jnp.concatenate(windows, axis=-1), kernel.reshape(-1, self.features), self.precision)
         return jnp.max(jnp.where(mask, nn.relu(filtered + over_features(bias, filtered)), 0), axis=0)
 
@@ -55,7 +55,7 @@ class CharacterLstm(nn.Module):
 
     @nn.compact
     def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
-        """As `CharacterConvolution`.
+        """As `CharacterConvolution`, but -> <float32>[words, features].
 
         Raises:
           InputError: if the number of features is odd.
@@ -84,8 +84,8 @@ class CharacterFeatures(nn.Module):
 
     @nn.compact
     def __call__(self, characters: jax.Array) -> jax.Array:
-        """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32>[batch, length,
-        features].
+        """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32 or bfloat16>[batch,
+        length, features].
         """
         config = self.config
         table = self.param(

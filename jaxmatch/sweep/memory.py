@@ -64,8 +64,8 @@ _CALIBRATIONS = {
     # device idle, one that is too low is corrected by the compiled program.
     "gpu": Calibration(held=0.55, least_item_bytes=2, to_use=SHARE_TO_USE),
     # The same for a v5e, v6e and v5p, ten runs at 64 pairs, and RE2's at 512 on a v5e: RE2 0.66 to 0.99, ESAN 0.75 to
-    # 0.96, CSRAN 0.83 to 0.87, CAFE 0.93 to 1.13. Not the low end here: a TPU's programs take minutes to compile, and a
-    # correction compiles another one.
+    # 0.96, CSRAN 0.83 to 0.87, CAFE 0.93 to 1.13; these three when they encoded the characters of each token. Not
+    # the low end here: a TPU's programs take minutes to compile, and a correction compiles another one.
     "tpu": Calibration(held=1.0, least_item_bytes=2, to_use=SHARE_TO_USE),
 }
 
@@ -118,7 +118,7 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
 
 
 def step_program(
-    module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2, room: int | None = None
+    module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2, most_words: int | None = None
 ) -> Any:
     """Traces one training step of one run and returns its `jaxpr`.
 
@@ -129,9 +129,9 @@ def step_program(
       batch: pairs a step.
       length: tokens of a pair, padding included.
       words: `words_trained` of the model.
-      room: for the distinct words of a batch (`BatchShape`).
+      most_words: as of `BatchShape`.
     """
-    step = functools.partial(train_step, flattening(module, dimensions, words), task, BatchShape(length, room))
+    step = functools.partial(train_step, flattening(module, dimensions, words), task, BatchShape(length, most_words))
     return jax.make_jaxpr(step)(*step_shapes(module, task, dimensions, batch, length, words)).jaxpr
 
 
@@ -144,14 +144,14 @@ def step_bytes(
     length: int,
     platform: str,
     words: int = 2,
-    room: int | None = None,
+    most_words: int | None = None,
 ) -> int:
     """Estimates the temporary memory of one replica's training step, in bytes. Nothing is compiled or run.
 
     Arguments: as of `step_program`.
     """
     held, least, _ = calibration(platform)
-    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words, room), least))
+    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words, most_words), least))
 
 
 @functools.lru_cache(maxsize=256)
@@ -217,7 +217,7 @@ def needs(
     platform: str,
     answered: Iterable[tuple[int, int]] = (),
     words: int = 2,
-    room: Mapping[tuple[int, int], int | None] | None = None,
+    most_words: Mapping[tuple[int, int], int | None] | None = None,
 ) -> Needs:
     """Estimates the memory of training and evaluating a model.
 
@@ -229,10 +229,10 @@ def needs(
       platform: of the devices, as "cpu".
       answered: (pairs, tokens) of the evaluation batches.
       words: `words_trained` of the model.
-      room: (pairs, tokens) -> for the distinct words of such a training batch. Evaluation is estimated without it.
+      most_words: (pairs, tokens) of training batches -> as of `BatchShape`. Evaluation is estimated without it.
     """
-    shapes, room = list(shapes), room or {}
-    step = max(step_bytes(module, task, dimensions, *shape, platform, words, room.get(shape)) for shape in shapes)
+    shapes, most_words = list(shapes), most_words or {}
+    step = max(step_bytes(module, task, dimensions, *shape, platform, words, most_words.get(shape)) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
     if most is None:  # where replicas take turns, an evaluation holds the answers of few
         step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform, words) for shape in answered)])

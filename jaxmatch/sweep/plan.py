@@ -12,7 +12,7 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
-from jaxmatch.data.distinct_words import room_in_training
+from jaxmatch.data.distinct_words import most_in_training
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import devices_there_are
@@ -173,14 +173,20 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
         groups.setdefault(signature, []).append(run)
         data_of[signature] = data
     cohorts = []
+    counted: dict[tuple, dict[int, int | None]] = {}
     for signature, runs in groups.items():
-        cohorts += _cohorts(signature, runs, data_of[signature], devices)
+        cohorts += _cohorts(signature, runs, data_of[signature], devices, counted)
     return Plan(sweep, tuple(cohorts))
 
 
 def _cohorts(
-    signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]
+    signature: str,
+    runs: list[Run],
+    data: EncodedData,
+    devices: tuple[jax.Device, ...],
+    counted: dict[tuple, dict[int, int | None]],
 ) -> list[PlannedCohort]:
+    """The cohorts of a signature. `counted` keeps the most distinct words of batches: counting takes a second."""
     config = runs[0].config
     if "train" not in data.splits or not data.splits["train"].pairs:
         raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
@@ -190,10 +196,12 @@ def _cohorts(
     batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
     module = models.build(config.model.to_dict(), outputs=data.outputs)
     shapes = {bucket: (rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items()}
-    room = {}
+    most_words = {}
     if module.takes_characters:
-        of_buckets = room_in_training(batches, train.side_by_side()[0])
-        room = {shapes[bucket]: words for bucket, words in of_buckets.items()}
+        key = data.fingerprint, batches.batch_size, buckets
+        if key not in counted:
+            counted[key] = most_in_training(batches, train.side_by_side()[0])
+        most_words = {shapes[bucket]: most for bucket, most in counted[key].items()}
     most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
     lengths, rows = evaluation_shapes(
         data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets
@@ -201,8 +209,9 @@ def _cohorts(
     answered = largest(zip(rows, lengths, strict=True))
     dimensions = data.vectors.shape[1]
     words = words_trained(module, len(data.vectors))
-    largest_shapes = largest(shapes.values())
-    needs = memory.needs(module, data.task, dimensions, largest_shapes, devices[0].platform, answered, words, room)
+    platform = devices[0].platform
+    trained = largest(shapes.values())
+    needs = memory.needs(module, data.task, dimensions, trained, platform, answered, words, most_words)
     shared = memory.shared_bytes(data)
     if shared > memory.device_bytes(devices[0]):
         raise InputError(

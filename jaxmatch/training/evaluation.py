@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches, evaluation_rows
 from jaxmatch.data.buckets import largest, plan_buckets
-from jaxmatch.data.distinct_words import room_in_evaluation
+from jaxmatch.data.distinct_words import most_in_evaluation
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.training import hosts, room
@@ -52,15 +52,15 @@ def cohort_outputs(flat: Flattening) -> Callable:
     """Evaluation of a batch by every replica; dropout is off.
 
     Returns:
-      A function of (words, side_by_side, parameters, tokens, sentences, vectors) that gives
+      A function of (most_words, side_by_side, parameters, tokens, sentences, vectors) that gives
       `<float32>[replica, batch, outputs]`; `parameters` is `<float32>[replica, parameters]`, `tokens` and `sentences`
       as `match` of a model takes them. No split is among its arguments, whose size would make it another program.
-      `words` is as of `BatchShape`; `side_by_side` replicas are computed in a turn (replicas.py).
+      `most_words` is as of `BatchShape`; `side_by_side` replicas are computed in a turn (replicas.py).
     """
 
-    def outputs(words, side_by_side, parameters, tokens, sentences, vectors):
+    def outputs(most_words, side_by_side, parameters, tokens, sentences, vectors):
         def one(parameters):
-            return flat.match(parameters, tokens, sentences, vectors, words=words)
+            return flat.match(parameters, tokens, sentences, vectors, most_words=most_words)
 
         return over_replicas(one, (parameters,), side_by_side)
 
@@ -79,13 +79,13 @@ class PlacedBatch(NamedTuple):
     """A batch on the devices.
 
     Attributes:
-      rows: of its pairs in the split, `<int64>[pairs]`; those that only fill it up are left out.
-      words: as of `BatchShape`.
+      rows: of its pairs in the split, `<int32>[pairs]`; those that only fill it up are left out.
+      most_words: as of `BatchShape`.
       tokens, sentences: as `match` of a model takes them.
     """
 
     rows: np.ndarray
-    words: int | None
+    most_words: int | None
     tokens: Mapping[str, jax.Array]
     sentences: jax.Array
 
@@ -121,7 +121,7 @@ class Evaluator:
         self.data, self._program, self._place, self._vectors = data, program, place, vectors
         self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
         self._placed: dict[str, list[PlacedBatch]] = {}
-        self._room: dict[int, int | None] | None = None
+        self._most_words: dict[int, int | None] | None = None
         self.limit: int | None = None
         self.begin()
 
@@ -138,18 +138,18 @@ class Evaluator:
     def batches(self, split: str) -> list[PlacedBatch]:
         """A split in batches."""
         if split not in self._placed:
-            if self._room is None:
-                self._room = self._room_for_words()
+            if self._most_words is None:
+                self._most_words = self._most_words_of_batches()
             whole = device_split(self.data.splits[split])
             self._placed[split] = [
-                PlacedBatch(rows, self._room.get(bucket), *self._place(cut))
+                PlacedBatch(rows, self._most_words.get(bucket), *self._place(cut))
                 for bucket, rows, cut in self._cut(split, (whole["tokens"], whole["sentences"]))
             ]
         return self._placed[split]
 
     def _cut(self, split: str, arrays: Any) -> Iterator[tuple[int, np.ndarray, Any]]:
-        """The batches of a split: the bucket, the rows of their pairs, and what these are of `[pairs, longest]` arrays,
-        filled up.
+        """For each batch of dev or test: its bucket, the rows of its pairs, and `arrays`, of `[pairs, longest]`, cut to
+        the batch, `[batch, length]`.
         """
         buckets, rows = evaluation_shapes(self.data.splits, **self._shapes)
         for batch in evaluation_batches(self.data.splits[split].lengths, buckets, rows):
@@ -157,8 +157,8 @@ class Evaluator:
             cut = jax.tree.map(lambda values: _of_length(values[batch.rows], length), arrays)
             yield batch.bucket, batch.rows[batch.weights > 0], cut
 
-    def _room_for_words(self) -> dict[int, int | None]:
-        """Bucket -> the room for the distinct words of its batches, common to dev and test."""
+    def _most_words_of_batches(self) -> dict[int, int | None]:
+        """Bucket -> the most distinct words of its batches, common to dev and test."""
         if self.data.characters is None:
             return {}
         batches: dict[int, list[np.ndarray]] = {}
@@ -166,7 +166,7 @@ class Evaluator:
             if split in self.data.splits:
                 for bucket, _, ids in self._cut(split, self.data.splits[split].side_by_side()[0]):
                     batches.setdefault(bucket, []).append(ids)
-        return room_in_evaluation(batches)
+        return most_in_evaluation(batches)
 
     def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
         mesh = self._program.mesh
@@ -174,7 +174,7 @@ class Evaluator:
 
     def _call(self, batch: PlacedBatch, side_by_side: int, parameters: jax.Array) -> tuple[tuple, tuple]:
         """Static arguments and arrays for the program."""
-        return (batch.words, side_by_side), (parameters, batch.tokens, batch.sentences, self._vectors)
+        return (batch.most_words, side_by_side), (parameters, batch.tokens, batch.sentences, self._vectors)
 
     def _fit(self, split: str, parameters: jax.Array) -> None:
         """Lowers `limit` where batches of the largest shapes do not fit what the devices have free."""

@@ -84,8 +84,8 @@ class Lockstep:
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
         self.vectors = self.everywhere(data.word_table)
         split = device_split(train)
-        self._ids = split["tokens"]["ids"] if module.takes_characters else None  # each word is encoded once a batch
-        self._room = {} if self._ids is None else distinct_words.room_in_training(self.batches, self._ids)
+        self._ids = split["tokens"]["ids"] if module.takes_characters else None
+        self._most_words = {} if self._ids is None else distinct_words.most_in_training(self.batches, self._ids)
         self._split = self.everywhere(split)
         self._placed_for: tuple[bytes, bytes] | None = None
         self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)
@@ -196,15 +196,15 @@ class Lockstep:
         return Epoch(sequence, batches, shapes, self.everywhere(places), seen + number * self.pairs)
 
     def _shape(self, bucket: int, batches_of_runs: Sequence[np.ndarray]) -> BatchShape:
-        """For the batches <int32>[batches, batch] of each run. More words than there is room for are not to be
-        expected; where they come, the epoch has a program in which each token's word is encoded by itself.
+        """Of the batches <int32>[batches, batch] of each run. Where one has more distinct words than expected, which is
+        very unlikely, the bucket has another program in this epoch.
         """
-        length, words = self.buckets[bucket], self._room.get(bucket)
-        if words is not None:
+        length, most = self.buckets[bucket], self._most_words.get(bucket)
+        if most is not None:
             ids = self._ids[:, :length]
-            if any(distinct_words.counts(ids, batches).max() > words for batches in batches_of_runs):
-                words = None
-        return BatchShape(length, words)
+            if any(distinct_words.counts(ids, batches).max() > most for batches in batches_of_runs):
+                most = None
+        return BatchShape(length, most)
 
     def step(self, state: ReplicaState, epoch: Epoch, index: int, count: int = 1) -> ReplicaState:
         """One step of every slot, or several in one dispatch; `state` is used up.

@@ -13,7 +13,7 @@ import optax
 
 from jaxmatch.layers import weights_together
 from jaxmatch.layers.matmul import GPUS, products_for
-from jaxmatch.layers.once_a_word import room_for_words
+from jaxmatch.layers.once_a_word import at_most_words
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
@@ -34,11 +34,11 @@ class BatchShape(NamedTuple):
 
     Attributes:
       length: tokens of a row.
-      words: room for the distinct words of a batch (layers/once_a_word.py); None: as many as there are tokens.
+      most_words: the most distinct words of a batch (layers/once_a_word.py); None: any number.
     """
 
     length: int
-    words: int | None = None
+    most_words: int | None = None
 
 
 class ReplicaState(NamedTuple):
@@ -99,13 +99,13 @@ class Flattening(NamedTuple):
         """The way back of `to_tree`."""
         return jax.flatten_util.ravel_pytree(tree)[0]
 
-    def match(self, parameters: jax.Array, *inputs: Any, words: int | None = None, **options: Any) -> jax.Array:
-        """`match` of the model with `<float32>[count]` as its parameters; `words` as of `BatchShape`."""
+    def match(self, parameters: jax.Array, *inputs: Any, most_words: int | None = None, **options: Any) -> jax.Array:
+        """`match` of the model with `<float32>[count]` as its parameters; `most_words` as of `BatchShape`."""
         module, params = self.module, self.to_tree(parameters)
         # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
         if self.platform in GPUS and module.config.weight_normalization != "none":
             module, params = weights_together.folded(module, params)
-        with products_for(self.platform), room_for_words(words):
+        with products_for(self.platform), at_most_words(most_words):
             return module.apply({"params": params}, *inputs, **options, method="match")
 
 
@@ -209,7 +209,7 @@ def train_step(
 
     def mean_loss(parameters):
         options = {"dropout_rate": hyperparameters.dropout_rate, "rngs": {"dropout": key}}
-        outputs = flat.match(parameters, tokens, sentences, vectors, words=shape.words, **options)
+        outputs = flat.match(parameters, tokens, sentences, vectors, most_words=shape.most_words, **options)
         return (losses(task, outputs, labels, hyperparameters.added) * weights).sum() / count
 
     loss, gradients = jax.value_and_grad(mean_loss)(state.parameters)
