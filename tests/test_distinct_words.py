@@ -43,9 +43,9 @@ def test_words_of_a_batch_are_counted_with_its_padding(sentences):
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     batches = np.array([[0, 1], [1, 1]])
-    assert distinct_words.counts(ids, batches).tolist() == [len(np.unique(ids[rows])) for rows in batches]
+    assert distinct_words.counts(ids, batches, WORDS).tolist() == [len(np.unique(ids[rows])) for rows in batches]
     full = 1 + np.arange(8).reshape(2, 4)  # no padding, and a model may pad further
-    assert distinct_words.counts(full, np.array([[0, 1]])) == [9]
+    assert distinct_words.counts(full, np.array([[0, 1]]), WORDS) == [9]
     assert distinct_words.most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}) == {0: 128}
 
 
@@ -54,11 +54,11 @@ def test_no_batch_of_other_seeds_and_epochs_has_more_words():
     ids = random.zipf(1.2, (600, 12)).clip(1, 5_000).astype(np.int32)
     ids[:300, 6:] = 0
     plan = BatchPlan(np.repeat([0, 1], 300), (6, 12), 32)
-    most = distinct_words.most_in_training(plan, ids)
+    most = distinct_words.most_in_training(plan, ids, 5_001)
     for seed in range(10, 15):
         for bucket, (batches, _) in plan.rows(seed, seed).items():
             length = plan.buckets[bucket]
-            assert distinct_words.counts(ids[:, :length], batches).max() <= most[bucket] < 32 * length
+            assert distinct_words.counts(ids[:, :length], batches, 5_001).max() <= most[bucket] < 32 * length
 
 
 @pytest.mark.parametrize("tokens, words", [(1_000, 640), (641, 640), (640, None), (100, None)])
@@ -143,7 +143,7 @@ def test_training_and_evaluation_encode_distinct_words():
 
 def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     expected = cohort(maximum_buckets=1).train()
-    monkeypatch.setattr(distinct_words, "most_in_training", lambda plan, ids: dict.fromkeys(plan.batch_rows, 12))
+    monkeypatch.setattr(distinct_words, "most_in_training", lambda plan, ids, words: dict.fromkeys(plan.batch_rows, 12))
     short = cohort(maximum_buckets=1)
     assert short.lockstep.epoch(0).shapes == {0: BatchShape(8)}
     alike(short.train(), expected, atol=1e-4)

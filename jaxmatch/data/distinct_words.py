@@ -19,17 +19,18 @@ _DRAWS, _BATCHES_OF_A_DRAW, _MARGIN = 4, 16, 1.25
 _MULTIPLE = 64
 
 
-def counts(ids: np.ndarray, batches: np.ndarray) -> np.ndarray:
+def counts(ids: np.ndarray, batches: np.ndarray, words: int) -> np.ndarray:
     """The number of distinct words in each batch, padding included.
 
     Arguments:
       ids: <int32>[pairs, length].
       batches: <int32>[batches, batch], the rows of each.
+      words: in the vocabulary.
 
     Returns:
       <int64>[batches].
     """
-    found, there = np.zeros(len(batches), np.int64), np.zeros(int(ids.max(initial=PADDING)) + 1, bool)
+    found, there = np.zeros(len(batches), np.int64), np.zeros(words, bool)
     for number, rows in enumerate(batches):
         there[:] = False
         there[PADDING] = True
@@ -46,7 +47,7 @@ def compiled_for(words: int, tokens: int) -> int | None:
     return rounded if rounded < tokens else None
 
 
-def most_in_training(plan: BatchPlan, ids: np.ndarray) -> dict[int, int | None]:
+def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, int | None]:
     """Bucket -> for how many distinct words the program of its batches is compiled (`compiled_for`).
 
     That depends on the data and the plan, and not on a seed. A batch with more words is very unlikely, not impossible:
@@ -55,15 +56,16 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray) -> dict[int, int | None]:
     Arguments:
       plan: of the batches.
       ids: <int32>[pairs, longest], the rows of the training split.
+      words: in the vocabulary.
     """
     most: dict[int, int] = {}
     for seed in range(_DRAWS):
         for bucket, (batches, _) in plan.rows(seed, 0).items():
             of_bucket = ids[:, : plan.buckets[bucket]]
-            most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW]))
+            most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW], words))
     return {
-        bucket: compiled_for(int(_MARGIN * words), plan.batch_rows[bucket] * plan.buckets[bucket])
-        for bucket, words in most.items()
+        bucket: compiled_for(int(_MARGIN * found), plan.batch_rows[bucket] * plan.buckets[bucket])
+        for bucket, found in most.items()
     }
 
 

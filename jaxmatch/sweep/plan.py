@@ -200,7 +200,7 @@ def _cohorts(
     if module.takes_characters:
         key = data.fingerprint, batches.batch_size, buckets
         if key not in counted:
-            counted[key] = most_in_training(batches, train.side_by_side()[0])
+            counted[key] = most_in_training(batches, train.side_by_side()[0], len(data.vectors))
         most_words = {shapes[bucket]: most for bucket, most in counted[key].items()}
     most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
     lengths, rows = evaluation_shapes(

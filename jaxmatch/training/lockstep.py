@@ -84,8 +84,9 @@ class Lockstep:
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
         self.vectors = self.everywhere(data.word_table)
         split = device_split(train)
+        self._words = words
         self._ids = split["tokens"]["ids"] if module.takes_characters else None
-        self._most_words = {} if self._ids is None else distinct_words.most_in_training(self.batches, self._ids)
+        self._most_words = {} if self._ids is None else distinct_words.most_in_training(self.batches, self._ids, words)
         self._split = self.everywhere(split)
         self._placed_for: tuple[bytes, bytes] | None = None
         self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)
@@ -202,7 +203,7 @@ class Lockstep:
         length, most = self.buckets[bucket], self._most_words.get(bucket)
         if most is not None:
             ids = self._ids[:, :length]
-            if any(distinct_words.counts(ids, batches).max() > most for batches in batches_of_runs):
+            if any(distinct_words.counts(ids, batches, self._words).max() > most for batches in batches_of_runs):
                 most = None
         return BatchShape(length, most)
 

@@ -59,7 +59,7 @@ MUTANTS = [
     ("jaxmatch/training/evaluation.py", "PlacedBatch(rows, self._most_words.get(bucket), *self._place(cut))",
      "PlacedBatch(rows, None, *self._place(cut))",
      ["tests/test_distinct_words.py::test_training_and_evaluation_encode_distinct_words"]),
-    (_LOCKSTEP, "batches).max() > most for", "batches).max() < 0 for",
+    (_LOCKSTEP, "self._words).max() > most for", "self._words).max() < 0 for",
      ["tests/test_distinct_words.py::test_an_epoch_with_more_words_than_expected_encodes_each_token"]),
     ("jaxmatch/layers/once_a_word.py", "return first, number[first_of]", "return first, number",
      ["tests/test_distinct_words.py::test_models_answer_and_learn_as_if_each_token_were_encoded"]),
