@@ -186,7 +186,7 @@ def _cohorts(
     devices: tuple[jax.Device, ...],
     counted: dict[tuple, dict[int, int | None]],
 ) -> list[PlannedCohort]:
-    """The cohorts of a signature. `counted` keeps the most distinct words of batches: counting takes a second."""
+    """The cohorts of a signature. `counted` keeps the most distinct words of batches, which signatures share."""
     config = runs[0].config
     if "train" not in data.splits or not data.splits["train"].pairs:
         raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
