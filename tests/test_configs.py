@@ -41,6 +41,12 @@ def test_every_model_has_a_config_of_its_own_settings(model):
     }
 
 
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_every_model_has_a_setting_for_own_data_that_needs_no_download(model):
+    config = load_config(model, dataset="own")
+    assert not config.model.get("tags", False)  # NLTK's tagger has a file of its own
+
+
 @pytest.mark.parametrize(
     ("text", "problem", "line"),
     [
