@@ -145,7 +145,7 @@ def get_sweep(
             scores=(*shown_scores(selection), *TIMES),
             published=tuple(published),
             notes=(
-                *(re2_settings.setting_notes(config) if any(map(of_re2, published)) else ()),
+                *(re2_settings.setting_notes(config, of=TITLES["re2"]) if any(map(of_re2, published)) else ()),
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),
                 *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "

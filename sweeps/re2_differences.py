@@ -36,6 +36,6 @@ def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
             scores=data.scores,
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
-            notes=re2_settings.setting_notes(config),
+            notes=re2_settings.setting_notes(config, of="Original row"),
         ),
     )

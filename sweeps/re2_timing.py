@@ -10,6 +10,7 @@ data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
 from jaxmatch import InputError, load_config, with_overrides
+from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.errors import nearest
 from jaxmatch.papers import data_sets, re2
 from jaxmatch.sweep.launcher_files import model_settings
@@ -17,7 +18,8 @@ from jaxmatch.sweep.timing_plan import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)
 GIVEN = {
-    data_sets.PAPER: "Here all but RE2 are given the characters of a word besides its vector",
+    data_sets.PAPER: f"Here all but RE2 are given up to {LONGEST_WORD} characters of a word besides its vector; in the "
+    "paper up to 12",
     data_sets.NONE: "Here all are given a word's vector alone",
 }
 

@@ -50,7 +50,7 @@ def record(blocks=1, rate=0.001, seed=1, status="finished", **changes):
 def setting_record(overrides, seed, dev=None, status="finished", variant="", data="sick", **changes):
     """No more of a record than what groups runs by setting and compares their scores.
 
-    Data "snli-changed" is of the name "snli", from other files.
+    Data "sick-changed" is of the name "sick", from other files.
     """
     return {
         "run": f"{variant}-{sorted(overrides.items())}-{data}-seed{seed}",
@@ -60,7 +60,8 @@ def setting_record(overrides, seed, dev=None, status="finished", variant="", dat
         "overrides": overrides,
         "selected_on": "dev.accuracy",
         "dev": dev,
-        "data": {"name": data.partition("-")[0]},
+        "config": {},
+        "data": {"name": data.partition("-")[0], "files": {"dev": data}},
     } | changes
 
 

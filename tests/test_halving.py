@@ -148,6 +148,7 @@ def test_the_rungs_of_a_plan(small_files):
             {},
             r"differ in training.selection \(dev.accuracy, dev.loss\)",
         ),
+        ({"axes": {"data.split_seed": "0,1"}}, {}, r"differ in data.split_seed \(0, 1\)"),
     ],
 )
 def test_what_cannot_be_halved_is_refused(small_files, changes, arguments, problem):

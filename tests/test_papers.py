@@ -253,13 +253,13 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
         "released",
         "released",
     ]
-    told = "Training pairs with a text of 100 tokens or more are left out, as in the authors' code"
+    told = "Sweep file: training pairs with a text of 100 tokens or more are left out, as in the authors' code"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, False]
-    told = "Texts are cut after 100 tokens; the authors' code leaves out training pairs that have more"
+    told = "Sweep file: texts are cut after 100 tokens; the authors' code leaves out training pairs that have more"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, False, True]
-    told = "The file's hidden size is 200, as in the released settings; the paper's is 150"
+    told = "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
-    told = "Dropout stands where the released code has it; the paper's stands before every layer"
+    told = "Sweep file: dropout stands where the released code has it; the paper's stands before every layer"
     assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
     said = [" ".join(one.table.notes) for one in (paper, released, configured, asked("quora", "released_tensorflow"))]
     assert ["gains of weights start as in the PyTorch code" in notes for notes in said] == [True, True, True, False]

@@ -243,7 +243,7 @@ def test_the_setting_of_the_paper_is_what_it_says(dataset):
 # What the paper's setting fixes -> what a caption then says of another value.
 STATED = {
     "model.hidden_size": "hidden size",
-    "model.dropout_placement": "Dropout stands",
+    "model.dropout_placement": "dropout stands",
     "model.temperature": "temperature",
     "data.maximum_length": "100 tokens",
 }

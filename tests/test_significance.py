@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from jaxmatch.reporting import significance
 
@@ -55,6 +56,12 @@ def test_the_spread_of_an_undefined_score_is_undefined(undefined):
     assert math.isnan(mean) and math.isnan(deviation)
     mean, deviation = significance.mean_and_deviation([undefined])
     assert math.isnan(mean) and deviation is None
+
+
+@pytest.mark.parametrize(("right", "count"), [(40, 40), (39, 40), (399, 493), (0, 5)])
+def test_the_interval_of_a_share_is_scipy_s(right, count):
+    expected = stats.binomtest(right, count).proportion_ci(method="wilson")
+    assert significance.wilson(right / count, count) == pytest.approx((expected.low, expected.high))
 
 
 def test_holm_by_hand():

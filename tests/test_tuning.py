@@ -66,8 +66,10 @@ def test_of_equals_the_first_and_of_losses_the_smallest():
 def test_what_has_no_score_in_common_is_not_compared():
     with pytest.raises(InputError, match=r"differ in training.selection \(dev.accuracy, dev.loss\)"):
         tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, selected_on="dev.loss")])
-    with pytest.raises(InputError, match=r"differ in data.name \(sick, snli\)"):
+    with pytest.raises(InputError, match=r"differ in data \(sick, snli\)"):
         tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="snli")])
+    with pytest.raises(InputError, match=r"differ in data \(sick, sick \(2\)\)"):
+        tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="sick-changed")])
 
 
 def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():

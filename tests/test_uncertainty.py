@@ -1,5 +1,6 @@
 """What a table and a report say of chance: bold, Holm, seeds needed, sampling error, convergence, the bootstrap."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -43,15 +44,38 @@ def test_the_caption_tells_how_many_seeds_would_tell_the_best_apart():
 
 
 def test_the_caption_tells_the_sampling_error_of_the_test_set():
-    # 1.96 sqrt(0.81 0.19 / 4927) = 0.01095, of the best mean.
     text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
-    assert "Sampling error of the best test accuracy: 81.0% ± 1.1 (95% interval, 4,927 pairs)" in text
-    # Without test scores of dev: 1.96 sqrt(0.81 0.19 / 500) = 0.03439.
+    assert "Sampling error of the best test accuracy: 81.0%, 95% interval 79.9 to 82.1 (4,927 pairs)" in text
+    # Without test scores of dev.
     dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
     text = make_table(runs(1, (0.80, 0.82)), dev).markdown()
-    assert "Sampling error of the best dev accuracy: 81.0% ± 3.4 (95% interval, 500 pairs)" in text
+    assert "Sampling error of the best dev accuracy: 81.0%, 95% interval 77.3 to 84.2 (500 pairs)" in text
     ranking = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.mrr"))
     assert "Sampling error" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
+
+
+def test_other_files_of_one_name_are_other_data():
+    def of(directory, values, blocks):
+        data = record()["data"] | {"name": "own", "fingerprint": directory, "files": {"train": "t", "dev": directory}}
+        changes = {"data": data, "config": {"data": {"directory": directory}}}
+        return runs(blocks, values, **changes)
+
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
+    first, second = (0.80, 0.82, 0.84), (0.70, 0.72, 0.74)
+    same = make_table([*of("a", first, 1), *of("a", second, 2)], layout).markdown()
+    assert "Bold" in same and "on own" not in same
+    text = make_table([*of("a", first, 1), *of("b", second, 2)], layout).markdown()
+    assert "Bold" not in text and "two best" not in text
+    for directory, best in (("a", "82.0%"), ("b", "72.0%")):
+        assert f"Sampling error of the best dev accuracy on own in {directory}: {best}" in text
+
+
+def test_bold_says_where_a_setting_did_not_finish():
+    found = [*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))]
+    assert "Bold: better than every other on the same data" in make_table(found, LAYOUT).markdown()
+    dropped = [one | {"status": "dropped"} for one in runs(3, (0.9, 0.9, 0.9))]
+    text = make_table([*found, *dropped], LAYOUT).markdown()
+    assert "Bold: better than every other that finished on the same data" in text
 
 
 def test_the_caption_names_the_data_set_where_there_are_several():
@@ -125,6 +149,10 @@ def test_the_interval_of_the_probability_of_improvement_is_scipy_s():
     judge = stats.bootstrap((values, others), share, n_resamples=2_000, vectorized=False, method="percentile", rng=0)
     found = certainty.improvement_interval(values, others)
     assert found == pytest.approx(tuple(judge.confidence_interval), abs=0.051)  # a pair is 0.05
+    tracemalloc.start()
+    certainty.improvement_interval(np.linspace(0, 1, 100), np.linspace(0, 1, 100))
+    assert tracemalloc.get_traced_memory()[1] < 50e6  # all pairs of all draws would be 400 MB
+    tracemalloc.stop()
     assert certainty.improvement_interval([0.8], others) is certainty.improvement_interval(values, [0.8]) is None
 
 

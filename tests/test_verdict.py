@@ -70,6 +70,11 @@ def test_one_seed_one_setting_and_nothing():
     assert alone[0] == (
         "Best by mean dev accuracy: blocks=1 learning_rate=0.001, 70.0% over 1 seed. It is the only setting."
     )
+    others = [record(blocks, seed=seed, status="dropped") for blocks in (2, 3) for seed in (0, 1)]
+    named = [one | {"run": f"setting{one['overrides']['model.blocks']}-seed{one['seed']}"} for one in others]
+    assert verdict.verdict(folder(*accuracies(1, 0.7), *named))[0].endswith(
+        "It is the only one of 3 settings with a finished run."
+    )
     two = verdict.verdict(folder(*accuracies(1, 0.7), *accuracies(2, 0.8)))
     assert two[1].startswith("Not every setting has two seeds or more")
     assert verdict.verdict(folder()) == verdict.verdict(folder(record(status="diverged"))) == []

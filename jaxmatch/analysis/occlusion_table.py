@@ -68,10 +68,9 @@ def _sheet(one: Occluded) -> Sheet:
         "Accuracy of each class (%) and its change in points when a feature of a block is masked; "
         f"{one.data} ({counts} pairs)."
     )
-    setting = [f"Setting: {one.setting}."] if one.setting else []
     return Sheet(
-        title="Occlusion sensitivity",
-        caption=(what, *setting, *_provenance(one.records)),
+        title=f"Occlusion sensitivity, {one.setting}" if one.setting else "Occlusion sensitivity",
+        caption=(what, *_provenance(one.records)),
         notes=(),
         headings=("block", "masked", *one.mean.labels),
         numeric=(True, False, *(True for _ in one.mean.labels)),

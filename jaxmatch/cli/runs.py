@@ -66,7 +66,7 @@ def best_run(directory: Path) -> tuple[Path, str]:
       InputError: the folder is that of a run, or none of its runs has finished with a score of dev, or they were
         trained on different data or chosen by different scores, which cannot be compared.
     """
-    from jaxmatch.reporting.grouping import setting_name
+    from jaxmatch.reporting.grouping import by_pairs, setting_name
     from jaxmatch.reporting.records import best_record
 
     if not (directory / "runs").is_dir():
@@ -76,7 +76,7 @@ def best_run(directory: Path) -> tuple[Path, str]:
     if best is None:
         raise InputError("no run has finished with a score of dev", path=directory, remedy=_NAME_ONE)
     for name, kinds in (
-        ("data", {record["data"]["name"] for record in records}),
+        ("data", set(by_pairs(records, lambda record: record))),
         ("scores", {record["selected_on"] for record in records}),
     ):
         if len(kinds) > 1:

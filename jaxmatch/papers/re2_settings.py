@@ -79,11 +79,11 @@ class Setting:
 
 
 _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
-_MIXED = "Batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
-_BY_DEV = "Dev scores choose the checkpoint and end the training; in the authors' code test scores do both"
+_MIXED = "batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
+_BY_DEV = "dev scores choose the checkpoint and end the training; in the authors' code test scores do both"
 # Not of the paper's network, but of the one that its numbers come from.
 _NOT_TENSORFLOW = (
-    "The convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the "
+    "the convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the "
     "TensorFlow code, which made the paper's numbers, the convolutions have ReLU and the gains start at 1"
 )
 SETTINGS = {
@@ -92,7 +92,7 @@ SETTINGS = {
         ", the paper's setting",
         _OF_THE_PAPER,
         (
-            "The paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an "
+            "the paper gives no numbers of decay and warmup: where the file has none, 0.95 for 128,000 pairs after an "
             "epoch of warmup",
             _NOT_TENSORFLOW,
             _MIXED,
@@ -114,7 +114,7 @@ SETTINGS = {
             "the TensorFlow code's: a block's output, mapped to the size of its input, plus its input",
         ),
         (
-            "The convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper "
+            "the convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper "
             "says GeLU",
             _MIXED,
             _BY_DEV,
@@ -210,25 +210,31 @@ def called_after(asked: str) -> tuple[str, str]:
     return "" if asked == CONFIGURED else f"-{asked.replace('_', '-')}", setting(asked).called
 
 
-def setting_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...]:
-    """What a table has to say of a setting that is not the paper's."""
+def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep file") -> tuple[str, ...]:
+    """What a table has to say of a setting that is not the paper's.
+
+    Arguments:
+      config: the setting.
+      asked: what `with_setting` made it.
+      of: what has that setting, where not all rows of the table do.
+    """
     size, notes = config.model.hidden_size, []
     if size != _PAPER["model.hidden_size"]:
-        notes.append(f"The file's hidden size is {size}, as in the released settings; the paper's is 150")
+        notes.append(f"the hidden size is {size}, as in the released settings; the paper's is 150")
     if config.model.dropout_placement != _PAPER["model.dropout_placement"]:
-        notes.append("Dropout stands where the released code has it; the paper's stands before every layer")
+        notes.append("dropout stands where the released code has it; the paper's stands before every layer")
     if config.model.temperature != _PAPER["model.temperature"]:
-        notes.append("The alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
+        notes.append("the alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
     schedule = {"decay": config.optimizer.decay_rate < 1, "warmup": config.optimizer.warmup_samples > 0}
     if missing := [name for name, there in schedule.items() if not there]:
-        notes.append(f"The learning rate has no {' and no '.join(missing)}; the paper has both")
+        notes.append(f"the learning rate has no {' and no '.join(missing)}; the paper has both")
     if longest := config.data.drop_from_length:
-        notes.append(f"Training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
+        notes.append(f"training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
     elif longest := config.data.maximum_length:
         notes.append(
-            f"Texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more"
+            f"texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more"
         )
-    return (*notes, *setting(asked).notes)
+    return tuple(f"{of}: {note}" for note in (*notes, *setting(asked).notes))
 
 
 def residual_connection(model: Mapping[str, Any]) -> tuple[str, str]:

@@ -105,7 +105,9 @@ def curves(data: Mapping[str, Any]) -> Figure:
 
 
 def scores(data: Mapping[str, Any]) -> Figure:
-    """A score against a setting (CSRAN's Figures 2 and 3), with bands as in `curves`; see `axes.scores_against`."""
+    """A score against a setting (CSRAN's Figures 2 and 3), with bands as in `curves`; see
+    `score_vs_setting.scores_against`.
+    """
     lines = []
     for one in data["curves"]:
         name = f"{_printable(one['name'], 100)} ({_seeds({len(point['seeds']) for point in one['points']})})"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.grouping import by_setting, setting_name
+from jaxmatch.reporting.grouping import by_pairs, by_setting, setting_name
 from jaxmatch.reporting.significance import mean_and_deviation
 
 PARTS = ("dev", "test")
@@ -40,7 +40,12 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
             f"the runs were chosen by different scores: {', '.join(selections)}", remedy="say which with --score"
         )
     score = score or selections[0]
-    several = len({_data(members[0]) for members in settings}) > 1
+    data_of = {
+        members[0]["run"]: name
+        for name, found in by_pairs(settings, lambda members: members[0]).items()
+        for members in found
+    }
+    several = len(set(data_of.values())) > 1
     for members in settings:
         first = members[0]
         value = first["overrides"].get(axis)
@@ -51,7 +56,7 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
             )
         others = {key: each for key, each in first["overrides"].items() if key != axis}
         name = setting_name({**first, "overrides": others})
-        points = curves.setdefault(f"{_data(first)}: {name}" if several else name, {})
+        points = curves.setdefault(f"{data_of[first['run']]}: {name}" if several else name, {})
         if value in points:
             raise InputError(
                 f"two settings have {axis}={value}, one of them that of run {first['run']}",
@@ -66,11 +71,6 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
             {"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()
         ],
     }
-
-
-def _data(record: Mapping[str, Any]) -> str:
-    """The name of its data set."""
-    return record["data"]["name"]
 
 
 def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], asked: str) -> str:

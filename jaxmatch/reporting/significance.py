@@ -1,7 +1,8 @@
 """How sure a difference between seeds is: confidence intervals of means, and Welch's t-test.
 
 They take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how
-much a score depends on chance in training, not how much it depends on which pairs the test set holds.
+much a score depends on chance in training, not how much it depends on which pairs the test set holds; of an accuracy,
+`wilson` says that.
 """
 
 import bisect
@@ -14,6 +15,7 @@ import numpy as np
 
 CONFIDENCE = 0.95
 LEVEL = 1 - CONFIDENCE
+NORMAL_REACH = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
 POWER, MOST_SEEDS = 0.8, 10_000
 METHOD = "Welch's t-test, two-sided"
 ASSUMPTION = "scores of seeds taken as independent and roughly normal"
@@ -124,6 +126,16 @@ def to_published(
     reach = _quantile((1 + confidence) / 2, freedom) * math.sqrt(total)
     difference = statistics.fmean(values) - published
     return difference - reach, difference + reach
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """The interval of a share of `count` independent draws (Wilson, 1927), with the confidence `CONFIDENCE`. Unlike the
+    normal approximation it is right for few draws and near 0 and 1, too.
+    """
+    square = NORMAL_REACH**2
+    center = (share + square / (2 * count)) / (1 + square / count)
+    reach = NORMAL_REACH / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    return center - reach, center + reach
 
 
 def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:

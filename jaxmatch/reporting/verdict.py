@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import significance
-from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.record_schema import score_of
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.significance import LEVEL
@@ -43,11 +43,11 @@ class Setting:
 
 def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
     """The dev score that chooses checkpoints, and the settings by its mean, the best first. Empty where the sweep's
-    runs chose by different scores or were trained on different data: their means cannot be compared.
+    runs chose by different scores or were scored on different pairs: their means cannot be compared.
     """
     done = [record for record in folder.records.values() if record["status"] == "finished"]
     score = done[0]["selected_on"] if done else ""
-    if len({(record["selected_on"], record["data"]["name"]) for record in done}) > 1:
+    if len({record["selected_on"] for record in done}) > 1 or len(by_pairs(done, lambda record: record)) > 1:
         return score, []
     settings = []
     for (variant, _), members in grouped(done, lambda record: (record["variant"], str(record["overrides"]))).items():
@@ -67,7 +67,10 @@ def verdict(folder: SweepFolder) -> list[str]:
     if not settings:
         return []
     best, *others = settings
-    sentences = [_best(score, best, others), *_noise(score, best, others)]
+    ranked_runs = {setting_of_run(record["run"]) for setting in settings for record in setting.records}
+    unranked = {setting_of_run(run) for run in (*folder.runs, *folder.records)} - ranked_runs
+    count = len(settings) + len(unranked)
+    sentences = [_best(score, best, others, count), *_noise(score, best, others, count)]
     if folder.missing:
         sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs have not finished; this may change.")
     run = run_to_use(folder)
@@ -100,10 +103,11 @@ def _summary(score: str, values: Sequence[float]) -> str:
     return f"{numbers.print_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
 
 
-def _best(score: str, best: Setting, others: Sequence[Setting]) -> str:
+def _best(score: str, best: Setting, others: Sequence[Setting], settings: int) -> str:
     line = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
     if not others:
-        return f"{line}. It is the only setting."
+        only = "the only setting" if settings == 1 else f"the only one of {settings} settings with a finished run"
+        return f"{line}. It is {only}."
     if best.mean == others[0].mean:
         return f"{line}. That is as good as the next, {_end(others[0].name)}"
     gap = numbers.print_number(score, abs(best.mean - others[0].mean))
@@ -116,8 +120,10 @@ def _end(sentence: str) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
-def _noise(score: str, best: Setting, others: Sequence[Setting]) -> list[str]:
-    """Whether the seeds tell the best from the others, by Welch's test with Holm's correction."""
+def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) -> list[str]:
+    """Whether the seeds tell the best from the others, by Welch's test with Holm's correction. Of `settings`, those
+    without a finished run are not tested.
+    """
     if not others:
         return []
     if min(len(setting.values) for setting in (best, *others)) < 2:
@@ -129,9 +135,8 @@ def _noise(score: str, best: Setting, others: Sequence[Setting]) -> list[str]:
     corrected = significance.holm([test.p_value for test in tests])
     within = [other for other, p_value in zip(others, corrected) if p_value >= LEVEL]
     if not within:
-        return [
-            f"It is beyond seed noise: better than every other setting (p {p_text(max(corrected))}, Welch with Holm)."
-        ]
+        tested = "every other setting" if len(others) + 1 == settings else "every other setting that finished"
+        return [f"It is beyond seed noise: better than {tested} (p {p_text(max(corrected))}, Welch with Holm)."]
     least = min(p_value for p_value in corrected if p_value >= LEVEL)
     names = ", ".join(other.name for other in within[:4]) + (f" and {len(within) - 4} more" if len(within) > 4 else "")
     sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {_end(names)}"]

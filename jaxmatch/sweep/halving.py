@@ -7,13 +7,14 @@ decides; `rungs` trains.
 
 import dataclasses
 import math
+import operator
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.grouping import grouped, setting_of_run
+from jaxmatch.reporting.grouping import PAIRS_SETTINGS, grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation_times
 
@@ -21,6 +22,8 @@ ETA = 3
 # Of themselves, not more: scores of the first epochs say little, least of all about small learning rates and long
 # warmups.
 MOST_RUNGS = 2
+# Runs that differ in one of these settings are scored on different pairs.
+SAME_PAIRS = tuple(f"data.{name}" for name in ("name", "directory", *PAIRS_SETTINGS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +134,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None, ba
     check_common(
         {
             "training.selection": {f"dev.{config.training.selection}" for config in configs},
-            "data.name": {config.data.name for config in configs},
+            **{key: {str(operator.attrgetter(key)(config)) for config in configs} for key in SAME_PAIRS},
             "training.epochs": {str(config.training.epochs) for config in configs},
         }
     )

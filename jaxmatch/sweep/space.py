@@ -129,7 +129,7 @@ def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
             raise InputError(f"the space of {name} has no values", remedy="give at least one")
         for value in values:
             with_overrides(planned.config, {name: value})
-    halving.check_common({name: set(named.get(name, ())) for name in ("training.selection", "data.name")})
+    halving.check_common({name: set(named.get(name, ())) for name in ("training.selection", *halving.SAME_PAIRS)})
     layout = planned.table
     rows = [row for row in (*layout.rows, layout.columns) if row and row not in named and row not in ranges]
     layout = dataclasses.replace(layout, rows=(*rows, *named, *ranges), columns="")

@@ -18,7 +18,7 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
-from jaxmatch.reporting.grouping import grouped, setting_of_run
+from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.tables import comparisons, make_table
 from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
 from jaxmatch.reporting.wording import setting_text
@@ -93,7 +93,7 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     halving.check_common(
         {
             "training.selection": {record["selected_on"] for record in records},
-            "data.name": {record["data"]["name"] for record in records},
+            "data": set(by_pairs(records, lambda record: record)),
         }
     )
     score = records[0]["selected_on"]

@@ -222,7 +222,7 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         if comparisons.to_published(cell, score, plan.published_by_place[place])
     ]
     if judged:
-        spread = [all(printed) for printed in judged]
+        spread = [None not in printed for printed in judged]
         theirs = (
             "The paper's own deviation over its seeds is in it"
             if all(spread)
@@ -236,8 +236,9 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
             f"worse. {theirs}."
         )
     if plan.best:
+        others = "every other" if all(cell is None or cell.finished for cell in cells) else "every other that finished"
         signs.append(
-            "Bold: better than every other on the same data, by Welch's test with Holm's correction "
+            f"Bold: better than {others} on the same data, by Welch's test with Holm's correction "
             f"(p < {significance.LEVEL:.2f})."
         )
     return [*signs, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]

@@ -6,13 +6,11 @@ import math
 from collections.abc import Collection, Mapping
 
 from jaxmatch.reporting import record_schema, significance
-from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.grouping import by_pairs
 from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content
-
-NORMAL_REACH = 1.96  # of 95%
 
 
 def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, Cell]]]:
@@ -25,7 +23,7 @@ def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, C
     known = [found for found in comparisons.cells(table) if found[2].scores[score].mean is not None]
     sign = -1 if numbers.higher_is_better(score) else 1
     ordered = sorted(known, key=lambda found: sign * found[2].scores[score].mean)
-    return grouped(ordered, lambda found: found[2].records[0]["data"]["name"])
+    return by_pairs(ordered, lambda found: found[2].records[0])
 
 
 def _p_value(one: Cell, other: Cell, score: str) -> float | None:
@@ -99,7 +97,7 @@ def sampling_error(table: Content) -> list[str]:
 
 
 def _of_accuracy(table: Content) -> list[str]:
-    """By the normal approximation of the binomial distribution. Tables without test scores have that of dev."""
+    """By Wilson's interval. Tables without test scores have that of dev."""
     split = "test" if any(score.startswith("test.") for score in table.layout.scores) else "dev"
     score = f"{split}.accuracy"
     if score not in table.layout.scores:
@@ -109,10 +107,10 @@ def _of_accuracy(table: Content) -> list[str]:
     for name, ((_, _, best), *_) in of_data.items():
         share, pairs = best.scores[score].mean, best.records[0]["data"][split]
         if pairs:
-            reach = NORMAL_REACH * math.sqrt(share * (1 - share) / pairs)
+            lower, upper = significance.wilson(share, pairs)
             sentences.append(
-                f"Sampling error of the best {split} accuracy{_on(name, of_data)}: "
-                f"{100 * share:.1f}% ± {100 * reach:.1f} ({significance.CONFIDENCE:.0%} interval, {pairs:,} pairs), "
+                f"Sampling error of the best {split} accuracy{_on(name, of_data)}: {100 * share:.1f}%, "
+                f"{significance.CONFIDENCE:.0%} interval {100 * lower:.1f} to {100 * upper:.1f} ({pairs:,} pairs), "
                 "in addition to the spread over seeds."
             )
     return sentences
@@ -127,7 +125,7 @@ def _of_rankings(table: Content) -> list[str]:
             if not told or None in told:
                 continue
             deviation, questions = (sum(values) / len(told) for values in zip(*told, strict=True))
-            reach, mean = NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
+            reach, mean = significance.NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
             title = numbers.plain_score_name(score).partition(" ")[2]
             text = f"{title} {numbers.print_number(score, mean)} ± {numbers.print_number(score, reach)}"
             of_data.setdefault(name, []).append((round(questions), text))
