@@ -46,7 +46,9 @@ def test_words_of_a_batch_are_counted_with_its_padding(sentences):
     assert distinct_words.counts(ids, batches, WORDS).tolist() == [len(np.unique(ids[rows])) for rows in batches]
     full = 1 + np.arange(8).reshape(2, 4)  # no padding, and a model may pad further
     assert distinct_words.counts(full, np.array([[0, 1]]), WORDS) == [9]
-    assert distinct_words.most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}) == {0: 128}
+    assert distinct_words.most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}, words=80) == {
+        0: 128
+    }
 
 
 def test_no_batch_of_other_seeds_and_epochs_has_more_words():

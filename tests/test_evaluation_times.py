@@ -46,6 +46,16 @@ def times(**settings):
         ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
         ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
         ({"evaluate_every_samples": 10, "evaluate_every_samples_late": 100}, [100, 120]),
+        # One step crosses an early time and the border, another the border and a late time.
+        ({"evaluate_every_samples": 25, "late_from_samples": 25, "evaluate_every_samples_late": 70}, [30, 70, 120]),
+        (
+            {"evaluate_every_samples": 100, "late_from_samples": 33, "evaluate_every_samples_late": 36},
+            [40, 80, 110, 120],
+        ),
+        (
+            {"evaluate_every_samples": 25, "late_from_samples": 33, "evaluate_every_samples_late": 32},
+            [30, 70, 100, 120],
+        ),
     ],
 )
 def test_a_run_is_scored_when_asked(settings, expected):

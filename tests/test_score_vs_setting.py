@@ -70,7 +70,11 @@ def test_data_sets_are_told_apart():
         (RECORDS, (DEPTH, "test.accuracy"), "has no score 'test.accuracy'; its scores are dev.accuracy, dev.loss"),
         (RECORDS, (DEPTH, "times.train"), "has no score 'times.train'"),
         ([scored(0, None)], (DEPTH,), "the score 'dev.accuracy' of run .* is undefined; draw another: --score"),
-        ([scored(0, 0.1), {**scored(0, 0.2), "run": "other-seed0"}], (DEPTH,), "two settings have model.stacked_layers=1"),
+        (
+            [scored(0, 0.1), {**scored(0, 0.2), "run": "other-seed0"}],
+            (DEPTH,),
+            "two settings have model.stacked_layers=1",
+        ),
         ([scored(0, 0.1), {**scored(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),
     ],
 )

@@ -30,13 +30,16 @@ def counts(ids: np.ndarray, batches: np.ndarray, words: int) -> np.ndarray:
     Returns:
       <int64>[batches].
     """
-    found, there = np.zeros(len(batches), np.int64), np.zeros(words, bool)
-    for number, rows in enumerate(batches):
-        there[:] = False
-        there[PADDING] = True
-        there[ids[rows]] = True
-        found[number] = np.count_nonzero(there)
-    return found
+    there = np.zeros(words, bool)
+    return np.array([_count(ids[rows], there) for rows in batches], np.int64)
+
+
+def _count(ids: np.ndarray, there: np.ndarray) -> int:
+    """Of one batch. `there` <bool>[words] is overwritten."""
+    there[:] = False
+    there[PADDING] = True
+    there[ids] = True
+    return int(np.count_nonzero(there))
 
 
 def compiled_for(words: int, tokens: int) -> int | None:
@@ -69,11 +72,10 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
     }
 
 
-def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]]) -> dict[int, int | None]:
+def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) -> dict[int, int | None]:
     """The same for batches that are always the same: bucket -> <int32>[batch, length] each."""
+    there = np.zeros(words, bool)
     return {
-        bucket: compiled_for(
-            max(len(np.union1d(ids, [PADDING])) for ids in of_bucket), max(ids.size for ids in of_bucket)
-        )
+        bucket: compiled_for(max(_count(ids, there) for ids in of_bucket), max(ids.size for ids in of_bucket))
         for bucket, of_bucket in batches.items()
     }

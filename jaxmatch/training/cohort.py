@@ -215,7 +215,8 @@ class Cohort:
 
     def _epoch(self, state: ReplicaState) -> Epoch:
         """The batches of the epoch for the slots as they are; what its steps need is compiled."""
-        epoch = self.lockstep.epoch(self.progress.epoch)
+        number = self.progress.epoch
+        epoch = self.lockstep.epoch(number, ahead=number + 1 < self._training["epochs"])
         if self.progress.index < len(epoch.sequence):
             with self.progress.timed("train"):
                 self.lockstep.compile_lengths(state, epoch)
@@ -250,7 +251,9 @@ class Cohort:
         size = lockstep.halved(len(kept))
         epochs = self._training["epochs"] - progress.epoch - progress.index / lockstep.batches.steps_per_epoch
         pairs, given_up = round(epochs * lockstep.pairs), (len(lockstep.slots) - size) // lockstep.device_count
+        if not given_up:
+            return state
         lengths = len(lockstep.batches.batch_rows) + self.evaluator.lengths
-        if given_up and restacking.pays(self._platform, pairs, given_up, lengths):
+        if restacking.pays(self._platform, pairs, given_up, lengths):
             return lockstep.restack(state, kept, size)
         return state

@@ -20,7 +20,7 @@ class CohortProgress:
       runs: how each run has done so far.
       epoch, index: the next step: its epoch, and its place in that.
       seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an
-        evaluation had to wait for its compilation counts as "compile".
+        evaluation had to wait for the compilation of its model counts as "compile".
       steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
     """
 

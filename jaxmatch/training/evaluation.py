@@ -166,7 +166,7 @@ class Evaluator:
             if split in self.data.splits:
                 for bucket, _, ids in self._cut(split, self.data.splits[split].side_by_side()[0]):
                     batches.setdefault(bucket, []).append(ids)
-        return most_in_evaluation(batches)
+        return most_in_evaluation(batches, len(self.data.vectors))
 
     def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
         mesh = self._program.mesh

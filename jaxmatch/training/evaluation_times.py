@@ -29,9 +29,13 @@ def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray
     """
     every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
     before = np.concatenate([[epoch * pairs], samples[:-1]])
-    is_due = samples // every > before // every if every else np.zeros(len(samples), bool)
+    # A step may begin before the border and end behind it.
+    border = training["late_from_samples"] if late_every else samples[-1]
+    is_due = np.zeros(len(samples), bool)
+    if every:
+        is_due |= np.minimum(samples, border) // every > before // every
     if late_every:
-        is_due = np.where(samples > training["late_from_samples"], samples // late_every > before // late_every, is_due)
+        is_due |= samples // late_every > np.maximum(before, border) // late_every
     if not every or training["evaluate_each_epoch"] or epoch + 1 == training["epochs"]:
         is_due[-1] = True
     return is_due
@@ -65,4 +69,6 @@ def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:
     if late_every:
         early = min(early, training["late_from_samples"])
     at_ends = training["epochs"] if not every or training["evaluate_each_epoch"] else 1
-    return min(steps, at_ends + (early // every if every else 0) + ((late - early) // late_every if late_every else 0))
+    in_time = early // every if every else 0
+    in_late_time = late // late_every - early // late_every if late_every else 0
+    return min(steps, at_ends + in_time + in_late_time)

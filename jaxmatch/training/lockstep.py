@@ -1,6 +1,6 @@
 """The replicas of a cohort on the devices: which run trains in which slot, and a step of them all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.training import hosts, hyperparameters, losses, room
+from jaxmatch.training.epoch_orders import EpochOrders, Order
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
@@ -84,9 +85,9 @@ class Lockstep:
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
         self.vectors = self.everywhere(data.word_table)
         split = device_split(train)
-        self._words = words
-        self._ids = split["tokens"]["ids"] if module.takes_characters else None
-        self._most_words = {} if self._ids is None else distinct_words.most_in_training(self.batches, self._ids, words)
+        ids = split["tokens"]["ids"] if module.takes_characters else None
+        self._most_words = {} if ids is None else distinct_words.most_in_training(self.batches, ids, words)
+        self._orders = EpochOrders(self.batches, self.seeds.tolist(), ids, words)
         self._split = self.everywhere(split)
         self._placed_for: tuple[bytes, bytes] | None = None
         self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)
@@ -180,32 +181,31 @@ class Lockstep:
         """The states before the first step."""
         return self.programs.initialize((), *self.by_replica(self._slot_settings()), self.vectors)
 
-    def epoch(self, number: int) -> Epoch:
-        """The batches of an epoch, for the slots as they are."""
+    def epoch(self, number: int, *, ahead: bool = False) -> Epoch:
+        """The batches of an epoch, for the slots as they are. With `ahead`, the host begins with those of the next one
+        while the devices compute.
+        """
         runs = self._slot_runs().tolist()
-        rows = {run: self.batches.rows(int(self.seeds[run]), number) for run in set(runs)}
+        orders = self._orders.of(number, dict.fromkeys(runs), ahead=ahead)
         batches, counts, shapes = {}, {}, {}
-        for bucket in rows[runs[0]]:
-            order = np.stack([rows[run][bucket][0] for run in runs]).astype(np.int32)
-            weights = np.stack([rows[run][bucket][1] for run in runs]).astype(np.float32)
+        for bucket in self.batches.batch_counts:
+            rows, weights = (np.stack(arrays) for arrays in zip(*(orders[run].batches[bucket] for run in runs)))
             counts[bucket] = weights[0].sum(axis=1)
-            shapes[bucket] = self._shape(bucket, [rows[run][bucket][0] for run in rows])
-            batches[bucket] = self.by_replica((order, weights))
+            shapes[bucket] = self._shape(bucket, orders.values())
+            batches[bucket] = self.by_replica((rows, weights))
         sequence = self.batches.bucket_sequence(number)
         seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence]).astype(np.int64)
         places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
         return Epoch(sequence, batches, shapes, self.everywhere(places), seen + number * self.pairs)
 
-    def _shape(self, bucket: int, batches_of_runs: Sequence[np.ndarray]) -> BatchShape:
-        """Of the batches <int32>[batches, batch] of each run. Where one has more distinct words than expected, which is
-        very unlikely, the bucket has another program in this epoch.
+    def _shape(self, bucket: int, orders: Iterable[Order]) -> BatchShape:
+        """What the step of a bucket is compiled for: if a batch has more distinct words than expected, which is very
+        unlikely, it has another program in this epoch.
         """
-        length, most = self.buckets[bucket], self._most_words.get(bucket)
-        if most is not None:
-            ids = self._ids[:, :length]
-            if any(distinct_words.counts(ids, batches, self._words).max() > most for batches in batches_of_runs):
-                most = None
-        return BatchShape(length, most)
+        most = self._most_words.get(bucket)
+        if most is not None and any(order.most_words[bucket] > most for order in orders):
+            most = None
+        return BatchShape(self.buckets[bucket], most)
 
     def step(self, state: ReplicaState, epoch: Epoch, index: int, count: int = 1) -> ReplicaState:
         """One step of every slot, or several in one dispatch; `state` is used up.

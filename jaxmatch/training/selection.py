@@ -40,6 +40,9 @@ class RunResult:
     test_sampling: dict[str, Any] | None = None
 
 
+_learning_rate = jax.jit(schedule.learning_rate)
+
+
 @functools.partial(jax.jit, donate_argnums=0)
 def _keep_best(best, parameters, runs, improved):
     """Writes the parameters of the slots that improved into the rows of their runs; all
@@ -129,7 +132,7 @@ class Selection:
             "samples": samples,
             "epoch": samples / self._lockstep.pairs,
             "train_loss": train_loss,
-            "learning_rate": float(schedule.learning_rate(np.int32(samples), self._lockstep.settings(run))),
+            "learning_rate": float(_learning_rate(np.int32(samples), self._lockstep.settings(run))),
             "dev": dev,
         }
         patience, least = self._training["patience_samples"], self._training["minimum_samples"]

@@ -1,0 +1,63 @@
+"""Which pairs make each batch of an epoch: the host's part, done for the next epoch while the devices compute."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxmatch.data import distinct_words
+from jaxmatch.data.batches import BatchPlan
+
+
+class Order(NamedTuple):
+    """The batches of a run in an epoch.
+
+    Attributes:
+      batches: bucket -> (rows `<int32>[batches, batch]`, weights `<float32>[batches, batch]`).
+      most_words: bucket -> the most distinct words of a batch; empty if they are not counted.
+    """
+
+    batches: Mapping[int, tuple[np.ndarray, np.ndarray]]
+    most_words: Mapping[int, int]
+
+
+class EpochOrders:
+    """The orders of all runs of a cohort, epoch by epoch.
+
+    Arguments:
+      plan: of the batches.
+      seeds: one a run.
+      ids: `<int32>[pairs, longest]`, whose distinct words are counted; None: they are not.
+      words: in the vocabulary.
+    """
+
+    def __init__(self, plan: BatchPlan, seeds: Sequence[int], ids: np.ndarray | None, words: int):
+        self._plan, self._seeds, self._ids, self._words = plan, [int(seed) for seed in seeds], ids, words
+        self._made: dict[tuple[int, int], Order] = {}
+        self._ahead: dict[tuple[int, int], Future[Order]] = {}
+        self._thread = ThreadPoolExecutor(1)
+
+    def of(self, epoch: int, runs: Iterable[int], *, ahead: bool = False) -> dict[int, Order]:
+        """The orders of an epoch for some runs. With `ahead`, those of the next epoch are begun in another thread."""
+        keys = {run: (epoch, run) for run in runs}
+        self._made = {key: order for key, order in self._made.items() if key[0] == epoch}
+        for key in keys.values():
+            if key not in self._made:
+                begun = self._ahead.get(key)
+                self._made[key] = begun.result() if begun else self._order(key)
+        self._ahead = {key: begun for key, begun in self._ahead.items() if key[0] > epoch}
+        for run in keys if ahead else ():
+            following = (epoch + 1, run)
+            if following not in self._ahead:
+                self._ahead[following] = self._thread.submit(self._order, following)
+        return {run: self._made[key] for run, key in keys.items()}
+
+    def _order(self, key: tuple[int, int]) -> Order:
+        epoch, run = key
+        batches, most_words = self._plan.rows(self._seeds[run], epoch), {}
+        if self._ids is not None:
+            for bucket, (rows, _) in batches.items():
+                ids = self._ids[:, : self._plan.buckets[bucket]]
+                most_words[bucket] = int(distinct_words.counts(ids, rows, self._words).max())
+        return Order(batches, most_words)
