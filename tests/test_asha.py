@@ -16,6 +16,7 @@ from jaxmatch.sweep.asha import Ladder, one_setting_each
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.halving import Standing
 from jaxmatch.sweep.plan import make_plan
+from jaxmatch.workdir import Workdir
 
 pytestmark = pytest.mark.usefixtures("programs_kept")
 
@@ -164,6 +165,25 @@ def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
 
 
 @pytest.mark.slow
+def test_cohorts_of_another_launcher_with_more_seeds_are_left_to_it(small_files, tmp_path):
+    more = one_setting_each(make_plan(launch.changed(planned(small_files), seeds=SEEDS + 1)))
+    theirs = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in more.cohorts])
+    locks = [folder.lock() for folder in theirs]
+    for lock in locks:
+        lock.acquire(blocking=False)
+    waited = []
+
+    class Waiting(small_sweep.Watcher):
+        def waiting(self, cohorts):
+            waited.append(cohorts)
+            for lock in locks:
+                lock.release()
+
+    records, _ = run(small_files, tmp_path, watcher=Waiting())
+    assert len(records) == 4 * SEEDS and waited
+
+
+@pytest.mark.slow
 def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
     with pytest.raises(InputError, match="halved at other rungs.*give another --workdir"):
         run(small_files, climbed[2], rule=functools.partial(halving.settle, eta=2, rungs=RUNGS))
@@ -173,10 +193,15 @@ def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
     with pytest.raises(InputError, match="this cohort has several settings"):
         run(small_files, tmp_path / "mixed")
     assert not (tmp_path / "mixed" / "halving.json").exists()
+    # What two settings of one signature lack would be one cohort.
+    one_seed = launch.changed(planned(small_files), seeds=1)
+    launch.run(one_seed, tmp_path / "fewer", small_sweep.Watcher(), None)
+    with pytest.raises(InputError, match="several settings have some of their runs on record"):
+        run(small_files, tmp_path / "fewer")
     for damage in ("{}\n", "no\n", '["other", 0, [[0.5, false], [0.5, false]]]\n', '["a", 0]\n'):
         workdir = shutil.copytree(climbed[2], tmp_path / "damaged", dirs_exist_ok=True)
         (workdir / "arrivals.jsonl").write_text(damage)
-        with pytest.raises(InputError, match=r"arrivals.jsonl: the file is damaged.*remove it and start again"):
+        with pytest.raises(InputError, match=r"arrivals.jsonl: the file is damaged.*remove it .* and start again"):
             run(small_files, workdir)
     with asha.held(workdir / asha.JOURNAL), pytest.raises(InputError, match="another launcher tunes in this folder"):
         run(small_files, workdir)

@@ -135,6 +135,13 @@ def test_networks_the_released_code_lacks_are_refused():
             re2_to_pytorch(bound)
 
 
+@pytest.mark.parametrize("feature", [{"characters": "cnn"}, {"tags": True}, {"exact_match": True}])
+def test_features_that_the_released_code_lacks_are_refused(feature):
+    bound = InferenceModel(build(feature, outputs=3), {}, np.zeros((2, 3), np.float32))
+    with pytest.raises(InputError, match="gives a word nothing besides its vector"):
+        re2_to_pytorch(bound)
+
+
 def test_what_does_not_fit_is_named():
     state, settings = random_network()
     without = {name: value for name, value in state.items() if name != "blocks.0.alignment.temperature"}

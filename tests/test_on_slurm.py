@@ -119,6 +119,21 @@ def test_an_estimate_for_jobs_is_of_as_many_as_train_at_once_and_says_whose_spee
     assert "at the speed of" not in plan_text(make_plan(planned), set())
 
 
+def test_a_job_of_several_gpus_is_one_worker(small_files):
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files), seeds=4)
+    plan = on_slurm.SlurmEngine(SlurmOptions(gpus=4, gpu_memory_gb=40, at_once=1)).plan(planned)
+    assert plan.slots == 1 and [cohort.devices for cohort in plan.cohorts] == [4]
+    assert "trained by 1 worker at once" in plan_text(plan, set())
+
+
+def test_jobs_of_another_place_are_not_taken_for_one_s_own(tmp_path):
+    slurm_jobs.add_jobs(tmp_path, False, {"123_0": "a", "456": "b"})
+    slurm_jobs.add_jobs(tmp_path, False, {"789": "b"})
+    assert slurm_jobs.read_jobs(tmp_path) == slurm_jobs.Jobs(False, {"123_0": "a", "789": "b"})
+    slurm_jobs.add_jobs(tmp_path, True, {"17": "b"})
+    assert slurm_jobs.read_jobs(tmp_path) == slurm_jobs.Jobs(True, {"17": "b"})
+
+
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
     """Stands for Slurm's programs: what they say is in files, what they are given is kept."""

@@ -14,6 +14,7 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.inference import prefilters, search_index
+from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.candidates import Candidate
 
 QUERY = "a b c"
@@ -38,6 +39,17 @@ def test_candidates_are_ordered_by_the_probability_of_a_match(matcher, texts):
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert matcher.rank(QUERY, texts, top_k=3) == found[:3]
     assert [one.index for one in matcher.rank(QUERY, ["b", "a", "b"])] in ([0, 2, 1], [1, 0, 2])  # equal ones in order
+
+
+def test_the_order_is_that_of_calibrated_probabilities(run, monkeypatch):
+    model = jaxmatch.load(run)
+    logits = np.array([[2.0, 1.9, -10.0], [2.0, 1.0, 1.0]], np.float32)
+    monkeypatch.setattr(type(model), "logits", lambda self, pairs: logits)
+    label = model.labels[0]
+    assert [one.index for one in model.rank(QUERY, ["a", "b"], label=label)] == [1, 0]
+    monkeypatch.setattr(model, "calibration", Calibration(temperature=5.0))
+    found = model.rank(QUERY, ["a", "b"], label=label)
+    assert [one.index for one in found] == [0, 1] and found[0].score > found[1].score
 
 
 def test_a_match_may_be_another_label_and_must_be_said_where_there_are_three(matcher, texts, run, tmp_path):
@@ -179,6 +191,7 @@ def test_bad_use_of_search_is_one_line(binary, tmp_path, monkeypatch, capsys, wo
     (tmp_path / "in.txt").write_text("a\nb\n")
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letters").write_text("dear")
     before = sorted(path.name for path in tmp_path.iterdir())
     assert main(["search", str(binary), *words]) == 2
     out, err = capsys.readouterr()

@@ -47,6 +47,9 @@ def test_a_folder_of_something_else_is_not_replaced(matcher, texts, tmp_path):
     with pytest.raises(InputError, match="there is something else than an index; name a new folder"):
         matcher.index(texts).save(tmp_path)
     assert (tmp_path / "letters").read_text() == "dear"
+    (tmp_path / "empty").mkdir()
+    matcher.index(texts).save(tmp_path / "empty")
+    assert matcher.load_index(tmp_path / "empty").texts == tuple(texts)
 
 
 def _content(folder):

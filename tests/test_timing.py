@@ -41,6 +41,11 @@ class Clock:
         return self.now
 
 
+def test_what_a_model_is_given_of_a_word_is_drawn_too():
+    tagged = random_matcher(saved_model.SETTINGS | {"tags": True, "exact_match": True}, "a b", "c")
+    assert measured.batch_seconds(tagged.model, pairs=2, length=3, batches=1).shape == (1,)
+
+
 def test_the_first_answers_do_not_count(monkeypatch):
     matcher = random_matcher(saved_model.SETTINGS, "a b", "c")
     seen = []

@@ -109,7 +109,7 @@ def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: in
       <float64>[batches], seconds.
     """
     random, words = np.random.default_rng(0), model.vectors.shape[0]
-    most = {"tags": getattr(model.module, "known_tags", 0), "exact_match": 2}
+    most = {"tags": model.module.config.known_tags, "exact_match": 2}
 
     def side(least: int, most: int) -> np.ndarray:
         return random.integers(least, most, (pairs, length), dtype=np.int32)

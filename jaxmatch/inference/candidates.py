@@ -55,8 +55,8 @@ def ranked(
     if label is None:
         merits = logits[:, 0]
     else:  # as the probability orders them, without its saturation at 0 and 1
-        column = matcher.labels.index(label)
-        merits = logits[:, column] - np.logaddexp.reduce(np.delete(logits, column, axis=1), axis=1)
+        column, scaled = matcher.labels.index(label), matcher.scaled(logits)
+        merits = scaled[:, column] - np.logaddexp.reduce(np.delete(scaled, column, axis=1), axis=1)
     best = np.argsort(-merits, kind="stable")[:top_k]
     scores = merits[best] if label is None else matcher.probabilities(logits[best])[:, column]
     return [Candidate(int(index), candidates[index], float(score)) for index, score in zip(best, scores, strict=True)]

@@ -62,7 +62,7 @@ def check_replaceable(folder: Path, description: str, kind: str) -> None:
     Raises:
       InputError: something else is there.
     """
-    if not folder.exists():
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     problem, remedy = f"there is something else than {kind}", "name a new folder"
     try:

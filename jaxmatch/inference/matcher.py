@@ -135,7 +135,11 @@ class Matcher:
 
         <float32>[pairs, labels] -> <float64>[pairs, labels], of which each row sums to 1.
         """
-        return probabilities_of((self.calibration or Calibration()).scaled(logits))
+        return probabilities_of(self.scaled(logits))
+
+    def scaled(self, logits: np.ndarray) -> np.ndarray:
+        """Logits whose softmax are the probabilities: <float32>[pairs, labels] -> <float64>[pairs, labels]."""
+        return (self.calibration or Calibration()).scaled(logits)
 
     def rank(
         self, query: str, candidates: Sequence[str], top_k: int | None = None, label: str | None = None

@@ -31,6 +31,7 @@ from jaxmatch.sweep.halving import Halving, Standing, ranking, settings_of, stan
 from jaxmatch.sweep.journals import held
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir.packing import pack
 
 JOURNAL = "arrivals.jsonl"
 
@@ -108,17 +109,26 @@ def one_setting_each(plan: Plan) -> Plan:
 
 
 def check_folder(plan: Plan, workdir: Workdir) -> None:
-    """Refuses a folder in which cohorts were begun that hold several settings.
+    """Refuses a folder in which cohorts were begun that hold several settings, or would be: what some settings lack is
+    packed together.
 
     Raises:
       InputError: there is one.
     """
+    known = workdir.finished().union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
+    left = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
+    if any(len(set(map(setting_of_run, runs))) > 1 for _, runs in left):
+        raise InputError(
+            "several settings have some of their runs on record, and --asha needs all or none of each",
+            path=workdir.path,
+            remedy="give another --workdir",
+        )
     for folder in workdir.cohorts():
         if len(set(map(setting_of_run, plan.runs.keys() & folder.runs))) > 1 and not folder.done:
             raise InputError(
                 "this cohort has several settings, and --asha needs one setting per cohort",
                 path=folder.place,
-                remedy="give another --workdir, or remove this folder",
+                remedy="give another --workdir, or remove this folder (with --store, in the store, too)",
             )
 
 
@@ -194,7 +204,9 @@ class _Climb:
     def _tasks(self, setting: str) -> list[Task]:
         """What a setting lacks to come where it goes."""
         stage = self._stages[self._target[setting]]
-        left = [folder for folder in self._there(setting) if not stage.reached(folder)]
+        # Another launcher may train a cohort with runs that are not planned here.
+        there = [folder for folder in self._there(setting) if self._plan.runs.keys() >= set(folder.runs)]
+        left = [folder for folder in there if not stage.reached(folder)]
         return [self._engine.task(self._plan, folder, stage) for folder in left]
 
     def _look(self) -> list[Task]:

@@ -190,7 +190,8 @@ def _train(
             f"{len(runs)} runs at once do not fit in device memory",
             path=folder.path,
             remedy=(
-                "free memory, or remove this folder and start anew with a smaller --config.execution.maximum_replicas"
+                "free memory, or remove this folder (with --store, in the store, too) and start anew with a smaller "
+                "--config.execution.maximum_replicas"
             ),
         ) from error
     finally:

@@ -34,8 +34,10 @@ def _shared(runs: Sequence[Run]) -> str:
 
 def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
     """How long some cohorts of a plan are expected to train."""
-    at_once = cohorts[0].there_are if plan.slots is None else max(1, plan.slots)
-    work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], at_once)
+    if plan.slots is None:
+        work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
+    else:  # each has the devices of a worker to itself
+        work = lasting([Job(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
     return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
 
 
@@ -147,9 +149,11 @@ class Display:
           share: of the work that is expected to be done.
         """
         self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
-        self._plan, self._numbers, self._paused, self._compiled_for = plan, {}, set(), {}
-        self._time_left = None
         missing = plan.missing(finished)
+        # As in the plan that was shown, of each of its runs.
+        self._numbers = {run: number for number, cohort in enumerate(missing, start=1) for run in cohort.names()}
+        self._plan, self._paused, self._compiled_for = plan, set(), {}
+        self._time_left = None
         if not missing:
             return
         self._bar = Progress(
@@ -170,7 +174,7 @@ class Display:
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
         """A cohort begins; what tells how it goes."""
-        number = self._numbers.setdefault(folder.name, len(self._numbers) + 1)
+        number = min(self._numbers[run] for run in folder.runs if run in self._numbers)
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")

@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from filelock import FileLock
 
+import jaxmatch
 from jaxmatch.devices import cores
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
@@ -187,6 +188,10 @@ class SlurmEngine(Engine):
         with FileLock(slurm_jobs.folder_of(workdir) / "jobs.lock"):
             jobs = slurm_jobs.read_jobs(workdir)
             living = slurm_jobs.alive(workdir, jobs) if jobs else ()
+            if living and jobs.local != self._local:
+                where = "on this machine" if jobs.local else "on Slurm"
+                problem = f"jobs of this folder were started {where}, and are not over: {', '.join(sorted(living))}"
+                raise InputError(problem, path=workdir, remedy="wait for them, or end them")
             job_of = {jobs.cohorts[job]: job for job in living if job not in over}
             new = sorted((task for task in tasks if task.folder.name not in job_of), key=lambda task: -task.lasts)
             job_of |= self._submit_all(new, work, workdir)
@@ -223,7 +228,7 @@ class SlurmEngine(Engine):
 
     def _training(self, task: Task, work: Work, workdir: Path) -> Training:
         part, data = worker.part_of(work.plan, task.folder)
-        file = slurm_jobs.folder_of(workdir) / f"data-{data.fingerprint}.pkl"
+        file = slurm_jobs.folder_of(workdir) / f"data-{data.fingerprint}-{jaxmatch.__version__}.pkl"
         if not file.exists():
             write_atomically(file, pickle.dumps(data))
         seconds = LOCAL_SIGNAL_SECONDS if self._local else self._options.signal_seconds

@@ -82,13 +82,15 @@ class Study:
             )
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError) as error:
             raise InputError(
-                f"the file is damaged ({error})", path=journal, remedy="remove it and start again"
+                f"the file is damaged ({error})",
+                path=journal,
+                remedy="remove it (with --store, in the store, too) and start again",
             ) from None
         if self._study.user_attrs.get("rule", rule) != rule:
             raise InputError(
                 "the trials of this folder had another space, other seeds or other settings",
                 path=journal,
-                remedy="give another --workdir",
+                remedy="give another --workdir, and with --store another of these",
             )
         self._study.set_user_attr("rule", rule)
         for trial in self._study.trials:  # whoever asked for it was killed before it was whole

@@ -41,7 +41,7 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
         raise InputError(
             "the grid of this folder was halved at other rungs or with other runs",
             path=file,
-            remedy="give another --workdir",
+            remedy="give another --workdir, and with --store another of these",
         )
 
 
@@ -192,4 +192,8 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 def damaged(file: Path, error: Exception) -> InputError:
     """What is said of a file that makes no sense."""
-    return InputError(f"the file is damaged ({error})", path=file, remedy="remove it and start again")
+    return InputError(
+        f"the file is damaged ({error})",
+        path=file,
+        remedy="remove it (with --store, in the store, too) and start again",
+    )

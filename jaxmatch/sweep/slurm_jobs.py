@@ -68,9 +68,10 @@ def read_jobs(workdir: Path) -> Jobs | None:
 
 
 def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:
-    """Notes new jobs, which take the place of older ones of the same cohorts."""
+    """Notes new jobs, which take the place of older ones of the same cohorts, and of all in the other place."""
     before = read_jobs(workdir)
-    kept = {job: cohort for job, cohort in before.cohorts.items() if cohort not in new.values()} if before else {}
+    same = before is not None and before.local == local
+    kept = {job: cohort for job, cohort in before.cohorts.items() if cohort not in new.values()} if same else {}
     write_json(folder_of(workdir) / "jobs.json", {"local": local, "jobs": {**kept, **new}})
 
 

@@ -134,7 +134,8 @@ class CohortFolder:
                     raise InputError(
                         f"this cohort of {len(self.runs)} unfinished runs contains runs that are not in the sweep now",
                         path=self.place,
-                        remedy="use the earlier seeds and values to resume it, or remove this folder",
+                        remedy="use the earlier seeds and values to resume it, or remove this folder (with --store, in "
+                        "the workdir, too)",
                     )
                 shutil.rmtree(self.path)
                 return True

@@ -171,6 +171,8 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
     model = trained.module
     if not isinstance(model, RE2):
         raise InputError(f"a {type(model).__name__} has no PyTorch layout", remedy="give an RE2")
+    if model.takes_characters or model.token_features:
+        raise InputError("the authors' code gives a word nothing besides its vector, and this network has more")
     if model.config.parallel_blocks or not model.config.encoder_input:
         raise InputError("the authors' code has neither parallel blocks nor blocks without the encoder's input")
     if model.config.connection == "augmented" and model.config.blocks > 3:
