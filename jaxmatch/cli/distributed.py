@@ -1,6 +1,7 @@
 """--distributed: one process on each host, which together are one `jaxmatch sweep`, `train` or `tune`."""
 
 import argparse
+import contextlib
 import functools
 import os
 import socket
@@ -84,16 +85,23 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
     return wrapped
 
 
-def leave(status: int) -> None:
-    """Ends this process if it is one of several. One that was interrupted does not wait for the others."""
+def leave(status: int, interrupted: bool) -> None:
+    """Ends this process if it was interrupted or is one of several; else Python does.
+
+    Of several, one that was interrupted does not wait for the others. While threads of JAX compile or compute, which
+    an interrupt does not stop, Python's own end can crash.
+    """
     jax = sys.modules.get("jax")
-    if jax is None or not jax.distributed.is_initialized():
-        return
-    if _in_order:
+    several = jax is not None and jax.distributed.is_initialized()
+    if several and _in_order:
         jax.distributed.shutdown()
         return
+    if jax is None or not (several or interrupted):
+        return
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
     os._exit(status)
 
 

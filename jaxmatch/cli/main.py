@@ -240,5 +240,5 @@ def command() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     status = main()
-    leave(status)
+    leave(status, interrupted=status == INTERRUPTED)
     return status

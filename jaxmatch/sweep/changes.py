@@ -104,7 +104,9 @@ def _changed_table(
     rows = [key for key in layout.rows if key not in removed]
     rows += [key for key in grid if key not in layout.rows and key != layout.columns]
     selection = config.training.selection
-    scores, published = layout.scores or shown_scores(selection), layout.published
+    scores, published = layout.scores, layout.published
+    if not any(score.startswith(("dev.", "test.")) for score in scores):
+        scores = (*shown_scores(selection), *scores)
     if config.training.best_on_test:
         on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]
         scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
