@@ -7,8 +7,8 @@ time.
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran,
 cafe, bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to
 beat, any of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all if `--models` is
-all. tfidf needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: a pretrained cross-encoder
-that transformers saved there, with labels named as those of the data, as a line of its own: pip install
+all. tfidf needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: one more row, a
+pretrained cross-encoder that transformers saved there, with the labels of the data; needs pip install
 'jaxmatch[transformers]'. A model has its structure, optimizer and batch size from its file in configs/. If the file
 does not have the data set, the structure is the default, and optimizer and batch size are those for SNLI; warmup and
 decay take as many pairs as RE2's do on this data set. (On embedded data sets, the whole optimizer is then RE2's.)
@@ -126,7 +126,6 @@ def get_sweep(
         TITLES[name]: model_settings(name, dataset, "optimizer.", "training.batch_size") | feature_settings[name]
         for name in names
     }
-    selection = config.training.selection
     published = [
         row for name in names for row in published_of(name, dataset, with_overrides(config, variants[TITLES[name]]))
     ]

@@ -44,7 +44,9 @@ def test_other_exceptions_are_reported_as_before():
     assert found == "caught" and "ZeroDivisionError" in errors
 
 
-@pytest.mark.parametrize(("interrupted", "status", "printed"), [(True, 130, "said\n"), (False, 0, "said\ntaken down\n")])
+@pytest.mark.parametrize(
+    ("interrupted", "status", "printed"), [(True, 130, "said\n"), (False, 0, "said\ntaken down\n")]
+)
 def test_an_interrupted_process_is_not_taken_down_by_python_while_jax_may_compute(interrupted, status, printed):
     program = (
         "import atexit, jax; from jaxmatch.cli.distributed import leave; atexit.register(print, 'taken down');"

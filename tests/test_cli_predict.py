@@ -96,7 +96,7 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
         ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),
         ("in.tsv", b"text_a\ttext_b\na\t\xff\n", ":2: byte 0xFF"),
-        ("in.tsv", b"text_a\ttext_b\na\tb\n\nc\td\n", ":3: a blank line between the pairs"),
+        ("in.tsv", b"text_a\ttext_b\na\tb\n\nc\td\n", ":3: there is a blank line between others"),
         ("in.tsv", b"", ": the file is empty"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "b"}\n{"text_a": "a"\n', ":2: not valid JSON"),
         ("in.jsonl", b'["a", "b"]\n', ":1: the line is not a JSON object but ['a', 'b']"),

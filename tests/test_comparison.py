@@ -28,6 +28,22 @@ def test_a_comparison_gives_all_models_the_same_data_and_seeds():
 
 
 @pytest.mark.parametrize(
+    ("selection", "scores"),
+    [
+        ("mrr", ("dev.mrr", "test.map", "test.mrr")),
+        ("pearson", ("dev.pearson", "test.pearson", "test.spearman")),
+        ("macro_f1", ("dev.macro_f1", "test.macro_f1")),
+    ],
+)
+def test_a_comparison_on_own_data_shows_the_scores_of_its_task(selection, scores):
+    planned = launch.resolve(
+        SWEEPS / "comparison.py", options={"dataset": "own"}, overrides={"training.selection": selection}
+    )
+    assert planned.table.scores[:-2] == scores and planned.table.scores[-1].startswith("times.")
+    assert all(run.config.model.get("characters", "none") == "none" for run in planned.runs())
+
+
+@pytest.mark.parametrize(
     ("dataset", "labels"),
     [
         ("trecqa_all_clean", ["CSRAN (paper, GloVe)"]),

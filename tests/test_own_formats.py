@@ -80,7 +80,10 @@ def test_a_missing_column_says_what_is_there(tmp_path, ending):
 def test_a_misspelt_group_is_named(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
     problem = str(refused(own.read, path, "classification", None, True))
-    assert "'Group' is not a known name; did you mean 'group'? If not, give the task" in problem
+    assert (
+        "'Group' is not a known name; did you mean 'group'? For a ranking, rename it or give --columns group=NAME"
+        in problem
+    )
     assert len(own.read(path, "classification")) == 1
 
 

@@ -20,6 +20,12 @@ def test_own_json_label_that_names_no_class(tmp_path, label, words):
     assert error.line == 1 and words in str(error) and "'regression'" in str(error)
 
 
+def test_numbers_that_the_training_file_lacks_may_be_a_regression(tmp_path):
+    path = write(tmp_path, "dev.tsv", "text_a\ttext_b\tlabel\na\tb\t4.8\n")
+    assert "set the task to 'regression'" in str(refused(own.read, path, "classification", ["0.1", "3"]))
+    assert "'regression'" not in str(refused(own.read, path, "classification", ["0.1", "yes"]))
+
+
 @pytest.mark.parametrize("label", ["-1", "-1.0", " -1 ", "", " "])
 def test_unlabelled_pairs_are_dropped_and_counted(tmp_path, label):
     path = write(tmp_path, "train.tsv", f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\ne\tf\t0\n")

@@ -273,5 +273,5 @@ def test_any_damage_gives_pairs_or_one_clear_error(tmp_path, name, data):
 
 
 def test_the_first_of_several_blank_lines_is_named():
-    with pytest.raises(InputError, match="^x:2: a blank line"):
+    with pytest.raises(InputError, match="^x:2: there is a blank line"):
         list(lines.decode_lines([b"a\n", b"\n", b" \r\n", b"b\n"], "x"))

@@ -79,6 +79,21 @@ def test_axes_of_one_program_stay_and_of_others_the_first_value():
     assert small.seeds == (0, 1) and list(small.variants) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("task", "selection", "data", "chosen"),
+    [
+        ("regression", "pearson", "embedded_inference", "accuracy"),
+        ("ranking", "map", "embedded_ranking", "map"),
+        ("", "mrr", "embedded_ranking", "mrr"),
+        ("classification", "macro_f1", "embedded_inference", "macro_f1"),
+    ],
+)
+def test_a_smoke_run_of_own_data_is_of_its_task(task, selection, data, chosen):
+    overrides = {"training.selection": selection} | ({"data.task": task} if task else {})
+    planned = launch.resolve(ROOT / "configs" / "esan.py", smoke=True, options={"dataset": "own"}, overrides=overrides)
+    assert (planned.config.data.name, planned.config.training.selection) == (data, chosen)
+
+
 def test_a_smoke_run_can_be_changed_like_any_other():
     planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
     assert planned.config.training.epochs == 3 and len(planned.seeds) == 3

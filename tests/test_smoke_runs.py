@@ -72,7 +72,11 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
         and "DRCN" not in text
     )
     text = launched("re2_occlusion")
-    assert "**Occlusion sensitivity.**" in text and "| contextual |" in text and "over 2 seeds (0, 1)" in text
+    assert (
+        "**Occlusion sensitivity, as configured.**" in text
+        and "| contextual |" in text
+        and "over 2 seeds (0, 1)" in text
+    )
     assert (tmp_path / "re2_occlusion" / "figures" / "occlusion.png").read_bytes().startswith(b"\x89PNG")
     text = launched("re2_attention", "--seeds", "1", "--first", "A man sleeps.", "--second", "Nobody is awake.")
     assert text.count("first:  A man sleeps.") == 1 and "block 2, second over first" in text

@@ -234,9 +234,7 @@ def test_the_table_says_which_settings_are_not_the_file_s():
         "execution.restack": "False",
     }
     planned = launch.changed(a_sweep(), overrides=overrides)
-    assert planned.table.notes == (
-        "Settings changed from the sweep file's: training.epochs=3",
-    )  # 128 is what the file has
+    assert planned.table.notes == ("Settings changed from the file's: training.epochs=3",)  # 128 is what the file has
     assert launch.changed(a_sweep()).table.notes == ()
 
 

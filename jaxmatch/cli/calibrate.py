@@ -58,6 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
     matcher = load(folder)
     if matcher.task == "regression":
         raise InputError("a regression has no probabilities to calibrate", path=folder)
+    if arguments.precision is not None and not 0 < arguments.precision <= 1:
+        raise InputError(f"--precision is {arguments.precision:g}", remedy="give a number above 0, at most 1, as 0.95")
     split, name = splits.pairs_asked(arguments, folder, matcher, "dev")
     numbers = label_numbers(matcher, split)
     found = chosen_calibration(

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
+from jaxmatch.printable import count_text
 
 # Of a printed table.
 _LONGEST_NAME = 60
@@ -84,5 +85,5 @@ def best_run(directory: Path) -> tuple[Path, str]:
             raise InputError(f"its runs differ in {name}: {found}", path=directory, remedy=_NAME_ONE)
     score = best["selected_on"].removeprefix("dev.")
     line = f"{best['run']} ({setting_name(best)}, seed {best['seed']})"
-    line += f" is the best of {len(records)} runs by dev {score}, {best['dev'][score]:.4f}"
+    line += f" is the best of {count_text(len(records), 'run')} by dev {score}, {best['dev'][score]:.4f}"
     return directory / "runs" / best["run"], line

@@ -272,6 +272,8 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
     kind = plain_file.kind(directory)
     if kind != plain_file.FOLDER:
         problem = f"this is {kind}, not a directory" if kind else "there is no such directory"
-        raise InputError(problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'}")
+        raise InputError(
+            problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'} (--data-directory)"
+        )
     parts = Path(folder).parts
     return [directory.joinpath(*parts[start:]) for start in range(len(parts) + 1)]

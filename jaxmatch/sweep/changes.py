@@ -119,7 +119,7 @@ def _changed_table(
     ]
     notes = [*layout.notes]
     if different:
-        notes.append(f"Settings changed from the sweep file's: {', '.join(different)}")
+        notes.append(f"Settings changed from the file's: {', '.join(different)}")
     for key in grid:
         if own := _variants_with(planned, key):
             notes.append(f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}")

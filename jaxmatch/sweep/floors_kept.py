@@ -1,6 +1,7 @@
 """The lines of a sweep's table without runs, floors and a cross-encoder: made once and kept in its folder."""
 
 from jaxmatch.baselines import cross_encoder
+from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.baselines.measuring import check_installed, cross_encoder_measured, measured
 from jaxmatch.data import catalog
 from jaxmatch.files import write_json
@@ -51,8 +52,12 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
         return
     rows = []
     if plan.sweep.floors:
-        display.say(f"fitting the floors: {', '.join(plan.sweep.floors)}")
-        rows += measured(cohort.data, plan.sweep.floors)
+        task = cohort.data.task
+        floors = [name for name in plan.sweep.floors if task in FLOORS[name].tasks]
+        left_out = [name for name in plan.sweep.floors if name not in floors]
+        note = f" ({', '.join(left_out)}: not for a {task})" if left_out else ""
+        display.say(f"fitting the floors: {', '.join(floors)}{note}")
+        rows += measured(cohort.data, floors)
     if pretrained:
         display.say(f"scoring the cross-encoder {pretrained}")
         settings = data_settings(run.config)

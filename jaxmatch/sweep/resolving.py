@@ -42,26 +42,29 @@ def resolve(
         if value is not None and not smoke:  # generated data needs none of them
             overrides[setting] = value
     planned = _load_sweep(Path(file), options)
-    if not smoke:
-        overrides = _with_selection(planned, overrides)
-    planned = dataclasses.replace(smoked(planned) if smoke else planned, command=command)
+    if smoke:  # these only say which generated data is like the data
+        hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
+        planned = smoked(dataclasses.replace(planned, config=with_overrides(planned.config, hints)))
+    else:
+        planned = _with_selection(planned, overrides)
+    planned = dataclasses.replace(planned, command=command)
     return changed(planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
-def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The overrides, with the score of the data set as `training.selection` where none was asked for: that of the
-    catalog, or MRR for one's own data with groups.
+def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Sweep:
+    """The sweep with the score of the data set as `training.selection` where none was asked for: that of the catalog,
+    or MRR for one's own data with groups.
     """
     asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
     if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:
-        return overrides
+        return planned
     data = {key: value for key, value in overrides.items() if key.startswith("data.")}
     config = with_overrides(planned.config, data)
     if config.data.name in catalog.CATALOG:
         selection = catalog.CATALOG[config.data.name].selection
     else:
         selection = catalog.SELECTION[guessed_task(config) or "classification"]
-    return overrides if selection == TrainingConfig().selection else {**overrides, "training.selection": selection}
+    return dataclasses.replace(planned, config=with_overrides(planned.config, {"training.selection": selection}))
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:

@@ -99,7 +99,7 @@ def decode_lines(
             blank = blank or number
             continue
         if blank:
-            raise InputError("a blank line between the pairs", path=path, line=blank, remedy="delete it")
+            raise InputError("there is a blank line between others", path=path, line=blank, remedy="delete it")
         yield number, line
 
 

@@ -145,6 +145,8 @@ def gather(
         remedy = "a ranking's label is 1 (relevant) or 0; set the task to 'classification' to ignore the groups"
     elif labels is not None:
         remedy = "the labels are those of the training file"
+        if all(map(_is_number, labels)):
+            remedy += "; to learn numbers, set the task to 'regression'"
     known = {*(labels or ()), *layout.labels}
     pairs = PairCollector(path, None if task == "regression" else labels, remedy)
     for line, text_a, text_b, label, group in rows:
@@ -252,8 +254,17 @@ def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: S
                 f"{shown(name)} is not a known name",
                 path=path,
                 line=line,
-                remedy="did you mean 'group'? If not, give the task",
+                remedy="did you mean 'group'? For a ranking, rename it or give --columns group=NAME; otherwise set the "
+                "task to 'classification'",
             )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
 
 @functools.lru_cache

@@ -6,6 +6,7 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.printable import count_text
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting import verdict as verdicts
 from jaxmatch.reporting.folder_table import table_of
@@ -50,7 +51,7 @@ def summary(folder: SweepFolder) -> str:
         sum(each["status"] == status for each in folder.records.values()) for status in ("diverged", "dropped")
     )
     counts = [
-        f"{len(folder.runs)} runs planned",
+        f"{count_text(len(folder.runs), 'run')} planned",
         f"{len(folder.records) - diverged - dropped} finished",
         f"{diverged} diverged",
         *([f"{dropped} dropped by successive halving"] if dropped else []),
