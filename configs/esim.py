@@ -4,8 +4,8 @@
         --workdir runs/esim
 
 Size, dropout, batch size and learning rate are the paper's (section 4). The paper trains the word vectors along; here
-they stay as they are. It gives no decay; the authors' code halves the rate when dev is no better. Other data sets:
-`sweeps/comparison.py --models esim`. Trained here on SICK and TrecQA alone: results/.
+they stay as they are. It gives no decay, and the authors' code halves the rate when dev is no better: here it is RE2's.
+Other data sets: `sweeps/comparison.py --models esim`. Trained here on SICK and TrecQA alone: results/.
 """
 
 from ml_collections import ConfigDict

@@ -14,8 +14,11 @@ from jaxmatch.models import build, count_parameters
 
 RANDOM = np.random.default_rng(5)
 VECTORS = jnp.asarray(RANDOM.normal(size=(30, 12)), jnp.float32)
-A = np.array([[3, 4, 5, 6, 7, 8, 9, 10], [8, 9, 10, 0, 0, 0, 0, 0], [11, 12, 0, 0, 0, 0, 0, 0]], np.int32)
-B = np.array([[12, 13, 4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7, 21, 22], [18, 0, 0, 0, 0, 0, 0, 0]], np.int32)
+# Thirteen words: more than ten apart, DecAtt's distances share a bias.
+A = np.zeros((3, 13), np.int32)
+A[0], A[1, :3], A[2, :2] = range(3, 16), (8, 9, 10), (11, 12)
+B = np.zeros((3, 13), np.int32)
+B[0, :3], B[1, :8], B[2, 0] = (12, 13, 4), (2, 3, 4, 5, 6, 7, 21, 22), 18
 HIDDEN = 16
 
 
@@ -46,7 +49,7 @@ def decatt(params, pair):
         intra = params["intra_attention"]
         for number, words in enumerate(own):
             seen, places = feed_forward(intra["feed_forward"], words), np.arange(len(words))
-            distance = np.minimum(np.abs(places[:, None] - places), 10)
+            distance = np.minimum(np.abs(places[:, None] - places), 11)
             found = softmax(seen @ seen.T + intra["distance_bias"][distance], axis=-1) @ words
             own[number] = np.concatenate([words, found], axis=1)
     found = aligned([feed_forward(params["attend"], words) for words in own], own)
@@ -136,7 +139,7 @@ def test_the_whole_is_its_equations_wherever_padding_stands(name):
     ("settings", "size"),
     [
         ({"name": "decatt"}, 381_803),  # 382K in its Table 1
-        ({"name": "decatt", "intra_attention": True}, 582_214),  # 582K
+        ({"name": "decatt", "intra_attention": True}, 582_215),  # 582K
         ({"name": "esim"}, 4_326_303),  # 4.3M in RE2's Table 1
     ],
 )

@@ -24,7 +24,7 @@ class ModelConfig:
     characters: Literal["none", "cnn", "bilstm"] = setting(
         "none", "network over the first 16 characters of a word; needs data.minimum_count = 1"
     )
-    character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 2.1")
+    character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 3")
     known_characters: int = features(128, "number of known characters, including padding", least=2)
     tags: bool = setting(False, "give each word its part of speech, by NLTK's tagger")
     tag_features: int = features(10, "size of a tag's embedding; 10 in CSRAN's released run")
@@ -120,14 +120,16 @@ class RefinementConfig(ModelConfig):
 
     factors: int = features(10, "number of factors of the factorization machines, k of Eq. 3")
     intra_projection: bool = setting(
-        True, "project tokens before their attention to their own sentence; False: the authors' code"
+        True,
+        "project tokens before their attention to their own sentence; False: CSRAN's published code, whose saved run "
+        "projected",
     )
     meta_factors: int = features(
         0,
-        "number of factors of a factorization machine over the six features of a block; 4 in the authors' code",
+        "number of factors of a factorization machine over the six features of a block; 4 in CAFE's code",
         least=0,
     )
-    flow_intra: bool = setting(False, "also pass on the vector of self-attention; True: the authors' code")
+    flow_intra: bool = setting(False, "also pass on the vector of self-attention; True: CAFE's code")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +142,7 @@ class CSRANConfig(RefinementConfig):
     character_features: int = features(
         128, "size of the output of model.characters; 64 in each direction in the released run"
     )
-    stacked_layers: int = layers(3, "number of LSTM layers in the stacked encoder, k; 1 to 5 in the paper")
+    stacked_layers: int = layers(3, "number of LSTM layers in the stacked encoder, k; 2 to 5 in the paper")
     aggregation_layers: int = layers(1, "number of LSTM layers over the comparisons, Eq. 6 and 7; 1 or 2 in the paper")
     hidden_size: int = features(200, "size of each direction of every LSTM, and of the highway network")
     highway_layers: int = layers(

@@ -5,7 +5,9 @@ LSTM, mean and max pooling, and highway layers over both vectors, their product 
 the authors' own command for CAFE: model.head = "dense"). What that code adds to the block by default is left out, and
 can be asked for: a factorization machine over its six features (model.meta_factors=4), and the vector that a token
 finds in its own sentence (model.flow_intra). That code's mask adds -1e-30, which masks nothing: padding takes part in
-its attention, and not here.
+its attention, and not here. Its dropout differs: it is also on aligned vectors, and on pooled vectors before their
+product and difference, not after; it repeats for all tokens. Its dense head has two layers for each of head_layers, and
+its LSTM begins at a trained state. A word's characters are read as in models/csran.py.
 """
 
 import jax

@@ -4,8 +4,9 @@ Both sentences go through the same parameters up to the pooling layer; a pair is
 (models/pair_model.py). As in the released code, a CAFE block comes before each LSTM layer of the stack
 (model.refinement_place=after: between them, as the paper says), and dropout before every highway, LSTM and dense layer.
 Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first
-prediction layer has dropout before it, too. Their mask adds -1e-30, which masks nothing: padding takes part in their
-attention, and not here.
+prediction layer has dropout before it, too. The LSTM over characters has no dropout, and gives both its ends, where
+theirs gives both directions at the last character. Biases of highway layers begin at 0, not at 0.1. Their mask adds
+-1e-30, which masks nothing: padding takes part in their attention, their LSTMs and their pooling, and not here.
 """
 
 import jax

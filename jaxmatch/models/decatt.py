@@ -4,7 +4,10 @@ It has no recurrence: but for the optional intra-sentence attention, the order o
 sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper projects word
 vectors of length 1, which are not trained themselves. It also puts a NULL token before each sentence, which other words
 may align with; here there is none. In the setting of its section 5.1 (300-dimensional vectors, the defaults) it trains
-381,803 numbers, and with intra-sentence attention 582,214; its Table 1 prints 382K and 582K.
+381,803 numbers, and with intra-sentence attention 582,215; its Table 1 prints 382K and 582K.
+
+Unlike there, the last layer has dropout before it, weights begin as by Glorot and not with a deviation of 0.01, words
+without a vector share zeros in place of 100 random vectors, and the bias of a distance does not depend on its sign.
 """
 
 import flax.linen as nn
@@ -21,7 +24,7 @@ from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
-FARTHEST = 10  # words farther apart share a bias; section 3.4
+FARTHEST = 10  # all greater distances share a bias; section 3.4
 
 
 class FeedForward(nn.Module):
@@ -49,10 +52,10 @@ class IntraAttention(nn.Module):
         """sequence <float32>[batch, length, hidden] -> the same shape."""
         seen = FeedForward(self.config, name="feed_forward")((sequence,), dropout_rate)
         scores = matmul(seen, jnp.swapaxes(seen, -1, -2), self.config.precision)
-        distance_bias = self.param("distance_bias", nn.initializers.zeros, (FARTHEST + 1,), jnp.float32)
+        distance_bias = self.param("distance_bias", nn.initializers.zeros, (FARTHEST + 2,), jnp.float32)
         # Counted in tokens: padding may lie between them.
         place = jnp.cumsum(sentences > 0, axis=1)
-        distance = jnp.minimum(jnp.abs(place[:, :, None] - place[:, None, :]), FARTHEST)
+        distance = jnp.minimum(jnp.abs(place[:, :, None] - place[:, None, :]), FARTHEST + 1)
         scores = scores + distance_bias[distance].astype(scores.dtype)
         weights = attention_weights(scores, of_same_sentence(sentences))
         return matmul(weights, sequence, self.config.precision)

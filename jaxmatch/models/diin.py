@@ -4,7 +4,10 @@ A pair is one row of tokens (models/pair_model.py); the first `grid_length` toke
 and words beyond are cut, as by the authors, who keep 48. The grid of interactions therefore has one size, whatever the
 lengths of the sentences and of the row: places without a token are zeros in it, where the authors' code has what its
 layers make of padding. Self-attention, fuse gate and their parameters are each sentence's own; the penalty on their
-difference is left out. Dropout is before each layer with weights except the convolutions of the dense blocks.
+difference is left out. Dropout is before each layer with weights except the convolutions over characters and of the
+dense blocks, and not also after the word vectors, as in the paper; before a highway layer it is also on what that
+carries. A character has 20 numbers, 8 in the authors' code. Words match exactly when they are equal in any case, in the
+paper when they have one stem or lemma.
 
 DIIN takes about 290 lines: this file, layers/self_attention.py, layers/interaction.py and layers/dense_net.py. It is
 the only model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional
@@ -55,7 +58,7 @@ class Encoder(nn.Module):
 class DIIN(PairModel):
     """From words to logits.
 
-    In the setting for SNLI it trains 4.37M numbers; RE2's Table 1 prints 4.4M. `sentence_vectors` is the one vector of
+    In the setting for SNLI it trains 4.38M numbers; RE2's Table 1 prints 4.4M. `sentence_vectors` is the one vector of
     the pair, the flattened feature map: of 48 tokens 6 x 6 places are left.
     """
 

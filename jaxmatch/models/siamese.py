@@ -2,7 +2,8 @@
 
 Both sentences go through the same bidirectional LSTM and the maximum over time; the prediction layers see both vectors,
 their absolute difference and their product. A pair is one row of tokens (models/pair_model.py). The paper's InferSent
-has 2,048 features in each direction; the default here is of the size of the other models.
+has 2,048 features in each direction; the default here is of the size of the other models. Unlike there, the hidden
+prediction layer has ReLU, and there is dropout before the LSTM and both prediction layers.
 """
 
 import jax

@@ -65,6 +65,8 @@ MUTANTS = [
      ["tests/test_distinct_words.py::test_models_answer_and_learn_as_if_each_token_were_encoded"]),
     ("jaxmatch/training/epoch_orders.py", "(epoch + 1, run)", "(epoch + 2, run)",
      ["tests/test_epoch_orders.py::test_the_next_epoch_is_made_in_another_thread"]),
+    ("jaxmatch/models/decatt.py", "place[:, None, :]), FARTHEST + 1)", "place[:, None, :]), FARTHEST)",
+     ["tests/test_compared_models.py::test_the_whole_is_its_equations_wherever_padding_stands"]),
     ("jaxmatch/training/evaluation_times.py", "np.minimum(samples, border) // every", "samples // every",
      ["tests/test_evaluation_times.py"]),
     ("jaxmatch/data/distinct_words.py", "there[PADDING] = True", "pass",
