@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import reports
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper, replicas
+from benchmarks.placeholders import with_placeholders
 from jaxmatch.cli import huge_pages
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
@@ -46,13 +47,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _spoken(arguments: list[str]) -> str:
-    """The command with the user's folders named, not shown."""
-    named = {"--data-directory": "DATA", "--peer": "PEER", "--peer-python": "PEER_PYTHON", "--results": "RESULTS"}
-    words, previous = [], ""
-    for word in arguments:
-        words.append(named.get(previous, Path(word).name if previous == "--vectors" else word))
-        previous = word
-    return shlex.join(["python", "-m", "benchmarks", *words])
+    return shlex.join(
+        ["python", "-m", "benchmarks", *with_placeholders(arguments, {"--vectors": lambda file: file.name})]
+    )
 
 
 def _measure(name: str, settings: Settings, results: Path, command: str) -> None:
@@ -143,7 +140,7 @@ def main() -> int:
                     if not settings.quick:  # which takes embedded data
                         ITEMS[name].check(settings)
                     _measure(name, settings, arguments.results, _spoken(sys.argv[1:]))
-                except InputError as error:
+                except (InputError, RuntimeError) as error:  # the latter: of a process that an item started
                     print(f"benchmarks: {name}: {error}", file=sys.stderr)
                     if arguments.items:
                         return 2

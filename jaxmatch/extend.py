@@ -83,8 +83,11 @@ def add_data_set(source: Any) -> None:
     Raises:
       InputError: the package has a data set of this name, or the name is no identifier.
     """
+    from jaxmatch.data.catalog import EMBEDDED_TASKS, OWN
     from jaxmatch.data.sources import CATALOG
 
+    if source.name in (OWN, *EMBEDDED_TASKS):  # these are not in the catalog
+        raise InputError(f'there is a data set "{source.name}" already', remedy="choose another name")
     _add(CATALOG, "data set", source.name, source)
 
 

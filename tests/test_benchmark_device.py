@@ -18,6 +18,7 @@ from benchmarks.device import __main__ as device
 from benchmarks.device import pieces, stages, sweeps, tables
 from benchmarks.device.budget import Budget, Stage
 from benchmarks.item import Settings
+from benchmarks.placeholders import with_placeholders
 from jaxmatch.training.step import STEPS_AT_ONCE
 
 # Notes that it was asked, answers with its number, and waits where it is to be killed.
@@ -230,7 +231,10 @@ def test_files_of_other_commands_are_no_results_of_a_benchmark(tmp_path):
 
 def test_the_command_names_no_folder_of_the_user():
     words = ["--quick", "--vectors", "/home/me/v.zip", "--peer=/home/me/peer", "wikiqa"]
-    assert device.with_placeholders(words) == ["--quick", "--vectors", "VECTORS", "--peer=PEER", "wikiqa"]
+    assert with_placeholders(words) == ["--quick", "--vectors", "VECTORS", "--peer=PEER", "wikiqa"]
+    words = ["training", "--vectors=/home/me/v.zip", "--data-directory=/home/me/data"]
+    shown = with_placeholders(words, {"--vectors": lambda file: file.name})
+    assert shown == ["training", "--vectors=v.zip", "--data-directory=DATA"]
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     assert scores["calibrated"]["accuracy"] == 1.0 > scores["scores"]["accuracy"]
     assert {name: scores["calibrated"][name] for name in told["after"]} == pytest.approx(told["after"])
     assert {name: scores["scores"][name] for name in told["before"]} == pytest.approx(told["before"])
+    assert main(["calibrate", str(run), "--remove", "--positive", "a"]) == 2
     assert main(["calibrate", str(run), "--remove"]) == 0
     assert jaxmatch.load(run).predict(TEXTS) == before.predict(TEXTS)
     assert main(["calibrate", str(run), "--remove"]) == 2

@@ -149,7 +149,7 @@ def test_a_smoke_run_has_a_folder_of_its_own(launch):
 def test_table_prints_the_records(launch, capsys, layout):
     assert main(["table", "out", "--format", layout]) == 0
     assert launch.calls == [("table", (Path("out"), layout), {})]
-    assert capsys.readouterr().out == "the table\n"
+    assert capsys.readouterr().out == "the table"
 
 
 @pytest.mark.parametrize(

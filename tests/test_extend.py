@@ -1,5 +1,6 @@
 """What a file outside the package adds works in every command."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -123,6 +124,9 @@ def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():
         extend.add_hyperparameter("dropout_rate", 0.0, "", lambda each, *_: each)
     with pytest.raises(InputError, match='there is a data set "sick" already'):
         extend.add_data_set(CATALOG["sick"])
+    for name in ("own", "embedded_inference"):
+        with pytest.raises(InputError, match=f'there is a data set "{name}" already'):
+            extend.add_data_set(dataclasses.replace(CATALOG["sick"], name=name))
     with pytest.raises(InputError, match='there is a model "re2" already'):
         extend.add_model(config.RE2Config, MODELS["re2"])
     with pytest.raises(InputError, match="there is no task 'sorting'"):

@@ -44,6 +44,7 @@ FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
         ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "cpu"}, 1, ""),
         ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "tpu,cpu"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
         # A job of --on slurm, and a script of Slurm that is not started by srun.
+        ({"SLURM_PROCID": "x", "SLURM_NTASKS": "4"}, 1, ""),
         ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_ARRAY_TASK_COUNT": "9"}, 1, ""),
         ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, 1, ""),
     ],

@@ -155,6 +155,9 @@ def test_short_options_are_settings(empty, capsys):
         assert f"--epochs and {other.partition('=')[0]} are the same setting" in capsys.readouterr().err
     assert main([*words, "--learning-rate", "0.1"]) == 2
     assert "is an axis of this sweep's grid" in capsys.readouterr().err
+    for option, setting in (("--vectors", "data.vectors"), ("--data-directory", "data.directory")):
+        assert main([*words, option, "a", f"--config.{setting}=b"]) == 2
+        assert f"{option} and --config.{setting} are the same setting" in capsys.readouterr().err
     assert main([*words, "--epochs", "many"]) == 2
     assert "training.epochs is 'many'" in capsys.readouterr().err
 
@@ -176,6 +179,7 @@ def test_short_options_are_settings(empty, capsys):
             "tune grid --halvign",
             '--halvign is not an option of the command, or has no value; did you mean "--halving"?',
         ),
+        ("train re2 --smoek --dataset sick", 'did you mean "--smoke"?'),
         ("train re2 --dry-rnu", 'did you mean "--dry-run"?'),
         ("timing re2_timing --batchs 3", 'did you mean "--batches"?'),
         ("timing re2_timing --smok", 'did you mean "--smoke"?'),

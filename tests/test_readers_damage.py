@@ -272,6 +272,12 @@ def test_any_damage_gives_pairs_or_one_clear_error(tmp_path, name, data):
             assert text.strip() and text.encode()
 
 
+@pytest.mark.parametrize(("start", "what"), [(b"\x1f\x8b\x08\0", "compressed with gzip"), (b"PAR1\x15\0", "Parquet")])
+def test_a_stream_that_is_no_text_is_named(start, what):
+    with pytest.raises(InputError, match=f"this is {what}; give it as a file whose name ends so"):
+        list(lines.decode_lines([start + bytes(20)], "standard input"))
+
+
 def test_the_first_of_several_blank_lines_is_named():
     with pytest.raises(InputError, match="^x:2: there is a blank line"):
         list(lines.decode_lines([b"a\n", b"\n", b" \r\n", b"b\n"], "x"))

@@ -42,6 +42,7 @@ from benchmarks.device import tables
 from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
 from benchmarks.item import Settings
+from benchmarks.placeholders import with_placeholders
 from jaxmatch.errors import InputError
 from jaxmatch.sweep.preparation import DATA_VARIABLE, vectors_file
 from jaxmatch.sweep.recording import commit
@@ -180,17 +181,6 @@ def _settings(arguments: argparse.Namespace, scratch: Path, platform: str) -> Se
         say(f"without the public PyTorch RE2: {problem}")
         settings = dataclasses.replace(settings, peer="")
     return settings
-
-
-def with_placeholders(words: list[str]) -> list[str]:
-    """The words of the command with the user's folders named, not shown."""
-    names = {"--data-directory": "DATA", "--vectors": "VECTORS", "--peer": "PEER", "--peer-python": "PEER_PYTHON"}
-    names |= {"--results": "RESULTS", "--workdir": "WORKDIR"}
-    shown = []
-    for before, word in zip([None, *words], words, strict=False):
-        option, equals, _ = word.partition("=")
-        shown.append(names.get(before) or (f"{option}={names[option]}" if equals and option in names else word))
-    return shown
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         for number, launch in enumerate(("first launch", "again, programs kept")):
             rows.append(launch_row(f"{name}, {launch}", _launched(asked, folder, folder / f"workdir{number}")))
         rows.append(launch_row(f"{name}, all on record", _launched(asked, folder, folder / "workdir0")))
-    if settings.data_directory and not settings.quick:
+    if settings.data_directory and settings.vectors and not settings.quick:
         row, note = _snli(settings)
         rows.append(row)
         notes.append(note)

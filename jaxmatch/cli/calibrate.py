@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = chosen_run(arguments)
     if arguments.remove:
+        if arguments.input is not None or arguments.positive is not None:
+            raise InputError("--remove chooses nothing", remedy="leave out --input and --positive")
         path = model_folder.find(folder) / FILE
         if not path.exists():
             raise InputError("there is no calibration", path=path)

@@ -23,7 +23,8 @@ def processes(variables: Mapping[str, str]) -> tuple[int, str]:
       1 and "" where none says that there are several.
     """
     counts = {name: variables.get(name, "") for name in _COUNTED}
-    if int(variables.get("SLURM_PROCID") or 0) > 0:
+    index = variables.get("SLURM_PROCID", "")
+    if index.isdigit() and int(index) > 0:
         counts["SLURM_NTASKS"] = variables.get("SLURM_NTASKS", "")
     for name, count in counts.items():
         if count.isdigit() and int(count) > 1:

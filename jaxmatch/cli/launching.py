@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, counted from the file's first")
     for name, setting in SHORT.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan and train nothing")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, on standard error, and train nothing")
     parser.add_argument(
         "--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data"
     )
@@ -80,6 +80,7 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
             raise UnknownOption(f"{word!r} is not an option", option=word, remedy="see jaxmatch sweep --help")
         if not equals:
             value = next(rest, None)
+            value = None if value is not None and value.startswith("--") else value
         if value is None:
             raise UnknownOption(
                 f"{option} is not an option of the command, or has no value",
@@ -96,17 +97,19 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
     Raises:
       InputError: one is given in two ways.
     """
+    from jaxmatch.sweep.resolving import OF_THE_DATA
+
     settings = dict(arguments.dotted["config"])
-    for name, setting in SHORT.items():
+    for name, setting in (SHORT | OF_THE_DATA).items():
         value = getattr(arguments, name)
         if value is None:
             continue
-        option = f"--{name.replace('_', '-')}"
-        if setting in settings:
-            raise InputError(f"{option} and --config.{setting} are the same setting", remedy="give one of them")
-        if setting in arguments.dotted["grid"]:
-            raise InputError(f"{option} and --grid.{setting} are the same setting", remedy="give one of them")
-        settings[setting] = value
+        for kind in ("config", "grid"):
+            if setting in arguments.dotted[kind]:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} and --{kind}.{setting} are the same setting", remedy="give one of them")
+        if name in SHORT:
+            settings[setting] = value
     return settings
 
 
@@ -161,7 +164,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
             )
     except FailedCohorts as failed:
         if failed.table:
-            print(failed.table)
+            show(failed.table)
         raise
     except Submitted as submitted:
         note(f"{submitted}; --status lists them, --collect makes the table")

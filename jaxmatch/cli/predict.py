@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     parser.add_argument("--input", required=True, metavar="FILE", help="the pairs; - is standard input")
     parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
-    record_input.add_arguments(parser, record_input.FORMATS, "text_a=question1,text_b=question2")
+    example = "text_a=question1,text_b=question2"
+    record_input.add_arguments(parser, record_input.FORMATS, example, "from its name or first line")
 
 
 def run(arguments: argparse.Namespace) -> None:

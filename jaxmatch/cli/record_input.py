@@ -21,9 +21,9 @@ SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".js
 Record = tuple[int, dict[str, Any]]
 
 
-def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str) -> None:
+def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str, default: str) -> None:
     """--format, --columns and --quoted."""
-    parser.add_argument("--format", choices=formats, help="format of the input (default: from its name or first line)")
+    parser.add_argument("--format", choices=formats, help=f"format of the input (default: {default})")
     parser.add_argument("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
     parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
 

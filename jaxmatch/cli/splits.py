@@ -36,6 +36,8 @@ def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, spli
     """
     said = own_data.given(arguments, own_data.LAYOUT)
     if arguments.input is not None:
+        if arguments.data_directory is not None:
+            raise InputError("--data-directory applies to a split, not to the file of --input", remedy="leave it out")
         return own_file(matcher, arguments.input, said), str(arguments.input)
     if said:
         option = f"--{next(iter(said))}"

@@ -19,6 +19,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     file = arguments.directory / TIMING_FILE
     if file.is_file():
-        show(times(read_times(file), arguments.format))
+        show(times(read_times(file), arguments.format), end="")
     else:
-        show(folder_table.table(arguments.directory, arguments.format))
+        show(folder_table.table(arguments.directory, arguments.format), end="")

@@ -98,4 +98,4 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         inference_times.write(record, workdir)
     finally:  # what took minutes is shown even where it cannot be kept
-        show(times(record, "markdown"))
+        show(times(record, "markdown"), end="")

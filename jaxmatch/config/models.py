@@ -22,13 +22,15 @@ class ModelConfig:
         "fixed", "word vectors; trained: a parameter that starts at them, at random numbers for words without a vector"
     )
     characters: Literal["none", "cnn", "bilstm"] = setting(
-        "none", "network over the first 16 characters of a word; needs data.minimum_count = 1"
+        "none", "network over the first 16 characters of a word; words rarer than data.minimum_count share theirs"
     )
     character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 3")
-    known_characters: int = features(128, "number of known characters, including padding", least=2)
+    known_characters: int = features(
+        128, "number of known characters, including padding; at least 128 if used", least=2
+    )
     tags: bool = setting(False, "give each word its part of speech, by NLTK's tagger")
     tag_features: int = features(10, "size of a tag's embedding; 10 in CSRAN's released run")
-    known_tags: int = features(50, "number of known tags, including padding", least=2)
+    known_tags: int = features(50, "number of known tags, including padding; at least 47 if used", least=2)
     exact_match: bool = setting(False, "mark each word that also occurs in the other sentence, in any case")
 
     @property

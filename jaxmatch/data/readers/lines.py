@@ -21,6 +21,7 @@ from jaxmatch.printable import shown
 # A longer line is no text that anybody wrote; it is refused before it is held whole.
 LONGEST_LINE = 1 << 26
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
 
 def escaped(text: str) -> str:
@@ -80,6 +81,9 @@ def decode_lines(
                 remedy="a line holds one pair",
             )
         if number == 1:
+            if raw.startswith((_GZIP, _PARQUET)):
+                kind = "Parquet" if raw.startswith(_PARQUET) else "compressed with gzip"
+                raise InputError(f"this is {kind}", path=path, remedy="give it as a file whose name ends so")
             if raw.startswith(_UTF16_MARKS):
                 raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
             raw = raw.removeprefix(codecs.BOM_UTF8)
