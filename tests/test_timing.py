@@ -87,7 +87,7 @@ def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
     assert record["command"].startswith("jaxmatch timing ") and "cpu" in record["device"] and record["published"] == []
     assert printed.out == times(record, "markdown") and "times mean nothing" in printed.out
     assert main(["table", str(tmp_path), "--format", "csv"]) == 0
-    assert capsys.readouterr().out == times(record, "csv") + "\n"
+    assert capsys.readouterr().out == times(record, "csv")
     assert main(["figure", str(tmp_path), "--output", str(tmp_path)]) == 0
     assert (tmp_path / "timing.png").read_bytes().startswith(b"\x89PNG")
 
