@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks import reports
+from benchmarks.fresh import ProcessFailed
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper, replicas
 from benchmarks.placeholders import with_placeholders
@@ -123,6 +124,7 @@ def main() -> int:
         if name not in ITEMS:
             print(f"benchmarks: there is no item {name!r}; known: {', '.join(ITEMS)}", file=sys.stderr)
             return 2
+    failed = False
     if not arguments.tables:
         with tempfile.TemporaryDirectory(prefix="jaxmatch-benchmarks-") as scratch:
             settings = Settings(
@@ -140,13 +142,14 @@ def main() -> int:
                     if not settings.quick:  # which takes embedded data
                         ITEMS[name].check(settings)
                     _measure(name, settings, arguments.results, _spoken(sys.argv[1:]))
-                except (InputError, RuntimeError) as error:  # the latter: of a process that an item started
+                except (InputError, ProcessFailed) as error:
                     print(f"benchmarks: {name}: {error}", file=sys.stderr)
                     if arguments.items:
                         return 2
+                    failed = failed or isinstance(error, ProcessFailed)
     if not arguments.quick:
         write_tables(arguments.results)
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 _SIGNAL_AT_THE_END_OF_ITS_PARENT = 1
 
 
+class ProcessFailed(RuntimeError):
+    """A process of a benchmark failed; the message ends with what it said."""
+
+
 def run(
     module: str, asked: Mapping[str, Any], environment: Mapping[str, str] | None = None, seconds: float | None = None
 ) -> dict[str, Any]:
@@ -33,7 +37,7 @@ def run(
       machine that does other things as well leaves as they are.
 
     Raises:
-      RuntimeError: the process failed; the message ends with what it said.
+      ProcessFailed: it did.
       subprocess.TimeoutExpired: it was killed.
     """
     variables = {**with_this_checkout(), **(environment or {})}
@@ -48,11 +52,11 @@ def run(
     )
     seconds = time.time() - began
     if done.returncode:
-        raise RuntimeError(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
+        raise ProcessFailed(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
     try:
         answered = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):  # nothing, or something that a library wrote behind it
-        raise RuntimeError(f"{module} gave no answer:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}") from None
+        raise ProcessFailed(f"{module} gave no answer:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}") from None
     return {
         **answered,
         "process_seconds": seconds,

@@ -165,6 +165,19 @@ def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_dropped_setting_with_a_run_that_diverged_before_is_over(small_files, climbed, tmp_path):
+    workdir = shutil.copytree(climbed[2], tmp_path / "again")
+    records = {file: json.loads(file.read_text()) for file in workdir.glob("runs/*/record.json")}
+    settings = {
+        record["run"].rpartition("-")[0]: file for file, record in records.items() if record["status"] == "dropped"
+    }
+    for file in settings.values():  # one run of each dropped setting
+        file.write_text(json.dumps(records[file] | {"status": "diverged"}))
+    _, watcher = run(small_files, workdir)
+    assert len(settings) > 1 and watcher.trained == []
+
+
+@pytest.mark.slow
 def test_cohorts_of_another_launcher_with_more_seeds_are_left_to_it(small_files, tmp_path):
     more = one_setting_each(make_plan(launch.changed(planned(small_files), seeds=SEEDS + 1)))
     theirs = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in more.cohorts])
@@ -180,7 +193,7 @@ def test_cohorts_of_another_launcher_with_more_seeds_are_left_to_it(small_files,
                 lock.release()
 
     records, _ = run(small_files, tmp_path, watcher=Waiting())
-    assert len(records) == 4 * SEEDS and waited
+    assert len(records) == 4 * SEEDS and waited[0] == 4
 
 
 @pytest.mark.slow

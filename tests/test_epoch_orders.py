@@ -34,12 +34,13 @@ def test_orders_are_those_of_the_plan_however_they_are_asked_for(plan, ahead):
 
 
 def test_the_next_epoch_is_made_in_another_thread(plan, monkeypatch):
-    made, rows = {}, plan.rows
-    monkeypatch.setattr(plan, "rows", lambda *key: made.setdefault(key, threading.current_thread()) and rows(*key))
+    made, rows = [], plan.rows
+    monkeypatch.setattr(plan, "rows", lambda *key: made.append((*key, threading.current_thread())) or rows(*key))
     orders = EpochOrders(plan, SEEDS, None, words=50)
     orders.of(0, (0, 1), ahead=True)
     orders.of(1, (0, 1), ahead=False)
-    threads = {epoch: {made[seed, epoch] for seed in SEEDS[:2]} for epoch in (0, 1)}
+    threads = {epoch: {thread for _, of, thread in made if of == epoch} for epoch in (0, 1)}
     assert threads[0] == {threading.main_thread()} and threading.main_thread() not in threads[1]
     orders.of(1, (0, 1), ahead=False)
-    assert len(made) == 4  # each once, and none of the epoch after the last
+    # Each once, and none of the epoch after the last.
+    assert sorted(key[:2] for key in made) == [(seed, epoch) for seed in SEEDS[:2] for epoch in (0, 1)]

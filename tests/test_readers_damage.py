@@ -274,7 +274,7 @@ def test_any_damage_gives_pairs_or_one_clear_error(tmp_path, name, data):
 
 @pytest.mark.parametrize(("start", "what"), [(b"\x1f\x8b\x08\0", "compressed with gzip"), (b"PAR1\x15\0", "Parquet")])
 def test_a_stream_that_is_no_text_is_named(start, what):
-    with pytest.raises(InputError, match=f"this is {what}; give it as a file whose name ends so"):
+    with pytest.raises(InputError, match=f"this is {what}; give a file whose name ends in "):
         list(lines.decode_lines([start + bytes(20)], "standard input"))
 
 

@@ -73,7 +73,7 @@ def test_one_seed_one_setting_and_nothing():
     others = [record(blocks, seed=seed, status="dropped") for blocks in (2, 3) for seed in (0, 1)]
     named = [one | {"run": f"setting{one['overrides']['model.blocks']}-seed{one['seed']}"} for one in others]
     assert verdict.verdict(folder(*accuracies(1, 0.7), *named))[0].endswith(
-        "It is the only one of 3 settings with a finished run."
+        "It is the only one of 3 settings with a dev score."
     )
     two = verdict.verdict(folder(*accuracies(1, 0.7), *accuracies(2, 0.8)))
     assert two[1].startswith("Not every setting has two seeds or more")

@@ -22,7 +22,7 @@ class ModelConfig:
         "fixed", "word vectors; trained: a parameter that starts at them, at random numbers for words without a vector"
     )
     characters: Literal["none", "cnn", "bilstm"] = setting(
-        "none", "network over the first 16 characters of a word; words rarer than data.minimum_count share theirs"
+        "none", "network over the first 16 characters of a word; those that data.minimum_count leaves out share theirs"
     )
     character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 3")
     known_characters: int = features(

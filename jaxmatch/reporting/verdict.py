@@ -106,7 +106,7 @@ def _summary(score: str, values: Sequence[float]) -> str:
 def _best(score: str, best: Setting, others: Sequence[Setting], settings: int) -> str:
     line = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
     if not others:
-        only = "the only setting" if settings == 1 else f"the only one of {settings} settings with a finished run"
+        only = "the only setting" if settings == 1 else f"the only one of {settings} settings with a dev score"
         return f"{line}. It is {only}."
     if best.mean == others[0].mean:
         return f"{line}. That is as good as the next, {_end(others[0].name)}"
@@ -122,7 +122,7 @@ def _end(sentence: str) -> str:
 
 def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) -> list[str]:
     """Whether the seeds tell the best from the others, by Welch's test with Holm's correction. Of `settings`, those
-    without a finished run are not tested.
+    without a dev score are not tested.
     """
     if not others:
         return []
@@ -135,7 +135,7 @@ def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) 
     corrected = significance.holm([test.p_value for test in tests])
     within = [other for other, p_value in zip(others, corrected) if p_value >= LEVEL]
     if not within:
-        tested = "every other setting" if len(others) + 1 == settings else "every other setting that finished"
+        tested = "every other setting" if len(others) + 1 == settings else "every other with a dev score"
         return [f"It is beyond seed noise: better than {tested} (p {p_text(max(corrected))}, Welch with Holm)."]
     least = min(p_value for p_value in corrected if p_value >= LEVEL)
     names = ", ".join(other.name for other in within[:4]) + (f" and {len(within) - 4} more" if len(within) > 4 else "")

@@ -115,7 +115,7 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
     Raises:
       InputError: there is one.
     """
-    known = workdir.finished().union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
+    known = workdir.finished(rungs.on_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
     left = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
     if any(len(set(map(setting_of_run, runs))) > 1 for _, runs in left):
         raise InputError(
@@ -194,20 +194,24 @@ class _Climb:
             if failed and not self.ladder.complete():
                 raise FailedCohorts(failed, len(self._plan.runs))
             if not trained and not self.ladder.complete():
-                self._display.waiting(len(tasks))
+                left = {folder.name for setting in self.settings for folder in self._left(setting)}
+                self._display.waiting(len(left))
                 time.sleep(SECONDS_BETWEEN_TRIES)
 
     def _there(self, setting: str) -> list[CohortFolder]:
         """The cohorts of a setting that have not all their records yet."""
         return list({f.name: f for run in self.settings[setting] if (f := self._folders.get(run))}.values())
 
+    def _left(self, setting: str) -> list[CohortFolder]:
+        """The cohorts of a setting that have not come where it goes."""
+        stage = self._stages[self._target[setting]]
+        return [folder for folder in self._there(setting) if not stage.reached(folder)]
+
     def _tasks(self, setting: str) -> list[Task]:
         """What a setting lacks to come where it goes."""
-        stage = self._stages[self._target[setting]]
         # Another launcher may train a cohort with runs that are not planned here.
-        there = [folder for folder in self._there(setting) if self._plan.runs.keys() >= set(folder.runs)]
-        left = [folder for folder in there if not stage.reached(folder)]
-        return [self._engine.task(self._plan, folder, stage) for folder in left]
+        left = [folder for folder in self._left(setting) if self._plan.runs.keys() >= set(folder.runs)]
+        return [self._engine.task(self._plan, folder, self._stages[self._target[setting]]) for folder in left]
 
     def _look(self) -> list[Task]:
         """Notes who has come to a rung. Tasks for those that go on now."""

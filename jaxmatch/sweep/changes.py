@@ -105,7 +105,7 @@ def _changed_table(
     rows += [key for key in grid if key not in layout.rows and key != layout.columns]
     selection = config.training.selection
     scores, published = layout.scores, layout.published
-    if not any(score.startswith(("dev.", "test.")) for score in scores):
+    if all(score.startswith("times.") for score in scores):
         scores = (*shown_scores(selection), *scores)
     if config.training.best_on_test:
         on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]

@@ -174,7 +174,8 @@ class Display:
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
         """A cohort begins; what tells how it goes."""
-        number = min(self._numbers[run] for run in folder.runs if run in self._numbers)
+        known = [self._numbers[run] for run in folder.runs if run in self._numbers]
+        number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained anew
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")

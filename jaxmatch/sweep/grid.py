@@ -111,8 +111,8 @@ class Sweep:
       config: what all runs share.
       grid: dotted setting -> the values it takes; every combination is trained.
       seeds: every combination is trained with each.
-      table: which scores the table shows, how, and with which published ones; without scores, a launcher shows those
-        that go with `training.selection`. None: a row for each variant and each value of the grid.
+      table: which scores the table shows, how, and with which published ones; a launcher adds those that go with
+        `training.selection` where there are none but times. None: a row for each variant and each value of the grid.
       variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
         which goes before what the variant sets itself.
       analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).

@@ -82,8 +82,8 @@ def decode_lines(
             )
         if number == 1:
             if raw.startswith((_GZIP, _PARQUET)):
-                kind = "Parquet" if raw.startswith(_PARQUET) else "compressed with gzip"
-                raise InputError(f"this is {kind}", path=path, remedy="give it as a file whose name ends so")
+                kind, ending = ("Parquet", ".parquet") if raw.startswith(_PARQUET) else ("compressed with gzip", ".gz")
+                raise InputError(f"this is {kind}", path=path, remedy=f"give a file whose name ends in {ending}")
             if raw.startswith(_UTF16_MARKS):
                 raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
             raw = raw.removeprefix(codecs.BOM_UTF8)
