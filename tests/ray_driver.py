@@ -103,7 +103,7 @@ def alone(files: Path, workdir: Path, **overrides: str) -> tuple[str, dict]:
         grid_overrides={"optimizer.learning_rate": RATES},
         overrides={"execution.maximum_replicas": str(AT_ONCE), "training.epochs": str(EPOCHS)} | overrides,
     )
-    return table + "\n", small_sweep.lasting(workdir)
+    return table, small_sweep.lasting(workdir)
 
 
 def refused(driver: Driver, *said: str) -> None:

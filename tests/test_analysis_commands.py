@@ -109,8 +109,8 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
     assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert (
-        "Setting: blocks=1. Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy."
-        in out
+        "**Occlusion sensitivity, blocks=1.**" in out
+        and "Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
     )
     assert (
         "Data: sick (4,500 training" in out

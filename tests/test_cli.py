@@ -94,7 +94,7 @@ def test_sweep_hands_everything_on(launch, capsys):
             },
         )
     ]
-    assert capsys.readouterr().out == "the sweep\n"
+    assert capsys.readouterr().out == "the sweep"
 
 
 def test_options_that_only_the_sweep_file_knows_are_handed_on(launch, capsys):
@@ -129,7 +129,7 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
             },
         )
     ]
-    assert capsys.readouterr().out == "the train\n"
+    assert capsys.readouterr().out == "the train"
 
 
 def test_a_config_takes_options_which_name_its_folder(launch):

@@ -108,7 +108,7 @@ import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.sweep import engines
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.training import schedule
+from jaxmatch.training import selection
 from jaxmatch.training.cohort import Cohort
 
 raise_lost_interrupts()
@@ -131,17 +131,16 @@ def launched(name, watcher=None):
 
 # Beside each other: the second begins before the first is done. What is computed outside of its programs lies on a
 # device of its own, too.
-rate_of, used = schedule.learning_rate, set()
+rate_of, used = selection.learning_rate, set()
 
 def noted(*arguments):
     rate = rate_of(*arguments)
-    if not isinstance(rate, jax.core.Tracer):
-        used.update(device.id for device in rate.devices())
+    used.update(device.id for device in rate.devices())
     return rate
 
-schedule.learning_rate = noted
+selection.learning_rate = noted
 table, watcher = launched("beside")
-schedule.learning_rate = rate_of
+selection.learning_rate = rate_of
 assert used == {0, 3}, used
 lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
 assert ["compiling" in line for line in lines] == [True, True, False, False], lines

@@ -181,7 +181,7 @@ def test_the_command_hands_its_options_on(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(tuning, "tune", note)
     words = "tune a.py --seeds 3 --final-seeds 4 --dataset sick --smoke --workdir"
     assert main([*words.split(), str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "tables\n"
+    assert capsys.readouterr().out == "tables"
     ((name, arguments),) = calls
     assert name == "a.py" and arguments["options"] == {"dataset": "sick"}
     assert (arguments["seeds"], arguments["final_seeds"], arguments["smoke"]) == (3, 4, True)

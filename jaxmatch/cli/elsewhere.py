@@ -110,7 +110,7 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
     found = slurm_jobs.states(workdir)
     folder = read_sweep_folder(workdir)
     if folder.records:
-        show(folder_table.table(workdir))
+        show(folder_table.table(workdir), end="")
     if folder.missing:
         raise InputError(
             f"{len(folder.missing)} of {len(folder.runs)} runs are missing (cohorts: {slurm_jobs.counted(found)})",

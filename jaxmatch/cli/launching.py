@@ -164,11 +164,11 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
             )
     except FailedCohorts as failed:
         if failed.table:
-            show(failed.table)
+            show(failed.table, end="")
         raise
     except Submitted as submitted:
         note(f"{submitted}; --status lists them, --collect makes the table")
         return False
     if text:
-        show(text)
+        show(text, end="")
     return not arguments.dry_run

@@ -40,7 +40,7 @@ class RunResult:
     test_sampling: dict[str, Any] | None = None
 
 
-_learning_rate = jax.jit(schedule.learning_rate)
+learning_rate = jax.jit(schedule.learning_rate)  # one program, where each operation would be one
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -132,7 +132,7 @@ class Selection:
             "samples": samples,
             "epoch": samples / self._lockstep.pairs,
             "train_loss": train_loss,
-            "learning_rate": float(_learning_rate(np.int32(samples), self._lockstep.settings(run))),
+            "learning_rate": float(learning_rate(np.int32(samples), self._lockstep.settings(run))),
             "dev": dev,
         }
         patience, least = self._training["patience_samples"], self._training["minimum_samples"]
