@@ -60,7 +60,7 @@ def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, n
 def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, nodes, bucket):
     work, here = tmp_path / "work", tmp_path / "here"
     table, found = Driver(small_files, work, *on(nodes, "--store", f"{bucket}/small")).finished(work)
-    assert table == small_sweep.launched(small_files, here)[0] + "\n" and found == small_sweep.lasting(here)
+    assert table == small_sweep.launched(small_files, here)[0] and found == small_sweep.lasting(here)
     assert not list(tmp_path.glob("*/cohorts/*/events.jsonl"))
 
 

@@ -168,7 +168,7 @@ def test_two_launchers_train_each_cohort_once_and_end_alike(small_files, undistu
     said = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert sum(errors.count("runs, compiling") for _, errors in said) == 2
-    assert said[0][0] == said[1][0] == undisturbed[0] + "\n"
+    assert said[0][0] == said[1][0] == undisturbed[0]
     assert small_sweep.lasting(tmp_path) == undisturbed[1]
 
 

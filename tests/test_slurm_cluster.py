@@ -50,7 +50,7 @@ def finished(workdir, command, capfd, seconds=240.0):
     assert states(workdir) == ["done"] * len(states(workdir)), log_of(workdir)
     capfd.readouterr()
     assert main([*command, "--collect"]) == 0
-    return capfd.readouterr().out.removesuffix("\n"), small_sweep.lasting(workdir)
+    return capfd.readouterr().out, small_sweep.lasting(workdir)
 
 
 def job_of(workdir, state):
