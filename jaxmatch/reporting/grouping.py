@@ -3,10 +3,10 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from jaxmatch.config.sections import OWN_LAYOUT
+
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
-# Settings that decide which pairs are read from a user's own files.
-PAIRS_SETTINGS = ("columns", "labels", "quoted", "split", "split_seed")
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
@@ -68,7 +68,7 @@ def _pairs(record: Mapping[str, Any]) -> Hashable:
     files = record["data"].get("files") or {}
     scored = tuple(sorted((file, digest) for file, digest in files.items() if file.partition(".")[0] != "train"))
     settings = record["config"].get("data", {})
-    return record["data"]["name"], scored, tuple(settings.get(key) or None for key in PAIRS_SETTINGS)
+    return record["data"]["name"], scored, tuple(settings.get(key) or None for key in OWN_LAYOUT)
 
 
 def setting_name(record: Mapping[str, Any]) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.config.scores import SCORES
+from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.grouping import PAIRS_SETTINGS, grouped, setting_of_run
+from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation_times
 
@@ -23,7 +24,7 @@ ETA = 3
 # warmups.
 MOST_RUNGS = 2
 # Runs that differ in one of these settings are scored on different pairs.
-SAME_PAIRS = tuple(f"data.{name}" for name in ("name", "directory", *PAIRS_SETTINGS))
+SAME_PAIRS = tuple(f"data.{name}" for name in ("name", "directory", *OWN_LAYOUT))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.config import TrainingConfig
+from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.data import catalog
-from jaxmatch.data.readers.own_layout import SETTINGS
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import with_overrides
@@ -21,7 +21,7 @@ from jaxmatch.sweep.smoke import smoked
 OF_THE_DATA = {
     "data_directory": "data.directory",
     "vectors": "data.vectors",
-    **{name: f"data.{name}" for name in SETTINGS},
+    **{name: f"data.{name}" for name in OWN_LAYOUT},
 }
 
 

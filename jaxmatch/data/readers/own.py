@@ -16,7 +16,7 @@ from typing import Any
 from jaxmatch.data.dataset import Split
 from jaxmatch.data.readers.lines import listed, read_objects, read_table, text_of
 from jaxmatch.data.readers.own_layout import KNOWN, PLAIN, REQUIRED, Layout
-from jaxmatch.data.readers.pairs import NO_LABEL, PairCollector, number_of
+from jaxmatch.data.readers.pairs import NO_LABEL, PairCollector, is_number, number_of
 from jaxmatch.data.readers.parquet import class_names, open_parquet, read_parquet
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
@@ -145,7 +145,7 @@ def gather(
         remedy = "a ranking's label is 1 (relevant) or 0; set the task to 'classification' to ignore the groups"
     elif labels is not None:
         remedy = "the labels are those of the training file"
-        if all(map(_is_number, labels)):
+        if all(map(is_number, labels)):
             remedy += "; to learn numbers, set the task to 'regression'"
     known = {*(labels or ()), *layout.labels}
     pairs = PairCollector(path, None if task == "regression" else labels, remedy)
@@ -257,14 +257,6 @@ def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: S
                 remedy="did you mean 'group'? For a ranking, rename it or give --columns group=NAME; otherwise set the "
                 "task to 'classification'",
             )
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
 
 
 @functools.lru_cache

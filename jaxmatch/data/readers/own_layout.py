@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
 REQUIRED = ("text_a", "text_b", "label")
 KNOWN = (*REQUIRED, "group")
 EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
-# The settings of the data section that say it.
-SETTINGS = ("columns", "labels", "quoted", "split", "split_seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +58,7 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
 
 def said(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are not at their defaults."""
-    return {name: settings[name] for name in SETTINGS if settings.get(name)}
+    return {name: settings[name] for name in OWN_LAYOUT if settings.get(name)}
 
 
 def _named(text: str, setting: str, example: str) -> dict[str, str]:

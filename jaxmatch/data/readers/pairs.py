@@ -126,6 +126,11 @@ class PairCollector:
         )
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is written as a number; `number_of` also refuses some that are."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
 def number_of(
     value: Any, path: Path, line: int, *, what: str, lowest: float = -_LARGEST, highest: float = _LARGEST
 ) -> float:
@@ -139,7 +144,7 @@ def number_of(
     """
     number = math.nan
     if isinstance(value, str):
-        if _NUMBER.fullmatch(value.strip()):
+        if is_number(value):
             number = float(value)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
