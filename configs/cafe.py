@@ -7,7 +7,7 @@
 Sizes of the LSTM, of the hidden layers and of the factorisation machines are the released code's defaults. Those of
 characters and parts of speech, the layers of the head, batch size, learning rate, decay, L2 penalty and clipped
 gradient are those of its CSRAN run (configs/csran.py). A word has its vector, its characters and its part of speech, as
-by the authors. Trained here on SICK and TrecQA alone: results/.
+by the authors. What was trained here is in results/.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,7 @@
     jaxmatch train configs/csran_snli.py ...        # the same
 
 What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. Texts keep their
-punctuation, as in the authors' code. A word has its vector and its characters. Trained here on SICK and TrecQA alone:
+punctuation, as in the authors' code. A word has its vector and its characters. What was trained here is in
 results/.
 
 For SNLI, layers, batch size, learning rate, decay (0.96 every 1,280 steps, which it calls ten epochs), L2 penalty and

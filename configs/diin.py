@@ -8,7 +8,7 @@ Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of
 a rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and what dropout keeps shrinks from 1 by a
 factor of 0.977 every 10,000 steps. Here are Adam, a constant penalty and a constant dropout rate of 0.1, that of there
 after 45,000 steps. Texts keep their punctuation, as there; a text is cut after 48 tokens. A word has its vector, its
-characters, its part of speech and the exact match. Not trained here.
+characters, its part of speech and the exact match. What was trained here is in results/.
 """
 
 from ml_collections import ConfigDict

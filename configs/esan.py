@@ -8,7 +8,7 @@ The paper gives ranges, not the settings of each table, and of the exponential d
 The sizes here come to its 3.9M parameters on Quora; the decay is RE2's default (0.95 per 128,000 pairs); a run stops
 after five epochs without a better dev score. A word has its vector and its characters; on inference tasks also its part
 of speech and the exact match. Its paper says nothing of punctuation; it is removed here, as on RE2, with which it is
-compared. Trained here on SICK and TrecQA alone: results/.
+compared. What was trained here is in results/.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,7 @@
 
 Size, dropout, batch size and learning rate are the paper's (section 4). The paper trains the word vectors along; here
 they stay as they are. It gives no decay, and the authors' code halves the rate when dev is no better: here it is RE2's.
-Other data sets: `sweeps/comparison.py --models esim`. Trained here on SICK and TrecQA alone: results/.
+Other data sets: `sweeps/comparison.py --models esim`. What was trained here is in results/.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,7 @@
 
 The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has
 2,048. The paper's optimizer, SGD with a rate of 0.1, is not here: Adam has RE2's decay. Other data sets:
-`sweeps/comparison.py --models siamese`. Trained here on SICK and TrecQA alone: results/.
+`sweeps/comparison.py --models siamese`. What was trained here is in results/.
 """
 
 from ml_collections import ConfigDict

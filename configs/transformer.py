@@ -4,8 +4,8 @@
         --workdir runs/transformer
 
 No paper has this setting. Layer normalization comes before each sublayer; an epoch of warmup, then RE2's decay on the
-same data. Other data sets, without a warmup of its own: `sweeps/comparison.py --models transformer`. Trained here on
-SICK alone: results/.
+same data. Other data sets, without a warmup of its own: `sweeps/comparison.py --models transformer`. What was
+trained here is in results/.
 """
 
 from ml_collections import ConfigDict

@@ -10,8 +10,8 @@
 
 Stages, in their order:
 
-    compiled       programs of RE2, CSRAN and ESAN: memory, kernels, bytes, time; with the bound, and what is known
-                   without a device
+    compiled       programs of RE2, CSRAN, ESAN and CAFE: memory, kernels, bytes, time; with the bound, and what is
+                   known without a device
     dispatched     a step of RE2, one and many in a dispatch
     replicas       one run and ten of RE2 on SNLI text, compared with the public PyTorch RE2 (needs snli_1.0)
     wikiqa         ten seeds of RE2 on WikiQA, in the setting of the TensorFlow code (needs WikiQACorpus)

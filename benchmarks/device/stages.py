@@ -21,10 +21,9 @@ SIZES = ((512, "float32"), (64, "bfloat16"), (512, "bfloat16"), (64, "float32"))
 CASES = (
     *(("re2", 10, batch, precision) for batch, precision in SIZES),
     *(("re2-triton", 10, batch, precision) for batch, precision in SIZES),
-    ("csran", 10, 64, "float32"),
-    ("esan", 10, 64, "float32"),
+    *((model, 10, 64, "float32") for model in ("csran", "esan", "cafe")),
     *(("re2", 1, batch, precision) for batch in (64, 512) for precision in ("float32", "bfloat16")),
-    *((model, 10, 64, "bfloat16") for model in ("csran", "esan")),
+    *((model, 10, 64, "bfloat16") for model in ("csran", "esan", "cafe")),
     *(("re2-untuned", 10, batch, precision) for batch, precision in SIZES),
 )
 # Elsewhere XLA has no such options.
