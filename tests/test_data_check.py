@@ -151,3 +151,8 @@ def test_numbers_out_of_bounds_are_refused_as_in_a_training(words, capsys):
     assert main(["data", "check", "embedded_inference", *words]) == 2
     said = capsys.readouterr().err
     assert said.startswith("jaxmatch: data.m") and said.count("\n") == 1
+
+
+def test_the_seed_of_a_split_needs_the_shares_of_one(capsys):
+    assert main(["data", "check", "own", "--split-seed", "3"]) == 2
+    assert capsys.readouterr().err == "jaxmatch: --split-seed needs --split; give the shares: --split 0.8/0.1/0.1\n"

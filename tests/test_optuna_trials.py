@@ -192,6 +192,10 @@ def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, mo
         (("--trials-at-once=3",), "--trials-at-once needs --optuna TRIALS"),
         (("--optuna=3", "--halving"), "--optuna and --halving cannot be combined; give one of them"),
         (("--optuna=3", "--asha"), "--optuna and --asha cannot be combined; give one of them"),
+        (
+            ("--optuna=3", "--grid.model.blocks=1,2", "--space.model.blocks=1:3"),
+            "--grid.model.blocks and --space.model.blocks cannot be combined; give one of them",
+        ),
         (("--optuna=3", "--space.model.blocks=3:1"), "the range 3:1 of model.blocks holds nothing to choose from"),
         (("--optuna=3", "--space.model.blocks"), "--space.model.blocks has no value; write it like --space.optimizer"),
         (("--optuna=3", "--config.data.directory=nowhere"), "nowhere: "),

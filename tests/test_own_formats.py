@@ -90,7 +90,7 @@ def test_a_misspelt_group_is_named(tmp_path, ending):
 def test_rows_of_csv_are_named_by_their_first_line(tmp_path):
     path = write(tmp_path, "a.csv", 'text_a,text_b,label\n"two\nlines",b,x\n\nc,d,y\n"e\n",,x\n')
     error = refused(own.read, path, "classification")
-    assert (error.line, str(error)) == (6, f"{path}:6: the second text is empty")
+    assert (error.line, str(error)) == (6, f"{path}:6: the second text is empty; fill it in, or remove the pair")
     path = write(tmp_path, "b.csv", "text_a,text_b,label\r\na,b\r\n")
     assert "b.csv:2: 2 columns where the header names 3" in str(refused(own.read, path, "classification"))
     path = write(tmp_path, "c.csv", 'text_a,text_b,label\na,b,x\nc,"d,x\n')
@@ -120,7 +120,10 @@ def test_quotation_marks_in_tsv_are_letters_unless_it_is_said(tmp_path):
 
 def test_rows_of_parquet_are_counted_from_0(tmp_path):
     path = saved(tmp_path, "a.parquet", frame([("a", "b", "x"), ("", "b", "x")]))
-    assert str(refused(own.read, path, "classification")) == f"{path}, row 1: the first text is empty"
+    assert (
+        str(refused(own.read, path, "classification"))
+        == f"{path}, row 1: the first text is empty; fill it in, or remove the pair"
+    )
     path = saved(tmp_path, "b.parquet", frame([(1, "b", "x")]))
     assert "row 0: 'text_a' holds 1 where a text is expected" in str(refused(own.read, path, "classification"))
 

@@ -177,6 +177,11 @@ def test_search_answers_queries_from_texts_and_from_an_index(binary, matcher, te
         (["--texts", "in.txt"], "there is nothing to search for; give --query or --input, or --save an index"),
         (["--texts", "-", "--input", "-"], "texts and queries cannot both come from standard input; give one"),
         (["--index", "in", "--save", "out"], "--index cannot be combined with --prefilter or --save; give --texts"),
+        (
+            ["--index", "in", "--query", "a", "--columns", "text=b"],
+            "--columns says how a file is read, and none is; give",
+        ),
+        (["--index", "in", "--query", "a", "--quoted"], "--quoted says how a file is read, and none is; give"),
         (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
         (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
         (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),

@@ -13,6 +13,7 @@ import argparse
 
 from jaxmatch.cli import fetch, own_data
 from jaxmatch.cli.output import show
+from jaxmatch.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +60,8 @@ def _check(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.encoding import DataSettings
     from jaxmatch.sweep.preparation import check_data_settings, data_directory, vectors_file
 
+    if arguments.split_seed is not None and arguments.split is None:
+        raise InputError("--split-seed needs --split", remedy="give the shares: --split 0.8/0.1/0.1")
     numbers = {"minimum_count": arguments.minimum_count, "maximum_length": arguments.maximum_length}
     check_data_settings(**numbers)
     directory = data_directory(arguments.name, arguments.data_directory)

@@ -60,6 +60,10 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             "--index cannot be combined with --prefilter or --save", remedy="give --texts to make another index"
         )
+    if arguments.texts is None and arguments.input is None and (option := _of_a_file(arguments)):
+        raise InputError(
+            f"{option} says how a file is read, and none is", remedy="give --texts or --input, or leave it out"
+        )
     if arguments.texts == "-" == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
     folder = chosen_run(arguments)
@@ -89,6 +93,12 @@ def run(arguments: argparse.Namespace) -> None:
             for place, one in enumerate(found, start=1):
                 output.write(answer(query, place, index.lines[one.index], one.text, one.score))
             output.flush()
+
+
+def _of_a_file(arguments: argparse.Namespace) -> str:
+    """The first option given that only reading a file needs, or ""."""
+    names = ("format", "columns", "quoted")
+    return next((f"--{name}" for name in names if getattr(arguments, name)), "")
 
 
 def _queries(arguments: argparse.Namespace) -> Iterator[str]:

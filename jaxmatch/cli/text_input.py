@@ -36,7 +36,7 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
             return
         for number, text in record_input.lines_in(source):
             if not text.strip():
-                raise InputError("the text is empty", path=source, line=number)
+                raise InputError("the text is empty", path=source, line=number, remedy="fill it in, or remove the line")
             yield number, text
 
 

@@ -15,6 +15,7 @@ from jaxmatch.printable import shown
 # Narrower than float(), which takes "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 NO_LABEL = "no label"  # a reason for which a pair is dropped
+_FILL_IN = "fill it in, or remove the pair"
 _LARGEST = 3.4e38  # of a float32, which the numbers become
 # Control characters and separators of lines: a label is printed in tables, and is a line of its own in some.
 _NOT_IN_LABELS = ("Cc", "Zl", "Zp")
@@ -70,9 +71,9 @@ class PairCollector:
             character.
         """
         if not text_a or text_a.isspace():
-            raise InputError("the first text is empty", path=self.path, line=line)
+            raise InputError("the first text is empty", path=self.path, line=line, remedy=_FILL_IN)
         if not text_b or text_b.isspace():
-            raise InputError("the second text is empty", path=self.path, line=line)
+            raise InputError("the second text is empty", path=self.path, line=line, remedy=_FILL_IN)
         if self.known is not None:
             try:
                 label = self.known[label]
@@ -84,7 +85,7 @@ class PairCollector:
                 ) from None
         elif isinstance(label, str):
             if not label:
-                raise InputError("the label is empty", path=self.path, line=line)
+                raise InputError("the label is empty", path=self.path, line=line, remedy=_FILL_IN)
             if not label.isprintable() and any(unicodedata.category(letter) in _NOT_IN_LABELS for letter in label):
                 raise InputError(
                     f"label {shown(label)} holds a line end or a control character",
@@ -95,7 +96,7 @@ class PairCollector:
             label = sys.intern(label)
         if group is not None:
             if not group:
-                raise InputError("the group is empty", path=self.path, line=line)
+                raise InputError("the group is empty", path=self.path, line=line, remedy=_FILL_IN)
             self.groups.append(sys.intern(group))
         if document is not None:
             self.documents.append(document)
@@ -152,7 +153,7 @@ def number_of(
         except OverflowError:
             number = math.inf
     if not math.isfinite(number):
-        raise InputError(f"{what} {shown(value)} is not a number", path=path, line=line)
+        raise InputError(f"{what} {shown(value)} is not a number", path=path, line=line, remedy="write it as in 3.5")
     if not lowest <= number <= highest:
         raise InputError(f"{what} {shown(value)} is not between {lowest:g} and {highest:g}", path=path, line=line)
     return number
