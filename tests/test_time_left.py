@@ -46,6 +46,24 @@ def test_compilation_is_no_slow_training(clock):
     assert left.seconds() == pytest.approx(297.0)
 
 
+def test_seconds_in_which_memory_was_sought_are_no_slow_training(clock):
+    """Steps of 1 second, then 60 seconds without one until memory has run out, then steps of 2 seconds."""
+    left = TimeLeft(100.0, {"key": {"training": 1}}, clock, training=500.0)
+    left.begun("cohort")
+    compile_for(left, clock, 10.0, lengths=1)
+    for _ in range(3):
+        clock.now += 1.0
+        left.did(1.0, here=True)
+    assert left.seconds() == pytest.approx(97.0)
+    clock.now += 60.0
+    left.slowed()
+    assert left.seconds() == pytest.approx(0.97 * 500.0)  # the plan's, until the new speed is known
+    for _ in range(3):
+        clock.now += 2.0
+        left.did(1.0, here=True)
+    assert left.seconds() == pytest.approx(2 * 94.0)
+
+
 def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
     left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}, "other": {"training": 2}}, clock)
     left.begun("cohort")

@@ -71,6 +71,7 @@ class CohortDisplay(Listener):
         self._say(f"device memory holds {count_text(at_once, 'run')} at once in {part}")
 
     def ran_out(self, part: str, at_once: int) -> None:
+        self._display.slowed()
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 
     def done(self) -> None:

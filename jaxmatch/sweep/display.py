@@ -224,6 +224,12 @@ class Display:
             if self._time_left:
                 self._time_left.compiled(name, self._compiled_for[name], part, seconds)
 
+    def slowed(self) -> None:
+        """A cohort trains with fewer runs at once from here on."""
+        with self._lock:
+            if self._time_left:
+                self._time_left.slowed()
+
     def left(self, name: str) -> None:
         """A cohort trains no more."""
         with self._lock:

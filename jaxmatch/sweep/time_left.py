@@ -89,6 +89,13 @@ class TimeLeft:
                 self._first = self._training_seconds
         self._here += work if here else 0.0  # below 0 where memory ran out and steps are made again
 
+    def slowed(self) -> None:
+        """What trains from here on has another speed: fewer runs at once, because memory ran out. The seconds in which
+        it was sought were no training either.
+        """
+        self._look()
+        self._here, self._training_seconds, self._reports = 0.0, 0.0, 0
+
     def seconds(self) -> float | None:
         """The estimate; before enough was done here to tell the speed, that of the plan, or None if it has none."""
         self._look()
