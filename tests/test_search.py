@@ -179,9 +179,9 @@ def test_search_answers_queries_from_texts_and_from_an_index(binary, matcher, te
         (["--index", "in", "--save", "out"], "--index cannot be combined with --prefilter or --save; give --texts"),
         (
             ["--index", "in", "--query", "a", "--columns", "text=b"],
-            "--columns says how a file is read, and none is; give",
+            "--columns says how to read a file, but none is read; give",
         ),
-        (["--index", "in", "--query", "a", "--quoted"], "--quoted says how a file is read, and none is; give"),
+        (["--index", "in", "--query", "a", "--quoted"], "--quoted says how to read a file, but none is read; give"),
         (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
         (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
         (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.texts is None and arguments.input is None and (option := _of_a_file(arguments)):
         raise InputError(
-            f"{option} says how a file is read, and none is", remedy="give --texts or --input, or leave it out"
+            f"{option} says how to read a file, but none is read", remedy="give --texts or --input, or leave it out"
         )
     if arguments.texts == "-" == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")

@@ -105,7 +105,7 @@ def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
     for name in ("halving", "asha"):
         if getattr(arguments, name):
             raise InputError(f"--optuna and --{name} cannot be combined", remedy="give one of them")
-    for setting in arguments.dotted["grid"].keys() & space.keys():
+    for setting in sorted(arguments.dotted["grid"].keys() & space.keys()):
         raise InputError(f"--grid.{setting} and --space.{setting} cannot be combined", remedy="give one of them")
     return {"trials": arguments.optuna, "space": space, **({"trials_at_once": at_once} if at_once else {})}
 

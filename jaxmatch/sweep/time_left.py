@@ -90,8 +90,8 @@ class TimeLeft:
         self._here += work if here else 0.0  # below 0 where memory ran out and steps are made again
 
     def slowed(self) -> None:
-        """What trains from here on has another speed: fewer runs at once, because memory ran out. The seconds in which
-        it was sought were no training either.
+        """Forgets the speed so far: memory ran out, and fewer runs train at once from here on. The seconds in which XLA
+        tried to find memory were no training.
         """
         self._look()
         self._here, self._training_seconds, self._reports = 0.0, 0.0, 0
