@@ -1,9 +1,11 @@
 """Configs made, changed and held to the dataclasses of config/."""
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import math
+import sys
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -90,7 +92,8 @@ def _parsed(value: Any, default: Any) -> Any:
     if isinstance(value, list):
         return tuple(value)
     if isinstance(default, float) and type(value) is int:
-        return float(value)
+        with contextlib.suppress(OverflowError):  # `validate` says that it is too large
+            return float(value)
     if type(default) is int and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -204,7 +207,7 @@ def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> 
         elif value > most:
             remedy = f"give a whole number up to {most}"
     elif kind is float:
-        if type(value) not in (int, float) or not math.isfinite(value):
+        if type(value) not in (int, float) or not -sys.float_info.max <= value <= sys.float_info.max:
             remedy = "give a finite number"
         elif least is not None and value < least:
             remedy = f"give a number from {least} on"

@@ -190,8 +190,12 @@ class Store:
             yield self._path(name)
             return
         scratch = self._path(f"{name}.{secrets.token_hex(4)}.partial")
-        yield scratch
-        os.replace(scratch, self._path(name))
+        try:
+            yield scratch
+            os.replace(scratch, self._path(name))
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(scratch)
 
     def _wanted(self, action: Callable[[], Any], *passed: type[Exception]) -> None:
         """As `_tried`, where a store that is not there is an error."""

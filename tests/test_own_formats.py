@@ -159,7 +159,7 @@ def test_class_names_in_parquet_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"columns": "text_c=x"}, "'text_c' is not a part of a pair; did you mean text_b?"),
+        ({"columns": "text_c=x"}, "'text_c' is not a part of a pair; did you mean \"text_b\"?"),
         ({"columns": "text_a"}, "columns: 'text_a' is not NAME=VALUE"),
         ({"columns": "text_a=x,text_b=x"}, "column 'x' is named twice"),
         ({"columns": "text_a=text_b"}, "column 'text_b' is named twice"),

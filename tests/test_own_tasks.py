@@ -21,7 +21,6 @@ def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
     data = catalog.load("own", tmp_path)
     assert (data.name, data.task, data.labels) == ("own", "classification", ("no", "yes"))
     assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
-    assert data.files == (tmp_path / "train.tsv", tmp_path / "test.jsonl")
 
 
 def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):

@@ -124,7 +124,7 @@ def test_rank_and_search_take_texts_from_a_column(tmp_path, capsys, kind):
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [(one["text"], one["score"]) for one in found] == expected
     assert main(["rank", str(run), "--input", str(file), "--query", "a", "--columns", "txt=answer"]) == 2
-    assert "columns: 'txt' is not a part of a pair; did you mean text?" in capsys.readouterr().err
+    assert "columns: 'txt' is not a part of a pair; did you mean \"text\"?" in capsys.readouterr().err
 
 
 def test_evaluate_takes_columns_and_labels_with_other_names(run, tmp_path, capsys):

@@ -100,6 +100,7 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("optimizer.learning_rate", "fast"),
         ("optimizer.learning_rate", "-0.1"),
         ("optimizer.learning_rate", "1e400"),
+        ("optimizer.learning_rate", 10**400),
         ("optimizer.learning_rate", math.nan),
         ("optimizer.learning_rate", "True"),
         ("optimizer.learning_rate", None),

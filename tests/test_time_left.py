@@ -35,57 +35,56 @@ def compile_for(left: TimeLeft, clock: Clock, seconds: float, part: str = "train
     left.compiled("cohort", "key", part, seconds)
 
 
+def steps(left: TimeLeft, clock: Clock, count: int, seconds: float = 1.0, work: float = 1.0) -> None:
+    for _ in range(count):
+        clock.now += seconds
+        left.did(work, here=True)
+
+
 def test_compilation_is_no_slow_training(clock):
-    """100 steps of 3 seconds behind a minute of compilation: after the first, 297 seconds and not 100 minutes."""
-    left = TimeLeft(100.0, {"key": {"training": 1}}, clock)
+    """100 steps of 3 seconds behind a minute of compilation: after two, 294 seconds and not 51 minutes."""
+    left = TimeLeft(100.0, {"key": {"training": 1}}, 500.0, 10.0, clock)
     left.begun("cohort")
-    assert left.seconds() is None
     compile_for(left, clock, 60.0, lengths=1)
-    clock.now += 3.0
-    left.did(1.0, here=True)
-    assert left.seconds() == pytest.approx(297.0)
+    steps(left, clock, 2, seconds=3.0)
+    assert left.seconds() == pytest.approx(294.0)
 
 
 def test_seconds_in_which_memory_was_sought_are_no_slow_training(clock):
     """Steps of 1 second, then 60 seconds without one until memory has run out, then steps of 2 seconds."""
-    left = TimeLeft(100.0, {"key": {"training": 1}}, clock, training=500.0)
+    left = TimeLeft(100.0, {"key": {"training": 1}}, 500.0, 10.0, clock)
     left.begun("cohort")
     compile_for(left, clock, 10.0, lengths=1)
-    for _ in range(3):
-        clock.now += 1.0
-        left.did(1.0, here=True)
+    steps(left, clock, 3)
     assert left.seconds() == pytest.approx(97.0)
     clock.now += 60.0
     left.slowed()
     assert left.seconds() == pytest.approx(0.97 * 500.0)  # the plan's, until the new speed is known
-    for _ in range(3):
-        clock.now += 2.0
-        left.did(1.0, here=True)
+    steps(left, clock, 3, seconds=2.0)
     assert left.seconds() == pytest.approx(2 * 94.0)
 
 
 def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
-    left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}, "other": {"training": 2}}, clock)
+    left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}, "other": {"training": 2}}, 500.0, 10.0, clock)
     left.begun("cohort")
     compile_for(left, clock, 60.0)
-    clock.now += 1.0
-    left.did(1.0, here=True)
-    # 99 steps; two lengths, the scoring, and two lengths of another program.
-    assert left.seconds() == pytest.approx(99.0 + 5 * 60.0)
+    steps(left, clock, 2)
+    # 98 steps; two lengths, the scoring, and two lengths of another program.
+    assert left.seconds() == pytest.approx(98.0 + 5 * 60.0)
     compile_for(left, clock, 30.0)
-    assert left.seconds() == pytest.approx(99.0 + 4 * 45.0)
+    assert left.seconds() == pytest.approx(98.0 + 4 * 45.0)
     compile_for(left, clock, 10.0, "evaluation", lengths=2)
     # The lengths of training at their own mean, one more length of the scoring than was expected at that of
     # the scoring.
-    assert left.seconds() == pytest.approx(99.0 + 3 * 45.0 + 1 * 10.0)
+    assert left.seconds() == pytest.approx(98.0 + 3 * 45.0 + 1 * 10.0)
     for _ in range(5):  # fewer runs are compiled for anew: there is never less than nothing to do
         compile_for(left, clock, 45.0)
-    assert left.seconds() == pytest.approx(99.0 + 2 * 45.0 + 10.0)
+    assert left.seconds() == pytest.approx(98.0 + 2 * 45.0 + 10.0)
 
 
 def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
     """50 seconds of training are expected, and four programs of 10 seconds each."""
-    left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}}, clock, training=50.0, a_program=10.0)
+    left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}}, 50.0, 10.0, clock)
     assert left.seconds() == 50.0 + 40.0
     left.did(20.0, here=False)  # on record
     assert left.seconds() == 40.0 + 40.0
@@ -101,16 +100,14 @@ def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
 
 
 @pytest.mark.parametrize("reports", [(0.0,), (0.0, 0.0), (5.0, 0.0), (0.0, 5.0, -5.0), (5.0, 5.0, -10.0)])
-@pytest.mark.parametrize("expected", [None, 50.0])
-def test_reports_of_no_work_tell_no_speed(clock, reports, expected):
+def test_reports_of_no_work_tell_no_speed(clock, reports):
     """A cohort that resumes at its end reports no steps; one whose memory ran out takes some back."""
-    left = TimeLeft(100.0, {}, clock, training=expected)
+    left = TimeLeft(100.0, {}, 50.0, 10.0, clock)
     left.begun("cohort")
     for work in reports:
         clock.now += 1.0
         left.did(work, here=True)
-        seconds = left.seconds()
-        assert (seconds is None and expected is None) or 0 < seconds <= 50.0
+        assert 0 < left.seconds() <= 50.0
 
 
 def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, clock):
@@ -142,12 +139,11 @@ def test_where_a_dispatch_takes_several_steps_one_program_holds_all_lengths(smal
 
 
 def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
-    left = TimeLeft(10.0, {}, clock)
+    left = TimeLeft(10.0, {}, 500.0, 10.0, clock)
     left.begun("cohort")
     left.begun("beside")
     left.compiling("cohort", "key", "training", 1)
-    clock.now += 20.0
-    left.did(5.0, here=True)  # by the other one
+    steps(left, clock, 2, seconds=10.0, work=2.5)  # by the other one
     left.compiled("cohort", "key", "training", 20.0)
     assert left.seconds() == pytest.approx(20.0)
     left.left("beside")
@@ -158,11 +154,10 @@ def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
 
 
 def test_waiting_for_a_worker_is_no_slow_training(clock):
-    left = TimeLeft(10.0, {}, clock)
+    left = TimeLeft(10.0, {}, 500.0, 10.0, clock)
     clock.now += 100.0
     left.begun("cohort")
-    clock.now += 5.0
-    left.did(5.0, here=True)
+    steps(left, clock, 2, seconds=2.5, work=2.5)
     left.left("cohort")
     clock.now += 100.0
     left.begun("next")

@@ -11,10 +11,8 @@ from jaxmatch.reporting.grouping import setting_name
 from jaxmatch.reporting.significance import mean_and_deviation
 from jaxmatch.reporting.tables import captions, formats, numbers
 from jaxmatch.reporting.tables.contents import Published
-from jaxmatch.reporting.tables.formats import Sheet, Text
+from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text
 from jaxmatch.reporting.tables.spreadsheet import csv_text
-
-_DASH = "–"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +53,7 @@ def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format:
 
 
 def _number(score: str, value: float) -> str:
-    return numbers.print_number(score, value) if math.isfinite(value) else _DASH
+    return numbers.print_number(score, value) if math.isfinite(value) else NOTHING
 
 
 def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
@@ -70,7 +68,7 @@ def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
                 str(len(one.members)),
                 numbers.score_heading(score),
                 f"{_number(score, mean)} ± {_number(score, deviation)}",
-                _DASH if one.scores.vote is None else _number(score, one.scores.vote[name]),
+                NOTHING if one.scores.vote is None else _number(score, one.scores.vote[name]),
                 _number(score, one.scores.average[name]),
             )
         )

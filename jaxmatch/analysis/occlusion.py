@@ -175,7 +175,7 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
     memory_mappings.clear_programs_if_scarce()
     encoded = matcher.encoded(pairs_of(split))
     result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
-    for chosen in batches(*encoded.sides, batch_size):
+    for chosen in batches(*encoded.sides, batch_size or model.batch_size):
         tokens, sentences = pad_batch(*model.inputs(*encoded.batch(chosen), encoded.words))
         for number, one in enumerate(kept):
             result[number, chosen] = logits_without(*model.folded, encoded.words, tokens, sentences, one)[: len(chosen)]

@@ -122,7 +122,7 @@ class Answers:
         """
         if sum(map(len, self._texts(fields))) <= _SHORT:
             return
-        from jaxmatch.inference.padding import padded_size
+        from jaxmatch.inference.padding import FEW_LENGTHS, padded_size
         from jaxmatch.sweep.memory import answer_bytes, calibration, device_bytes
 
         model, matcher = self._matcher.model, self._matcher
@@ -130,7 +130,7 @@ class Answers:
         device = min(model.vectors.devices(), key=device_bytes)
         there_are = device_bytes(device)
         needed = answer_bytes(
-            model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, steps=4), device.platform
+            model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, FEW_LENGTHS), device.platform
         )
         if needed > calibration(device.platform).to_use * there_are:
             raise InputError(

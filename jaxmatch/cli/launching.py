@@ -1,4 +1,4 @@
-"""The options that `sweep` and `train` share, and how they are passed on."""
+"""The options that `sweep`, `train` and `tune` share, and how they are passed on."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jaxmatch.cli import distributed, elsewhere, own_data, suggestions
 from jaxmatch.cli.output import note, show
+from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError, UnknownOption
 
 # Option of the command -> the setting that it is short for.
@@ -142,7 +143,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
 
     with suggestions.of_options(arguments.parser):
         options = options_of_the_file(arguments.rest)
-    for name in ("data_directory", "vectors", *own_data.NAMES):
+    for name in ("data_directory", "vectors", *OWN_LAYOUT):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     try:

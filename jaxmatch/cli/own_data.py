@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-# How pairs lie in one file, and all that can be said.
+from jaxmatch.config.sections import OWN_LAYOUT
+
+# How pairs lie in one file.
 LAYOUT = ("columns", "labels", "quoted")
-NAMES = (*LAYOUT, "split", "split_seed")
 
 
 def add_layout_arguments(parser: argparse._ActionsContainer) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--split-seed", type=_seed, metavar="N", help="seed of the split (default: 0)")
 
 
-def given(arguments: argparse.Namespace, names: Sequence[str] = NAMES) -> dict[str, Any]:
+def given(arguments: argparse.Namespace, names: Sequence[str] = OWN_LAYOUT) -> dict[str, Any]:
     """The options that were given, by their settings of data."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 

@@ -3,6 +3,7 @@
 import logging
 
 from jaxmatch.cli.output import note
+from jaxmatch.errors import first_line
 
 # Where JAX tells of them (jax 0.10 and 0.11); without this logger its traceback is printed as before.
 _LOGGER = "jax._src.xla_bridge"
@@ -18,6 +19,6 @@ def _shorten(record: logging.LogRecord) -> bool:
     if not error or "plugin" not in str(record.msg):
         return True
     plugin = str(record.args[0]).rpartition(".")[2] if isinstance(record.args, tuple) and record.args else "a plugin"
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    reason = first_line(error)
     note(f"jaxmatch: JAX cannot use {plugin} here, and computes on other devices ({reason})")
     return False

@@ -38,8 +38,3 @@ SCORES: dict[str, Score] = {
         Score("loss", "loss", higher_is_better=False),
     )
 }
-
-
-def higher_is_better(name: str) -> bool:
-    """The direction of a score that is among `SCORES`."""
-    return SCORES[name].higher_is_better

@@ -1,6 +1,5 @@
 """The data sets there are, and how a name becomes a `DataSet`."""
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from jaxmatch.data.readers.own_layout import PLAIN, Layout
 from jaxmatch.data.readers.pairs import NO_LABEL, dropped_text
 from jaxmatch.data.readers.parting import part
 from jaxmatch.data.sources import CATALOG, SPLITS
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
 
 OWN = "own"
@@ -145,8 +144,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
         return _load_own(files, splits_there, task, layout)
     source = CATALOG[name]
     splits = {split: source.read_split.get(split, source.read)(files[split]) for split in splits_there}
-    # A training file that also holds the dev pairs is one file.
-    return DataSet(name, source.task, source.labels, splits, tuple(dict.fromkeys(files.values())))
+    return DataSet(name, source.task, source.labels, splits)
 
 
 def load_split(name: str, directory: str | Path | None, split: str) -> Split:
@@ -184,12 +182,12 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, lay
             )
     if layout.shares:
         parts = part(train, layout.shares, layout.seed)
-        return DataSet(OWN, task, labels, dict(zip(splits_there, parts, strict=True)), (files["train"],))
+        return DataSet(OWN, task, labels, dict(zip(splits_there, parts, strict=True)))
     splits = {"train": train}
     for split in splits_there[1:]:
         known = labels if task == "classification" else None
         splits[split] = own.read(files[split], task, known, guessed, layout)
-    return DataSet(OWN, task, labels, splits, tuple(files.values()))
+    return DataSet(OWN, task, labels, splits)
 
 
 def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
@@ -229,13 +227,9 @@ def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
 
 def _check_name_and_task(name: str, task: str) -> None:
     if name not in names():
-        near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
-        remedy = f"did you mean {' or '.join(near)}?" if near else f"the data sets are {', '.join(names())}"
-        raise InputError(f"there is no data set {shown(name)}", remedy=remedy)
+        raise InputError(f"there is no data set {shown(name)}", remedy=nearest(name, names()))
     if task and task not in TASKS:
-        near = difflib.get_close_matches(task, TASKS, n=1, cutoff=0.5)
-        remedy = f"did you mean {near[0]}?" if near else f"the tasks are {', '.join(TASKS)}"
-        raise InputError(f"there is no task {shown(task)}", remedy=remedy)
+        raise InputError(f"there is no task {shown(task)}", remedy=nearest(task, TASKS))
     only = CATALOG[name].task if name in CATALOG else EMBEDDED_TASKS.get(name, task)
     if task and task != only:
         also = "; the regression is 'sick_relatedness'" if name == "sick" else ""

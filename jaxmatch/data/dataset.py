@@ -63,11 +63,9 @@ class DataSet:
       task: "classification", "regression", or "ranking" (a binary classification scored within groups).
       labels: label names in the order of the model's outputs; empty for a regression.
       splits: "train", "dev", "test" (those there are) -> Split.
-      files: every file that was read; empty for generated data.
     """
 
     name: str
     task: str
     labels: tuple[str, ...]
     splits: Mapping[str, Split]
-    files: tuple[Path, ...] = ()

@@ -53,6 +53,11 @@ class InferenceModel:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
+    def batch_size(self) -> int:
+        """Pairs of a batch: few on a CPU, so that arrays stay in its caches; elsewhere enough to fill the device."""
+        return 32 if is_on_cpu(self.vectors) else 256
+
+    @property
     def words(self) -> jax.Array | WordTable:
         """The words as the module takes them."""
         return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)

@@ -25,7 +25,7 @@ from jaxmatch.inference.encoded_pairs import Encoded, Features, token_features, 
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.padding import FEW_LENGTHS, MANY_LENGTHS, padded_batch_size, padded_size
 from jaxmatch.inference.search_index import SearchIndex
-from jaxmatch.inference.similar_lengths import batches, suitable_batch_size
+from jaxmatch.inference.similar_lengths import batches
 
 # Pairs in a call for which compiling a program costs more than the padding that it would save.
 FEW = 4096
@@ -101,7 +101,7 @@ class Matcher:
         encoded = self.encoded(pairs)
         result = np.zeros((len(pairs), self.outputs), np.float32)
         lengths = FEW_LENGTHS if len(pairs) <= FEW else MANY_LENGTHS
-        for rows in batches(*encoded.sides, batch_size):
+        for rows in batches(*encoded.sides, batch_size or self.model.batch_size):
             result[rows] = self.model.logits(*encoded.batch(rows), encoded.words, lengths)
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
         if wrong.size:
@@ -201,7 +201,7 @@ class Matcher:
         tables = [(self.model.words, UNKNOWN)]
         if self._takes_new_words:
             tables.append((self._words_with(["new"]), len(self.vocabulary)))
-        most = suitable_batch_size()
+        most = self.model.batch_size
         sizes = {size for asked in batch_sizes for size in (min(asked, most), asked % most) if size}
         # Equal shapes are one program, which is looked for once.
         shapes = {(padded_batch_size(size, n), padded_size(n, FEW_LENGTHS)) for size in sizes for n in lengths}

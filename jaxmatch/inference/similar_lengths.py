@@ -2,32 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
-import jax
 import numpy as np
 
 # Of a batch; an array of them takes 256 MiB, and a model holds several.
 _MOST_ATTENTION_WEIGHTS = 2**26
 
 
-def suitable_batch_size() -> int:
-    """Small on a CPU, so that arrays stay in its caches; elsewhere large enough to fill the device."""
-    return 32 if jax.default_backend() == "cpu" else 256
-
-
-def batches(
-    sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], batch_size: int | None = None
-) -> Iterator[np.ndarray]:
+def batches(sides_a: Sequence[Sequence[int]], sides_b: Sequence[Sequence[int]], most: int) -> Iterator[np.ndarray]:
     """Batches of pairs of similar length, from the shortest to the longest. Batches of very long pairs are smaller.
 
     Arguments:
       sides_a: the tokens of the first texts.
       sides_b: of the second texts.
-      batch_size: pairs of a batch, at most; None: as suits the device.
+      most: pairs of a batch, at most.
 
     Returns:
       <int64>[pairs], the indices of the pairs of each batch.
     """
-    most = batch_size or suitable_batch_size()
     tokens = np.array([len(a) + len(b) for a, b in zip(sides_a, sides_b, strict=True)], np.int64)
     order, start = np.argsort(tokens, kind="stable"), 0
     while start < len(order):

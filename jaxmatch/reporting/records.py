@@ -8,9 +8,7 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
-from jaxmatch.reporting.record_schema import ANEW, check_curve, check_record
-
-FORMAT = 1
+from jaxmatch.reporting.record_schema import ANEW, FORMAT, check_curve, check_record
 
 
 def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -52,8 +52,8 @@ def _platform(cohorts: Sequence[PlannedCohort]) -> str:
     return "cpu" if cohorts[0].needs.most is not None else "accelerator"
 
 
-def _clock_text(seconds: float | None) -> str:
-    return "-:--:--" if seconds is None else str(datetime.timedelta(seconds=round(seconds)))
+def _clock_text(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:
@@ -168,7 +168,7 @@ class Display:
         # Work is counted in multiplications.
         work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
         assumed = share * _training_seconds(plan, missing), assumed_seconds(_platform(missing))
-        self._time_left, self._line_at = TimeLeft(work, to_compile(missing), self._clock, *assumed), self._clock()
+        self._time_left, self._line_at = TimeLeft(work, to_compile(missing), *assumed, self._clock), self._clock()
         self._task = self._bar.add_task("training", total=work, left=_clock_text(self._time_left.seconds()))
         self._bar.start()
 
@@ -243,7 +243,7 @@ class Display:
             self._task, completed=self._time_left.done, description=printable(description), left=_clock_text(left)
         )
         if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES:
-            self.say(line + ("" if left is None else f", about {duration_text(left)} left for the whole sweep"))
+            self.say(f"{line}, about {duration_text(left)} left for the whole sweep")
             self._line_at = now
 
     def pause(self, name: str) -> None:

@@ -24,18 +24,18 @@ class TimeLeft:
     Arguments:
       work: of the whole sweep, in any unit.
       programs: signature -> what is compiled for it, as far as known.
-      clock: gives the time in seconds.
-      training: the seconds that all the work is expected to take, for the time before any is done; None: unknown.
+      training: the seconds that all the work is expected to take, for the time before any is done.
       a_program: the seconds that a program is assumed to take to compile, until one was.
+      clock: gives the time in seconds.
     """
 
     def __init__(
         self,
         work: float,
         programs: Mapping[Hashable, Programs],
+        training: float,
+        a_program: float,
         clock: Callable[[], float] = time.monotonic,
-        training: float | None = None,
-        a_program: float = 0.0,
     ):
         self._expected_training, self._a_program = training, a_program
         self.total, self.done = work, 0.0
@@ -96,14 +96,12 @@ class TimeLeft:
         self._look()
         self._here, self._training_seconds, self._reports = 0.0, 0.0, 0
 
-    def seconds(self) -> float | None:
-        """The estimate; before enough was done here to tell the speed, that of the plan, or None if it has none."""
+    def seconds(self) -> float:
+        """The estimate; before enough was done here to tell the speed, that of the plan."""
         self._look()
         to_do = max(0.0, self.total - self.done)
-        if self._here > 0 and self._reports > (0 if self._expected_training is None else 1):
+        if self._here > 0 and self._reports > 1:
             return self._training_seconds * to_do / self._here + self._compilation()
-        if self._expected_training is None:
-            return None
         return self._expected_training * to_do / (self.total or 1.0) + self._compilation()
 
     def _compilation(self) -> float:

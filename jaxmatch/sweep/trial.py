@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.errors import first_line
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.models import build
 from jaxmatch.products import products_of
@@ -60,7 +61,7 @@ def trials(device: jax.Device) -> Iterator[Trial]:
             with jax.default_device(device):
                 yield Trial(tuple(precisions), products, *seconds_of(precisions[0]))
         except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # of one precision; others may do
-            yield Trial(tuple(precisions), products, problem=str(error).partition("\n")[0])
+            yield Trial(tuple(precisions), products, problem=first_line(error))
 
 
 def seconds_of(precision: str) -> tuple[float, float]:

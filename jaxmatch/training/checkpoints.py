@@ -5,8 +5,8 @@ disk, so a digest of the arrays goes in as well; a checkpoint that cannot be rea
 over for the one before.
 """
 
-import contextlib
 import errno
+import functools
 import hashlib
 import json
 import logging
@@ -15,7 +15,6 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,25 +59,25 @@ def _hindered(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
 
 
-# Of the threads that train cohorts at the same time: what `quiet` changes is the whole process's.
+# Threads that train cohorts side by side use Orbax in turn.
 _ONE_AT_A_TIME = threading.Lock()
+_ORBAX = str(Path(ocp.__file__).parent)
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps Orbax from printing the tracebacks of its threads: whatever went wrong is raised as well."""
-    with _ONE_AT_A_TIME:
-        logger, hook = logging.getLogger("absl"), sys.unraisablehook
+@functools.cache
+def silence_orbax() -> None:
+    """Keeps Orbax from printing the tracebacks of its threads, from here on: whatever went wrong is raised as well, and
+    a thread may be late.
+    """
+    hook = sys.unraisablehook
 
-        def without_late_callbacks(unraisable: Any) -> None:
-            # A thread of TensorStore tells a loop that is gone how its write ended.
-            if "Event loop is closed" not in str(unraisable.exc_value):
-                hook(unraisable)
+    def without_late_callbacks(unraisable: Any) -> None:
+        # A thread of TensorStore tells a loop that is gone how its write ended.
+        if "Event loop is closed" not in str(unraisable.exc_value):
+            hook(unraisable)
 
-        before, logger.disabled = logger.disabled, True
-        sys.unraisablehook = without_late_callbacks
-        yield
-        sys.unraisablehook, logger.disabled = hook, before  # after an error both stay: a thread may be late
+    sys.unraisablehook = without_late_callbacks
+    logging.getLogger("absl").addFilter(lambda record: not record.pathname.startswith(_ORBAX))
 
 
 def _plain(checkpoint: Path) -> bool:
@@ -108,7 +107,8 @@ class Checkpoints:
             folder.mkdir(parents=True, exist_ok=True)
             one = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
             alone = {"create": False, "multiprocessing_options": one}
-        with quiet():
+        with _ONE_AT_A_TIME:
+            silence_orbax()
             self.manager = ocp.CheckpointManager(
                 folder.absolute(),
                 options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False, **alone),
@@ -135,7 +135,7 @@ class Checkpoints:
             self.manager.delete(old)
         self._damaged.clear()
         try:
-            with quiet():
+            with _ONE_AT_A_TIME:
                 self.manager.save(number, args=items, force=True)
         except Exception as error:  # what it raises where the disk is full is not specified
             size = sum(array.nbytes for array in arrays.values())
@@ -159,7 +159,7 @@ class Checkpoints:
         structure = jax.tree.structure(like)
         for number in sorted(self.manager.all_steps(), reverse=True):
             try:
-                with quiet():
+                with _ONE_AT_A_TIME:
                     items = self.manager.restore(
                         number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), notes=ocp.args.JsonRestore())
                     )

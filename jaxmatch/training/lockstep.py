@@ -190,11 +190,11 @@ class Lockstep:
         batches, counts, shapes = {}, {}, {}
         for bucket in self.batches.batch_counts:
             rows, weights = (np.stack(arrays) for arrays in zip(*(orders[run].batches[bucket] for run in runs)))
-            counts[bucket] = weights[0].sum(axis=1)
+            counts[bucket] = weights[0].sum(axis=1, dtype=np.int64)
             shapes[bucket] = self._shape(bucket, orders.values())
             batches[bucket] = self.by_replica((rows, weights))
         sequence = self.batches.bucket_sequence(number)
-        seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence]).astype(np.int64)
+        seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence])
         places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
         return Epoch(sequence, batches, shapes, self.everywhere(places), seen + number * self.pairs)
 

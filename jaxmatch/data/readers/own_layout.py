@@ -1,13 +1,12 @@
 """The layout of own data: its columns, the names of its labels, which pairs are dev and test."""
 
 import dataclasses
-import difflib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from jaxmatch.config.sections import OWN_LAYOUT
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
 
 REQUIRED = ("text_a", "text_b", "label")
@@ -87,8 +86,7 @@ def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) 
     found = _named(text, "columns", example)
     for name in found:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            remedy = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}; write it like {example}"
+            remedy = f"{nearest(name, known)}; write it like {example}"
             raise InputError(f"columns: {shown(name)} is not a part of a pair", remedy=remedy)
     named = [found.get(name, name) for name in known]
     for name in found.values():

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxmatch import plain_file
 from jaxmatch.data.readers.lines import listed
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, first_line
 
 _ROWS_AT_ONCE = 4096
 
@@ -35,7 +35,7 @@ def open_parquet(path: Path) -> Any:
                 source = pyarrow.BufferReader(file.read())
         return parquet.ParquetFile(source)
     except (pyarrow.ArrowException, EOFError, zlib.error, OSError) as error:
-        raise InputError(f"it is not a readable Parquet file ({_first_line(error)})", path=path) from None
+        raise InputError(f"it is not a readable Parquet file ({first_line(error)})", path=path) from None
 
 
 def read_parquet(
@@ -62,7 +62,7 @@ def read_parquet(
             batch = next(batches, None)
             records = [] if batch is None else batch.to_pylist()
         except (ValueError, OSError) as error:  # pyarrow's errors are such
-            raise InputError(f"the file is damaged ({_first_line(error)})", path=path, remedy="copy it again") from None
+            raise InputError(f"the file is damaged ({first_line(error)})", path=path, remedy="copy it again") from None
         if batch is None:
             return
         for record in records:
@@ -80,7 +80,3 @@ def class_names(path: Path, column: str) -> list[str]:
             raise
         return []
     return [str(name) for name in names] if isinstance(names, list) else []
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

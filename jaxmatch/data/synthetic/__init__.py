@@ -4,12 +4,11 @@ Labels follow from what the sentences mean (`semantics`), words from a small tax
 says nothing about its label, and the words of both say little: a model has to compare word with word in context.
 """
 
-import difflib
-
 from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.synthetic import entailment, paraphrase, questions
 from jaxmatch.data.synthetic.taxonomy_vectors import DIMENSIONS, word_vectors
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, nearest
+from jaxmatch.printable import shown
 
 __all__ = ["DIMENSIONS", "KINDS", "VERSION", "generate", "word_vectors"]
 
@@ -34,8 +33,5 @@ def generate(kind: str) -> DataSet:
       InputError: for any other kind.
     """
     if kind not in KINDS:
-        near = difflib.get_close_matches(kind, KINDS, n=1)
-        raise InputError(
-            f"no embedded set {kind!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known: {', '.join(KINDS)}"
-        )
+        raise InputError(f"there is no embedded set {shown(kind)}", remedy=nearest(kind, KINDS))
     return KINDS[kind]()

@@ -8,10 +8,10 @@ import numpy as np
 
 from jaxmatch.reporting import significance
 from jaxmatch.reporting.folder_table import table_of
-from jaxmatch.reporting.html.grid import NOTHING, grid
+from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import numbers, uncertainty
-from jaxmatch.reporting.tables.formats import Sheet
+from jaxmatch.reporting.tables.formats import NOTHING, Sheet
 
 RESAMPLES, SEED = 5_000, 0
 

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from jaxmatch.reporting.tables.formats import Sheet, Text
+from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text
 
-NOTHING = "–"
 _NUMBER = re.compile(r"([+−-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?: (s|min|h)\b)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 

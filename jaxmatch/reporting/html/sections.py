@@ -13,11 +13,11 @@ from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.html import charts
 from jaxmatch.reporting.html.certainty import certainty
-from jaxmatch.reporting.html.grid import NOTHING, grid
+from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.html.mistakes import mistakes
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import layout, numbers
-from jaxmatch.reporting.tables.formats import Sheet
+from jaxmatch.reporting.tables.formats import NOTHING, Sheet
 from jaxmatch.reporting.wording import duration_text, setting_text, shared_text
 from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir

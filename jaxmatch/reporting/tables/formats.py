@@ -5,6 +5,8 @@ import re
 
 from jaxmatch.printable import printable
 
+NOTHING = "–"  # in a cell that has no value
+
 LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",

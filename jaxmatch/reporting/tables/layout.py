@@ -8,10 +8,9 @@ from jaxmatch.reporting.record_schema import identity
 from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
 from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, FloorRow, Published
-from jaxmatch.reporting.tables.formats import Sheet, Text
+from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text
 
 FLOOR = "floor"
-NOTHING = "–"
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
 
 

@@ -9,10 +9,10 @@ from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import printable_json
 from jaxmatch.reporting.significance import mean_and_deviation
-from jaxmatch.reporting.tables.formats import Sheet, Text, latex, markdown
+from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text, latex, markdown
 from jaxmatch.reporting.tables.spreadsheet import csv_text
 
-_DASH, _REMEDY = "–", "run jaxmatch timing again"
+_REMEDY = "run jaxmatch timing again"
 _FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
 _ROW_FIELDS = {
     "rows": ("model", "parameters", "batch_seconds", "split"),
@@ -126,14 +126,14 @@ def as_csv(record: Mapping[str, Any]) -> str:
 
 
 def _line(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any] | None) -> tuple[Text, ...]:
-    own = [_DASH] * 3
+    own = [NOTHING] * 3
     if measured:
         mean, deviation = mean_and_deviation(measured["batch_seconds"])
-        own = [f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", _DASH]
+        own = [f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", NOTHING]
         if measured["split"]:
             mean, deviation = mean_and_deviation(_rates(measured["split"]))
             own[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
-    theirs = [(printed or {}).get(key) or _DASH for key in ("parameters", "seconds")]
+    theirs = [(printed or {}).get(key) or NOTHING for key in ("parameters", "seconds")]
     return tuple(map(Text, (name, *own, *theirs)))
 
 
