@@ -245,9 +245,9 @@ def test_a_directory_must_be_one(tmp_path):
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("snil", "did you mean \"snli\""),
-        ("wiki_qa", "did you mean \"wikiqa\""),
-        ("embeded_ranking", "did you mean \"embedded_ranking\""),
+        ("snil", 'did you mean "snli"'),
+        ("wiki_qa", 'did you mean "wikiqa"'),
+        ("embeded_ranking", 'did you mean "embedded_ranking"'),
     ],
 )
 def test_an_unknown_name_gets_its_nearest(name, words):
@@ -260,7 +260,7 @@ def test_a_name_like_no_other_gets_the_list():
 
 
 def test_tasks_are_checked(tmp_path):
-    assert "did you mean \"regression\"?" in str(refused(catalog.load, "own", tmp_path, task="regresion"))
+    assert 'did you mean "regression"?' in str(refused(catalog.load, "own", tmp_path, task="regresion"))
     text = str(refused(catalog.load, "sick", tmp_path, task="regression"))
     assert "'sick' is a classification, not a regression" in text and "sick_relatedness" in text
     assert "is a ranking, not a classification" in str(refused(catalog.load, "embedded_ranking", task="classification"))

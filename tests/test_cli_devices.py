@@ -66,8 +66,17 @@ def test_a_step_that_diverges_is_no_success(small, monkeypatch):
     assert [one.problem for one in trial.trials(jax.devices()[0])] == ["the loss is not finite"]
 
 
+def test_the_step_is_compiled_as_training_does_for_the_platform(small, monkeypatch):
+    given = []
+    monkeypatch.setattr(trial, "compiler_options", lambda platform: given.append(platform))
+    made = trial.flattening
+    monkeypatch.setattr(trial, "flattening", lambda *a, platform: given.append(platform) or made(*a, platform=platform))
+    trial.seconds_of("float32", "gpu")
+    assert given == ["gpu", "gpu"]
+
+
 def test_what_fails_in_one_precision_is_told_and_the_others_are_tried(monkeypatch, capsys):
-    def seconds(precision):
+    def seconds(precision, platform):
         if precision == "bfloat16":
             return 2.0, 0.00125
         raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: no such products\nand more")

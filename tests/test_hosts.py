@@ -23,18 +23,19 @@ START = (
 )
 
 
-def started(files: Path, workdir: Path, devices: int, *words: str) -> subprocess.Popen:
+def started(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
     flags = f"--xla_force_host_platform_device_count={devices}"
     words = small_sweep.command(files, workdir, *WORDS, *words)
-    return small_sweep.start(words, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
+    return small_sweep.start(words, *program, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
 
 
-def together(files: Path, workdir: Path) -> list[subprocess.Popen]:
+def together(files: Path, workdir: Path, *words: str, program: tuple[str, ...] = ()) -> list[subprocess.Popen]:
     """Two processes that train as one."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     options = "--distributed", "--coordinator", address, "--processes", "2", "--process"
-    return [started(files, workdir, 4, *options, str(number)) for number in range(2)]
+    options = (*words, *options)
+    return [started(files, workdir, 4, *options, str(number), program=program) for number in range(2)]
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:
@@ -74,6 +75,40 @@ def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, pro
     assert (first[1], small_sweep.lasting(workdir)) == (table, alone)
     assert len(alone) == 16 and first[2].count(": done") == 2
     assert not second[1] and not second[2]  # process 0 alone speaks
+
+
+MEMORY_RUNS_OUT = """
+import sys, jax
+from jaxmatch.cli import main
+from jaxmatch.training import hosts
+from jaxmatch.training.programs import Program
+real, calls, where = Program.__call__, [], sys.argv.pop(1)
+hosts.MILLISECONDS_TO_MEET = 3000
+def call(self, *given):
+    if self.name == "train_step":
+        calls.append(self.name)
+        if len(calls) == 3 and where in ("all", str(jax.process_index())):
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
+    return real(self, *given)
+Program.__call__ = call
+sys.exit(main.command())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["all", "1"])
+def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_kept, tmp_path, where):
+    """Where it runs out on all, they go on with half as many at once; else both processes end, each with its line."""
+    program = ("-c", MEMORY_RUNS_OUT, where)
+    processes = together(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
+    first, second = map(ended, processes)
+    if where == "all":
+        assert first[0] == second[0] == 0, (first, second)
+        assert first[2].count("out of memory") == 1
+        return
+    assert first[2].splitlines()[-1] == ENDED
+    assert second[0] == 2 and second[2].startswith("jaxmatch: training failed on process 1 alone (RESOURCE_EXHAUSTED")
+    assert second[2].endswith("; run the same command again on all hosts\n") and second[2].count("\n") == 1
 
 
 def shown(line: str) -> bool:

@@ -82,7 +82,7 @@ def test_pairs_that_never_fit_on_the_device_end_the_training(monkeypatch):
 
     monkeypatch.setattr(Evaluator, "batches", batches)
     cohort = make_cohort(**ARGUMENTS)
-    with pytest.raises(MemoryError):
+    with pytest.raises(room.TooLarge):
         cohort.train()
     assert [(event.at_once, event.then_at_once) for event in cohort.limits.ran_out] == [(4, 2), (2, 1)]
 
@@ -183,7 +183,7 @@ def test_an_evaluation_is_made_again_with_fewer_and_no_step_is(short, side_by_si
 @pytest.mark.parametrize("name", ["train_step", "evaluate"])
 def test_only_where_not_even_one_fits_it_fails(short, name):
     short(name, 0)
-    with pytest.raises(MemoryError, match="one replica at a time does not fit in"):
+    with pytest.raises(room.TooLarge, match="one replica at a time does not fit in"):
         make_cohort(**ARGUMENTS).train()
 
 
@@ -192,7 +192,7 @@ def test_pairs_that_do_not_fit_are_not_answered_by_fewer(monkeypatch):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
 
     monkeypatch.setattr(Evaluator, "batches", full)
-    with pytest.raises(MemoryError, match="one replica at a time does not fit in evaluation"):
+    with pytest.raises(room.TooLarge, match="one replica at a time does not fit in evaluation"):
         make_cohort(**ARGUMENTS).train()
 
 

@@ -29,7 +29,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.room import ran_out
+from jaxmatch.training.room import TooLarge, ran_out
 from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 
@@ -186,8 +186,9 @@ def _train(
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not isinstance(error, MemoryError) and not ran_out(error):
             raise
+        of_the_host = isinstance(error, MemoryError) and not isinstance(error, TooLarge)
         raise InputError(
-            f"{len(runs)} runs at once do not fit in device memory",
+            f"{len(runs)} runs at once do not fit in {'host' if of_the_host else 'device'} memory",
             path=folder.path,
             remedy=(
                 "free memory, or remove this folder (with --store, in the store, too) and start anew with a smaller "

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.config import SECTIONS
+from jaxmatch.devices import compiler_options
 from jaxmatch.errors import first_line
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.models import build
@@ -23,16 +25,7 @@ MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
 WHAT = f"RE2 of one block with one convolution, hidden size {HIDDEN}, one run, {BATCH} pairs of {LENGTH} tokens"
 # Steps are started one after another, as in training, in rows at least this long.
 SECONDS_OF_A_ROW, ROWS = 0.1, 3
-SETTINGS = dict(
-    learning_rate=1e-3,
-    learning_rate_floor=0.0,
-    warmup_samples=0.0,
-    decay_rate=1.0,
-    decay_samples=1.0,
-    dropout_rate=0.2,
-    weight_decay=0.0,
-    gradient_clip=5.0,
-)
+SETTINGS = dataclasses.asdict(SECTIONS["optimizer"]())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,21 +52,19 @@ def trials(device: jax.Device) -> Iterator[Trial]:
     for products, precisions in grouped(PRECISIONS, lambda precision: products_of(precision, device)).items():
         try:
             with jax.default_device(device):
-                yield Trial(tuple(precisions), products, *seconds_of(precisions[0]))
+                yield Trial(tuple(precisions), products, *seconds_of(precisions[0], device.platform))
         except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # of one precision; others may do
             yield Trial(tuple(precisions), products, problem=first_line(error))
 
 
-def seconds_of(precision: str) -> tuple[float, float]:
-    """To compile a step, and of a step.
+def seconds_of(precision: str, platform: str) -> tuple[float, float]:
+    """To compile a step as training does on a platform's devices, and of a step.
 
     Raises:
       FloatingPointError: the loss or its gradient was not finite.
     """
-    flat, random = (
-        flattening(build({**MODEL, "precision": precision}, outputs=CLASSES), DIMENSIONS),
-        np.random.default_rng(0),
-    )
+    module, random = build({**MODEL, "precision": precision}, outputs=CLASSES), np.random.default_rng(0)
+    flat = flattening(module, DIMENSIONS, platform=platform)
     vectors = jnp.asarray(random.normal(size=(WORDS, DIMENSIONS)).astype(np.float32))
     settings = jax.tree.map(lambda values: jax.device_put(values[0]), hyperparameters.stack([SETTINGS]))
     split = {
@@ -87,12 +78,10 @@ def seconds_of(precision: str) -> tuple[float, float]:
     shapes = jax.eval_shape(functools.partial(initial_state, flat), np.uint32(0), settings, vectors)
     state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     state = state._replace(parameters=jax.device_put(parameters), diverged_at=jnp.int32(-1))
+    step = functools.partial(train_step, flat, "classification", BatchShape(LENGTH))
     start = time.perf_counter()
-    step = (
-        jax.jit(functools.partial(train_step, flat, "classification", BatchShape(LENGTH)), donate_argnums=0)
-        .lower(state, *others)
-        .compile()
-    )
+    jitted = jax.jit(step, donate_argnums=0, compiler_options=compiler_options(platform) or None)
+    step = jitted.lower(state, *others).compile()
     compiled = time.perf_counter() - start
 
     def row(state, steps):

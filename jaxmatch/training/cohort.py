@@ -117,7 +117,7 @@ class Cohort:
           One result a run, in the order of the seeds given; or None when it has paused.
 
         Raises:
-          MemoryError: one replica at a time does not fit a device.
+          TooLarge: one replica at a time does not fit a device.
         """
         heard = listener or Listener()
         seconds = self._execution["checkpoint_seconds"]

@@ -130,6 +130,17 @@ def meet(error: Exception | None = None) -> None:
         _store().key_value_delete(f"jaxmatch/said/{_place.meeting - 1}/")
 
 
+def all_come() -> bool:
+    """Whether every process comes to this point, too, and does not go on without a word."""
+    if not several():
+        return True
+    try:
+        _store().wait_at_barrier(f"jaxmatch/all/{_place.meeting}/{_place.message}", MILLISECONDS_TO_MEET)
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
 def _store() -> Any:
     return distributed.global_state.client
 

@@ -16,6 +16,10 @@ Value = TypeVar("Value")
 SHARE_TO_USE = 0.95
 
 
+class TooLarge(MemoryError):
+    """Not even one replica fits a device."""
+
+
 @dataclasses.dataclass(frozen=True)
 class RanOut:
     """Memory ran out, and training went on with fewer replicas side by side.
@@ -144,13 +148,14 @@ class Limits:
         """Calls `compute`, again with half as many replicas side by side as long as memory runs out.
 
         Raises:
-          MemoryError: one replica at a time does not fit a device.
+          TooLarge: one replica at a time does not fit a device.
         """
         while True:
             try:
                 return compute()
             except jax.errors.JaxRuntimeError as error:
-                if not ran_out(error):
+                # A host whose devices have room would go on, and the others cannot follow it.
+                if not ran_out(error) or not hosts.all_come():
                     raise
                 self._compute_fewer(part, error)
                 listener.ran_out(part, self.ran_out[-1].then_at_once * self._devices)
@@ -160,7 +165,7 @@ class Limits:
         # What is computed at once is not known again before the pairs to answer are on the device.
         at_once = min(limited.at_once, limited.limit or limited.at_once)
         if at_once <= 1:  # 0: not even the pairs to answer
-            raise MemoryError(f"one replica at a time does not fit in {part}") from error
+            raise TooLarge(f"one replica at a time does not fit in {part}") from error
         fewer = at_once // 2
         self.ran_out.append(RanOut(part, self._steps(), self.device_kind, at_once, fewer))
         limited.limit = fewer
