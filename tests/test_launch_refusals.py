@@ -137,10 +137,10 @@ def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeyp
     def no_memory(*_, **__):
         raise MemoryError
 
-    for where, fails, memory in (("train", full, "device"), ("__init__", no_memory, "host")):
+    for where, fails, kind in (("train", full, "device"), ("__init__", no_memory, "host")):
         with (
             monkeypatch.context() as patch,
-            pytest.raises(InputError, match=f"2 runs at once do not fit in {memory} memory"),
+            pytest.raises(InputError, match=f"2 runs at once do not fit in {kind} memory"),
         ):
             patch.setattr(claimed.Cohort, where, fails)
             small_sweep.launched(small_files, tmp_path / where)
