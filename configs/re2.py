@@ -68,7 +68,7 @@ DATA_SETS = {
         "optimizer.decay_rate": 1.0,
     },
     # 89.2 ± 0.2 test accuracy over 10 seeds (Table 3). The split of Wang et al. (2017) comes tokenized; NLTK's word
-    # tokenizer leaves it as it is, and also reads raw questions.
+    # tokenizer, which reads raw questions, too, changes about 2% of its texts, mostly quotation marks.
     "quora": {
         "model.hidden_size": 200,
         "model.prediction": "symmetric",

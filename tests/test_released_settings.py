@@ -53,6 +53,7 @@ RELEASED_DEFAULT = {
     "embedding_mode": "freq",
     "min_df": 5,
     "max_len": 999,
+    "sort_by_len": False,
     "lower_case": True,
 }
 # Their other fields -> why none of them is held against a setting here.
@@ -60,7 +61,6 @@ NOT_COMPARED = {
     "max_vocab": "no line of either code reads it, and there is no such limit here",
     "min_len": "texts are padded to one token at least, and every text has one here: an unknown word where it is empty",
     "max_loss": "stops a run whose loss is above 999; here a run stops where its loss is no longer finite",
-    "sort_by_len": "batches hold pairs of similar length here, which captions say",
     **dict.fromkeys(("pretrained_embeddings", "embedding_dim"), "the user's file, which captions name"),
     **dict.fromkeys(("data_dir", "output_dir", "seed", "resume"), "given on the command line"),
     **dict.fromkeys(("cuda", "multi_gpu", "deterministic"), "on which devices, and how exactly repeated"),
@@ -196,6 +196,7 @@ def in_their_words(config, folder):
         "min_df": data.minimum_count,
         # Texts are cut after so many tokens, and training pairs with a text of so many left out.
         "max_len": {(0, 0): 999, (100, 100): 100}[data.maximum_length, data.drop_from_length],
+        "sort_by_len": training.maximum_buckets > 1,
         "lower_case": data.lowercase,
     }
 
@@ -209,7 +210,9 @@ def test_the_settings_of_the_codes_are_those_of_their_files(dataset, setting, tm
         ("relu", "unit") if setting == "released_tensorflow" else ("gelu", "he")
     )
     assert config.model.temperature == "learned" and config.model.dropout_placement == "released"
-    assert config.data.remove_punctuation == (dataset == "snli")  # its preprocessed file had lost it
+    # The codes split at white space what they prepared: SNLI's file, without punctuation, is no longer there.
+    assert config.data.remove_punctuation == (dataset == "snli")
+    assert config.data.tokenizer == {"snli": "word", "scitail": "tweet_split"}.get(dataset, "whitespace")
 
 
 def test_every_field_of_the_files_is_compared_or_has_a_reason():
@@ -231,6 +234,7 @@ def test_the_setting_of_the_paper_is_what_it_says(dataset):
         3,
     )
     assert config.data.remove_punctuation and config.data.lowercase and not config.data.maximum_length
+    assert config.data.tokenizer == "word" and config.optimizer.learning_rate_floor == 0
     assert (
         config.optimizer.decay_rate < 1 and config.optimizer.warmup_samples > 0 and config.optimizer.gradient_clip == 5
     )
@@ -246,6 +250,7 @@ STATED = {
     "model.dropout_placement": "dropout stands",
     "model.temperature": "temperature",
     "data.maximum_length": "100 tokens",
+    "data.tokenizer": "NLTK's tokenizer",
 }
 
 
@@ -266,6 +271,8 @@ def test_a_caption_says_where_a_setting_is_not_the_paper_s(dataset, setting):
     ours, theirs = flatten(config), flatten(paper)
     for key, words in STATED.items():
         assert (words in said) == (ours[key] != theirs[key]), key
+    stops = config.optimizer.learning_rate_floor > 0 and config.optimizer.decay_rate < 1
+    assert ("decay stops" in said) == stops and paper.optimizer.learning_rate_floor == 0
     assert ("no decay" in said) == (config.optimizer.decay_rate == 1)
     assert ("no warmup" in said) == (config.optimizer.warmup_samples == 0)
     assert paper.optimizer.decay_rate < 1 and paper.optimizer.warmup_samples > 0
@@ -290,8 +297,7 @@ def test_the_single_changes_lead_to_the_tensorflow_code(dataset):
     changes = {name: dict(change) for name, change in planned.variants.items()}
     whole = with_overrides(planned.config, changes.pop("TensorFlow code"))
     released = re2_settings.with_setting(dataset, load_config("re2", dataset=dataset), "released_tensorflow")
-    asked = {"training.maximum_buckets": 1, "training.best_on_test": True}
-    assert flatten(whole) == flatten(with_overrides(released, asked))
+    assert flatten(whole) == flatten(with_overrides(released, {"training.best_on_test": True}))
     assert changes.pop("TensorFlow code without mixed lengths")["training.epochs"] == released.training.epochs
     singly = flatten(
         with_overrides(planned.config, {name: value for each in changes.values() for name, value in each.items()})

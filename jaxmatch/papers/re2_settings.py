@@ -24,12 +24,15 @@ CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = (
 )
 
 # Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is
-# applied before every fully-connected or convolutional layer"; Eq. 2 has no temperature.
+# applied before every fully-connected or convolutional layer"; Eq. 2 has no temperature; "we tokenize sentences with
+# the NLTK toolkit"; no rate is named that decay stops at.
 _PAPER = {
     "model.hidden_size": 150,
     "model.dropout_placement": "every_layer",
     "model.temperature": "none",
     "data.maximum_length": 0,
+    "data.tokenizer": "word",
+    "optimizer.learning_rate_floor": 0.0,
 }
 # "An exponentially decaying learning rate with a linear warmup", without numbers. Where a file has none, the decay is
 # the default of the authors' codes, and the warmup is an epoch.
@@ -42,8 +45,9 @@ _OFTEN_LATE = {
     "training.evaluate_every_samples_late": 12_800,
     "training.minimum_samples": 5_120_000,
 }
-# Where configs/re2.py does otherwise than both codes. Residual parts are summed over all blocks before. The text keeps
-# its punctuation, but for SNLI, whose file had lost it before. Dev is scored more often. Training pairs with a text of
+# Where configs/re2.py does otherwise than both codes. Residual parts are summed over all blocks before. Batches mix
+# lengths. Texts are split at white space, which for SNLI and SciTail takes the codes' own preparation, and keep their
+# punctuation, but for SNLI, whose file had lost it before. Dev is scored more often. Training pairs with a text of
 # `max_len` tokens or more are left out; that is 100 on Quora, and 999 elsewhere, which no text reaches.
 _RELEASED = {
     "snli": _OFTEN_LATE | {"training.late_from_samples": 5_120_000},
@@ -53,10 +57,15 @@ _RELEASED = {
         "training.evaluate_each_epoch": True,
     },
     "quora": _OFTEN_LATE
-    | {"data.remove_punctuation": False, "data.drop_from_length": 100, "training.late_from_samples": 3_584_000},
+    | {
+        "data.tokenizer": "whitespace",
+        "data.remove_punctuation": False,
+        "data.drop_from_length": 100,
+        "training.late_from_samples": 3_584_000,
+    },
     "wikiqa": {"data.remove_punctuation": False, "training.evaluate_every_samples": 1_280},
 }
-_PYTORCH = {"model.connection": "augmented_running_sum"}
+_PYTORCH = {"model.connection": "augmented_running_sum", "training.maximum_buckets": 1}
 # Half an epoch, in pairs.
 _SHORT = {"scitail": 11_798, "wikiqa": 10_180}
 # Its `conv1d` has ReLU, where `dense` replaces it by GeLU; the gain of a weight starts at 1.
@@ -80,6 +89,7 @@ class Setting:
 
 _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
 _MIXED = "batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
+_ALL_LENGTHS = "batches mix lengths, as in the authors' code, unless training.maximum_buckets is above 1"
 _BY_DEV = "dev scores choose the checkpoint and end the training; in the authors' code test scores do both"
 # Not of the paper's network, but of the one that its numbers come from.
 _NOT_TENSORFLOW = (
@@ -105,7 +115,7 @@ SETTINGS = {
             "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its "
             "size",
         ),
-        (_NOT_TENSORFLOW, _MIXED, _BY_DEV),
+        (_NOT_TENSORFLOW, _ALL_LENGTHS, _BY_DEV),
     ),
     RELEASED_TENSORFLOW: Setting(
         ", the setting of the TensorFlow code",
@@ -116,7 +126,7 @@ SETTINGS = {
         (
             "the convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper "
             "says GeLU",
-            _MIXED,
+            _ALL_LENGTHS,
             _BY_DEV,
         ),
     ),
@@ -191,7 +201,8 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     short_training(name)
     long = {"training.epochs": config.training.epochs}
     often = {key: value for key, value in _RELEASED[name].items() if key.startswith("training.evaluate")}
-    mixed = {"training.maximum_buckets": 1}
+    mixed, sorted_by_length = ({"training.maximum_buckets": most} for most in (1, config.training.maximum_buckets))
+    code = _TENSORFLOW | _RELEASED[name] | long
     return {
         "original": {},
         "gains from 1": {"model.weight_normalization": "unit"},
@@ -200,8 +211,8 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
         "mixed lengths": mixed,
         "all epochs": long,
         "scored often": often,
-        "TensorFlow code without mixed lengths": _TENSORFLOW | _RELEASED[name] | long,
-        "TensorFlow code": _TENSORFLOW | _RELEASED[name] | long | mixed,
+        "TensorFlow code without mixed lengths": code | sorted_by_length,
+        "TensorFlow code": code,
     }
 
 
@@ -228,6 +239,11 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep 
     schedule = {"decay": config.optimizer.decay_rate < 1, "warmup": config.optimizer.warmup_samples > 0}
     if missing := [name for name, there in schedule.items() if not there]:
         notes.append(f"the learning rate has no {' and no '.join(missing)}; the paper has both")
+    if config.data.tokenizer != _PAPER["data.tokenizer"]:
+        notes.append(f'texts are split as by data.tokenizer="{config.data.tokenizer}"; the paper takes NLTK\'s tokenizer')
+    floor = config.optimizer.learning_rate_floor
+    if floor and config.optimizer.decay_rate < 1:
+        notes.append(f"decay stops at a learning rate of {floor:g}, as in the released settings; the paper names none")
     if longest := config.data.drop_from_length:
         notes.append(f"training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
     elif longest := config.data.maximum_length:
