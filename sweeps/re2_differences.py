@@ -1,4 +1,4 @@
-"""RE2 from its paper's text to the TensorFlow code that made the paper's numbers: a short training in the configured
+"""RE2 from the setting of its file to the TensorFlow code that made the paper's numbers: a short training in that
 setting, then with one change at a time, then that code's whole setting; ten seeds each.
 
     jaxmatch sweep sweeps/re2_differences.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
@@ -31,11 +31,12 @@ def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
         variants={name: variants[name] for name in chosen},
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}: from the paper's text to the TensorFlow code",
+            title=f"RE2 on {data.title}: from the configured setting to the TensorFlow code",
             rows=("variant",),
             scores=data.scores,
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
+            paired=True,  # a seed draws the same order of batches and, but for gains, the same parameters in every row
             notes=re2_settings.setting_notes(config, of="Original row"),
         ),
     )

@@ -64,6 +64,27 @@ def test_the_interval_of_a_share_is_scipy_s(right, count):
     assert significance.wilson(right / count, count) == pytest.approx((expected.low, expected.high))
 
 
+@pytest.mark.parametrize(("count", "seed"), [(4, 0), (9, 1), (200, 2)])
+def test_the_interval_of_a_correlation_is_scipy_s(count, seed):
+    draws = np.random.default_rng(seed)
+    first = draws.normal(size=count)
+    found = stats.pearsonr(first, first + draws.normal(size=count))
+    expected = found.confidence_interval(0.95)
+    assert significance.fisher(found.statistic, count) == pytest.approx((expected.low, expected.high))
+    assert significance.fisher(1.0, count) == pytest.approx((1.0, 1.0), abs=1e-3)
+
+
+def test_the_paired_test_is_scipy_s():
+    values, original = [0.7, 0.8, 0.75, 0.9], [0.65, 0.72, 0.74, 0.8]
+    expected = stats.ttest_rel(values, original)
+    found, interval = significance.paired(values, original), expected.confidence_interval(0.95)
+    assert (found.statistic, found.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (found.lower, found.upper) == pytest.approx((interval.low, interval.high))
+    assert significance.paired([0.5], [0.4]) is None and significance.paired([0.5, 0.75], [0.25, 0.5]) is None
+    with pytest.raises(ValueError):
+        significance.paired([0.5, 0.6], [0.5])
+
+
 def test_holm_by_hand():
     # Sorted 0.01, 0.02, 0.03, 0.2 times 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.2; none falls below the one before it.
     assert significance.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])

@@ -75,7 +75,7 @@ def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_int
     header, first, second = cells(table)
     assert header == ["blocks", "parameters", "seeds", "dev accuracy (%)", "published: dev accuracy (%)"]
     assert (first[-1], second[-1]) == (shown, "")
-    assert ("covers: it holds zero" in table.markdown()) == (text != "about")
+    assert ("covers: the interval contains zero" in table.markdown()) == (text != "about")
     assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
     told = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
     verdict = shown.partition("(")[2].partition(":")[0] or None

@@ -50,8 +50,32 @@ def test_the_caption_tells_the_sampling_error_of_the_test_set():
     dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
     text = make_table(runs(1, (0.80, 0.82)), dev).markdown()
     assert "Sampling error of the best dev accuracy: 81.0%, 95% interval 77.3 to 84.2 (500 pairs)" in text
+    # Nor is there one where the test labels are not public.
+    unscored = [{**one, "test": None} for one in runs(1, (0.80, 0.82))]
+    assert make_table(unscored, LAYOUT).markdown().count("Sampling error of the best dev accuracy: 81.0%") == 1
     ranking = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.mrr"))
     assert "Sampling error" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
+
+
+def test_the_sampling_error_of_a_correlation():
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.pearson", "test.pearson"))
+    found = [record(seed=seed, dev={"pearson": 0.8}, test={"pearson": value}) for seed, value in enumerate((0.7, 0.72))]
+    text = make_table(found, layout).markdown()
+    assert "Sampling error of the best test Pearson: 0.7100, 95% interval 0.6959 to 0.7236 (4,927 pairs)" in text
+
+
+def test_a_paired_table_compares_seed_by_seed():
+    """The same small change in each seed, beside a larger spread over the seeds."""
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1}, paired=True)
+    first, second = (0.70, 0.75, 0.80, 0.85), (0.71, 0.761, 0.812, 0.86)
+    found = [*runs(1, first), *runs(2, second)]
+    (changed,) = (row[-1] for row in cells(make_table(found, layout))[2:])
+    p_value = stats.ttest_rel(second, first).pvalue
+    assert p_value < 0.001 and changed == r"+1.1 (p \< 0.001)"
+    text = make_table(found, layout).markdown()
+    assert "; p: paired t-test, two-sided, over the seeds that both have" in text
+    fewer = cells(make_table([*runs(1, first), *runs(2, second[:3])], layout))[2][-1]
+    assert fewer.endswith(f"(p = {stats.ttest_rel(second[:3], first[:3]).pvalue:.3f})")
 
 
 def test_other_files_of_one_name_are_other_data():

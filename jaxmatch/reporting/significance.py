@@ -1,4 +1,4 @@
-"""How sure a difference between seeds is: confidence intervals of means, and Welch's t-test.
+"""How sure a difference between seeds is: confidence intervals of means, Welch's t-test, and the paired one.
 
 They take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how
 much a score depends on chance in training, not how much it depends on which pairs the test set holds; of an accuracy,
@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 LEVEL = 1 - CONFIDENCE
 NORMAL_REACH = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
 POWER, MOST_SEEDS = 0.8, 10_000
-METHOD = "Welch's t-test, two-sided"
+METHOD, PAIRED = "Welch's t-test, two-sided", "paired t-test, two-sided"
 ASSUMPTION = "scores of seeds taken as independent and roughly normal"
 
 
@@ -41,13 +41,13 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """How the mean of some values differs from that of others, by Welch's t-test.
+    """How the mean of some values differs from that of others, by a t-test.
 
     Attributes:
       difference: the mean of the values less the mean of the others.
       lower, upper: its confidence interval.
-      statistic: Welch's t.
-      degrees_of_freedom: of t, by Welch and Satterthwaite.
+      statistic: t.
+      degrees_of_freedom: of t.
       p_value: two-sided, not corrected for other comparisons.
       confidence: of the interval.
     """
@@ -136,6 +136,14 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     center = (share + square / (2 * count)) / (1 + square / count)
     reach = NORMAL_REACH / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
     return center - reach, center + reach
+
+
+def fisher(correlation: float, count: int) -> tuple[float, float]:
+    """The interval of Pearson's correlation of `count` pairs, more than three, with the confidence `CONFIDENCE` (Fisher,
+    1921): its inverse hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
+    """
+    center, reach = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_REACH / math.sqrt(count - 3)
+    return math.tanh(center - reach), math.tanh(center + reach)
 
 
 def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
@@ -241,6 +249,34 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
         p_value=2 * float(special.stdtr(freedom, -abs(statistic))),
         confidence=confidence,
     )
+
+
+def paired(values: Sequence[float], original: Sequence[float], confidence: float = CONFIDENCE) -> Difference | None:
+    """Compares two means by the t-test of the differences of pairs: what both of a pair share, such as the order of the
+    batches, is not taken for chance.
+
+    Arguments:
+      values: one score a seed, of the changed setting.
+      original: of the original one, by the same seeds in the same order.
+      confidence: of the interval of the difference.
+
+    Returns:
+      None where no test is possible: fewer than two pairs, or all with the same difference.
+
+    Raises:
+      ValueError: a value is not finite, the confidence is no share, or the numbers of values differ.
+    """
+    pairs = zip(_checked(values, confidence), _checked(original, confidence), strict=True)
+    differences = [value - other for value, other in pairs]
+    interval = mean_interval(differences, confidence)
+    if interval is None or np.ptp(differences) == 0:
+        return None
+    from scipy import special
+
+    freedom = len(differences) - 1
+    statistic = interval.mean / (statistics.stdev(differences) / math.sqrt(len(differences)))
+    p_value = 2 * float(special.stdtr(freedom, -abs(statistic)))
+    return Difference(interval.mean, interval.lower, interval.upper, statistic, float(freedom), p_value, confidence)
 
 
 def _quantile(share: float, freedom: float) -> float:

@@ -23,7 +23,7 @@ class Difference:
 
     Attributes:
       value: the difference.
-      test: Welch's test of it, or None where the seeds are too few for one.
+      test: of it, or None where the seeds are too few for one.
       corrected: its p value by Holm's correction for all tests of the score in the table.
     """
 
@@ -81,14 +81,20 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
         for score in table.layout.scores:
             mine, its = cell.scores[score], other.scores[score]
             if score.partition(".")[0] != "times" and mine.mean is not None and its.mean is not None:
-                test = significance.welch(list(mine.values.values()), list(its.values.values()))
-                found[place, score] = Difference(mine.mean - its.mean, test)
+                found[place, score] = Difference(mine.mean - its.mean, _tested(mine, its, table.layout.paired))
     for score in table.layout.scores:
         tested = [key for key, difference in found.items() if key[1] == score and difference.test]
         corrected = significance.holm([found[key].test.p_value for key in tested])
         for key, p_value in zip(tested, corrected, strict=True):
             found[key] = dataclasses.replace(found[key], corrected=p_value)
     return found
+
+
+def _tested(mine: Summary, other: Summary, paired: bool) -> significance.Difference | None:
+    if not paired:
+        return significance.welch(list(mine.values.values()), list(other.values.values()))
+    seeds = sorted(mine.values.keys() & other.values.keys())
+    return significance.paired(*([summary.values[seed] for seed in seeds] for summary in (mine, other)))
 
 
 def published_by_place(table: Content) -> dict[Place, Published]:

@@ -6,7 +6,7 @@ from typing import Any
 
 OWN = "this work"  # what a row of ours is called beside others
 VARIANT = "variant"  # the column whose values are names, where a table has one
-_KINDS = {str: "text", int: "number", Mapping: "dictionary"}
+_KINDS = {str: "text", int: "number", bool: "truth value", Mapping: "dictionary"}
 
 
 def _check(part: Any, kinds: Mapping[str, Any]) -> None:
@@ -78,6 +78,7 @@ class TableLayout:
       original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or
         empty.
       ensembles: rows of papers for the table of ensembles (analysis/ensemble_table.py).
+      paired: whether a setting is compared with the original seed by seed.
 
     Raises:
       TypeError: a field is of another type than above, such as a text in place of a tuple.
@@ -92,9 +93,10 @@ class TableLayout:
     order: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     original: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     ensembles: tuple[Published, ...] = ()
+    paired: bool = False
 
     def __post_init__(self):
-        _check(self, {"title": str, "columns": str, "order": Mapping, "original": Mapping})
+        _check(self, {"title": str, "columns": str, "order": Mapping, "original": Mapping, "paired": bool})
         for name in ("rows", "scores", "published", "notes", "ensembles"):
             if not isinstance(getattr(self, name), (tuple, list)):  # a lone text would be taken letter by letter
                 raise TypeError(

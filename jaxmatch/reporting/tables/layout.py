@@ -208,9 +208,10 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
             f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items()
         )
         corrected = "all differences of a score, over all columns" if table.layout.columns else "all of a column"
-        test = (
-            f"; p: {significance.METHOD} over the seeds ({significance.ASSUMPTION}), corrected by Holm for {corrected}"
-        )
+        over = f"{significance.METHOD} over the seeds ({significance.ASSUMPTION})"
+        if table.layout.paired:
+            over = f"{significance.PAIRED}, over the seeds that both have (their differences roughly normal)"
+        test = f"; p: {over}, corrected by Holm for {corrected}"
         tested = any(difference.test for difference in plan.differences.values())
         signs.append(f"Differences are to {name}{test if tested else ''}.")
     judged = [
@@ -231,8 +232,8 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         )
         signs.append(
             f"In brackets: the {significance.CONFIDENCE:.0%} confidence interval of our mean less the published number "
-            "(Welch's t). covers: it holds zero, but for rounding; beats: all of it is better; misses: all of it is "
-            f"worse. {theirs}."
+            "(Welch's t). covers: the interval contains zero, up to rounding; beats: our mean is better over the whole "
+            f"interval; misses: worse over the whole interval. {theirs}."
         )
     if plan.best:
         others = "every other" if all(cell is None or cell.finished for cell in cells) else "every other that finished"

@@ -3,7 +3,7 @@ test set itself decides.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.grouping import by_pairs
@@ -11,6 +11,9 @@ from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content
+
+
+FEWEST_PAIRS = 3  # Fisher's interval of a correlation takes more
 
 
 def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, Cell]]]:
@@ -93,24 +96,27 @@ def p_text(p_value: float) -> str:
 
 def sampling_error(table: Content) -> list[str]:
     """The sampling error of the best test score of each data set, in sentences."""
-    return [*_of_accuracy(table), *_of_rankings(table)]
+    return [
+        *_of_pairs(table, "accuracy", significance.wilson),
+        *_of_pairs(table, "pearson", significance.fisher),
+        *_of_rankings(table),
+    ]
 
 
-def _of_accuracy(table: Content) -> list[str]:
-    """By Wilson's interval. Tables without test scores have that of dev."""
-    split = "test" if any(score.startswith("test.") for score in table.layout.scores) else "dev"
-    score = f"{split}.accuracy"
-    if score not in table.layout.scores:
-        return []
+def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[float, float]]) -> list[str]:
+    """Of a score of so many pairs. Where nothing was scored on test, it is that of dev."""
     sentences = []
-    of_data = ranked(table, score)
-    for name, ((_, _, best), *_) in of_data.items():
-        share, pairs = best.scores[score].mean, best.records[0]["data"][split]
-        if pairs:
-            lower, upper = significance.wilson(share, pairs)
+    tested = any(ranked(table, score) for score in table.layout.scores if score.startswith("test."))
+    score = f"{'test' if tested else 'dev'}.{name}"
+    of_data = ranked(table, score) if score in table.layout.scores else {}
+    for data, ((_, _, best), *_) in of_data.items():
+        value, pairs = best.scores[score].mean, best.records[0]["data"][score.partition(".")[0]]
+        if pairs > FEWEST_PAIRS:
+            unit = "%" if numbers.is_percent(score) else ""
+            mean, lower, upper = (numbers.print_number(score, each) for each in (value, *interval(value, pairs)))
             sentences.append(
-                f"Sampling error of the best {split} accuracy{_on(name, of_data)}: {100 * share:.1f}%, "
-                f"{significance.CONFIDENCE:.0%} interval {100 * lower:.1f} to {100 * upper:.1f} ({pairs:,} pairs), "
+                f"Sampling error of the best {numbers.plain_score_name(score)}{_on(data, of_data)}: {mean}{unit}, "
+                f"{significance.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
                 "in addition to the spread over seeds."
             )
     return sentences
