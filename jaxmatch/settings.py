@@ -4,7 +4,6 @@ import ast
 import contextlib
 import dataclasses
 import functools
-import math
 import sys
 import typing
 from collections.abc import Mapping
@@ -12,16 +11,7 @@ from typing import Any, Literal
 
 from ml_collections import ConfigDict
 
-from jaxmatch.config import (
-    MODELS,
-    MOST,
-    MOST_LAYERS,
-    SECTIONS,
-    WIDEST,
-    ModelConfig,
-    RE2Config,
-    TransformerConfig,
-)
+from jaxmatch.config import MODELS, MOST, MOST_LAYERS, SECTIONS, WIDEST, ModelConfig
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
 
@@ -177,16 +167,9 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
         raise InputError(
             f"the model has more than {MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes"
         )
-    if isinstance(checked, RE2Config) and checked.hidden_size % len(checked.kernel_sizes):
-        raise InputError(
-            f"model.hidden_size {checked.hidden_size} does not fit {len(checked.kernel_sizes)} kernel sizes",
-            remedy=f"give a multiple of {len(checked.kernel_sizes)}",
-        )
-    if isinstance(checked, TransformerConfig) and checked.hidden_size % math.lcm(2, checked.heads):
-        raise InputError(
-            f"model.hidden_size {checked.hidden_size} does not fit {checked.heads} attention heads",
-            remedy=f"give a multiple of {math.lcm(2, checked.heads)}",
-        )
+    if isinstance(checked, ModelConfig) and checked.problem:
+        problem, remedy = checked.problem
+        raise InputError(problem, remedy=remedy)
     return checked
 
 

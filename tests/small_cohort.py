@@ -26,7 +26,7 @@ TRAINING = dict(
     maximum_buckets=2,
     best_on_test=False,
 )
-EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0, steps_at_once=0, restack=True)
+EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0, steps_at_once=1, restack=True)
 OPTIMIZER = dict(
     learning_rate=3e-3,
     learning_rate_floor=1e-4,

@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "extend": {"config", "data", "models", "training", "sweep"},
     "results": {"settings", "data", "reporting", "inference", "analysis", "cli"},
     "cli": {
+        "config",
         "extend",
         "data",
         "reporting",

@@ -107,7 +107,7 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("optimizer.dropout_rate", "1.0"),
         ("optimizer.dropout_rate", "-0.1"),
         ("execution.maximum_replicas", "-1"),
-        ("execution.steps_at_once", "-1"),
+        ("execution.steps_at_once", "0"),
     ],
 )
 def test_values_that_no_run_could_use_are_refused_by_name(key, value):

@@ -11,7 +11,6 @@ from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.programs import Program
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.step import STEPS_AT_ONCE, most_steps_at_once
 
 # One run learns, one diverges, and one learns nothing: patience stops it, and two of three slots are left.
 RUNS = [{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
@@ -50,11 +49,6 @@ def singly():
         patch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)
         trained = cohort(64)
         return trained, trained.train()
-
-
-def test_how_many_suit_a_device():
-    assert [most_steps_at_once(0, platform) for platform in ("cpu", "gpu", "tpu")] == [1, 1, STEPS_AT_ONCE]
-    assert most_steps_at_once(7, "cpu") == most_steps_at_once(7, "gpu") == 7
 
 
 def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):

@@ -67,7 +67,6 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
         import jax
 
         from jaxmatch.sweep import several_hosts
-        from jaxmatch.training.hosts import OutOfStep
 
         several_hosts.agree_on_versions()
         if jax.process_index():
@@ -76,7 +75,7 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
             try:
                 run(arguments)
             except Exception as error:
-                if not isinstance(error, OutOfStep):
+                if not isinstance(error, several_hosts.OutOfStep):
                     several_hosts.dismiss()
                     _in_order.append(True)
                 raise

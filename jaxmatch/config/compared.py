@@ -1,10 +1,11 @@
 """The settings of the models that the papers are compared with."""
 
 import dataclasses
+import math
 import typing
 
 from jaxmatch.config.fields import Seen, features, layers, setting
-from jaxmatch.config.models import ModelConfig
+from jaxmatch.config.models import ModelConfig, hidden_size_problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,11 @@ class TransformerConfig(ModelConfig):
     hidden_size: int = features(256, "model dimension; even, and a multiple of heads")
     feed_forward_size: int = features(1024, "size of the hidden layer of each feed-forward network")
     prediction: Seen = setting("full", "inputs of the prediction layers, as in RE2")
+
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """Heads share the hidden size, and half of it is sines, the other half cosines."""
+        return hidden_size_problem(self.hidden_size, math.lcm(2, self.heads), f"{self.heads} attention heads")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,6 +39,18 @@ class ModelConfig:
         counts = (getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_layers"))
         return sum(count for count in counts if isinstance(count, int))
 
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """What keeps settings from going together, each of which is allowed, and what to do; None: nothing."""
+        return None
+
+
+def hidden_size_problem(size: int, divisor: int, parts: str) -> tuple[str, str] | None:
+    """`ModelConfig.problem` of a hidden size that is no multiple of a divisor."""
+    if size % divisor == 0:
+        return None
+    return f"model.hidden_size {size} does not fit {parts}", f"give a multiple of {divisor}"
+
 
 @dataclasses.dataclass(frozen=True)
 class RE2Config(ModelConfig):
@@ -88,6 +100,12 @@ class RE2Config(ModelConfig):
     @property
     def least_layers(self) -> int:
         return self.blocks * self.encoder_layers * len(self.kernel_sizes)
+
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """Each width of convolution gives an equal part of the hidden size."""
+        count = len(self.kernel_sizes)
+        return hidden_size_problem(self.hidden_size, count, f"{count} kernel sizes")
 
     @property
     def kernel_sizes(self) -> tuple[int, ...]:

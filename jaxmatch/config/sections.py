@@ -96,7 +96,7 @@ class ExecutionConfig:
     )
     checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
     maximum_replicas: int = setting(0, "maximum number of runs trained at once; 0: as many as fit in memory", least=0)
-    steps_at_once: int = setting(0, "maximum number of training steps in one dispatch; 0: 64 on a TPU, else 1", least=0)
+    steps_at_once: int = setting(1, "maximum number of training steps in one dispatch", least=1)
     restack: bool = setting(True, "shrink the program when half of its runs have stopped, and that pays")
     cache_directory: str = setting(
         "", "folder of encoded data and compiled programs; empty: below the user's cache folder"

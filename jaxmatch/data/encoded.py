@@ -90,7 +90,7 @@ class EncodedData:
       preprocessing: how the text was read.
       report: plain values for records: `counts`, `dropped`, `coverage`, `vectors`, `broken_vector_lines`, ...
       fingerprint: a hash of everything the arrays were made from.
-      characters: <uint16>[words, 16], the characters of each word (data/characters.py), or None.
+      characters: <uint16 or uint32>[words, 16], the characters of each word (data/characters.py), or None.
       files: 'train', 'dev', 'test' (and companions) -> SHA-256 of the file it was read from; nothing of embedded data.
     """
 

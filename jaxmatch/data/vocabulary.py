@@ -71,7 +71,7 @@ class WordTable(NamedTuple):
 
     Attributes:
       vectors: <float32>[words, dimensions].
-      characters: <uint16>[words, 16], 0 is padding (data/characters.py).
+      characters: <uint16 or uint32>[words, 16], 0 is padding (data/characters.py).
     """
 
     vectors: Any

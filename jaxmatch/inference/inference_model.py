@@ -29,8 +29,8 @@ class InferenceModel:
       module: the model (jaxmatch/models).
       params: its parameters, of one run.
       vectors: <float32>[words, dimensions], the table of word vectors that ids point into.
-      characters: <uint16>[words, 16], the characters of the same words (data/characters.py), for a model that takes
-        them.
+      characters: <uint16 or uint32>[words, 16], the characters of the same words (data/characters.py), for a model
+        that takes them.
       optimize_for_cpu: whether a model on a CPU takes the shortcuts of jaxmatch/inference/cpu. They use more memory:
         for RE2 with the paper's setting for SNLI 16.2 kB a word, at most 1 GiB for all models of a process.
     """

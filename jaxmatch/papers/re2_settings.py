@@ -240,7 +240,9 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep 
     if missing := [name for name, there in schedule.items() if not there]:
         notes.append(f"the learning rate has no {' and no '.join(missing)}; the paper has both")
     if config.data.tokenizer != _PAPER["data.tokenizer"]:
-        notes.append(f'texts are split as by data.tokenizer="{config.data.tokenizer}"; the paper takes NLTK\'s tokenizer')
+        notes.append(
+            f'texts are split as by data.tokenizer="{config.data.tokenizer}"; the paper takes NLTK\'s tokenizer'
+        )
     floor = config.optimizer.learning_rate_floor
     if floor and config.optimizer.decay_rate < 1:
         notes.append(f"decay stops at a learning rate of {floor:g}, as in the released settings; the paper names none")

@@ -13,7 +13,7 @@ def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The curves of the score that chose each run's checkpoint.
 
     Arguments:
-      records: as the runs left them; those that diverged are left out.
+      records: as the runs left them; those that did not finish are left out.
 
     Returns:
       Plain values, of which `drawings.curves` draws the figure: for each setting the seeds, and for each evaluation the

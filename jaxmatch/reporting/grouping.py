@@ -26,7 +26,7 @@ def by_setting(records: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, 
     """Groups the finished runs.
 
     Arguments:
-      records: as the runs left them, in any order; those that diverged are left out.
+      records: as the runs left them, in any order; those that did not finish are left out.
 
     Returns:
       One tuple a setting, in the order of the seeds; the settings in the order of their variants and grid values.

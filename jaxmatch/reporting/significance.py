@@ -139,8 +139,8 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def fisher(correlation: float, count: int) -> tuple[float, float]:
-    """The interval of Pearson's correlation of `count` pairs, more than three, with the confidence `CONFIDENCE` (Fisher,
-    1921): its inverse hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
+    """The interval of Pearson's correlation of more than three pairs, with the confidence `CONFIDENCE` (Fisher, 1921):
+    its inverse hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
     """
     center, reach = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_REACH / math.sqrt(count - 3)
     return math.tanh(center - reach), math.tanh(center + reach)

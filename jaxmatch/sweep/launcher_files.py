@@ -1,4 +1,4 @@
-"""Configs from files and command lines: overrides by name, and a lock against unknown names."""
+"""Config and sweep files: found by name, loaded, and called with the options that they take."""
 
 import contextlib
 import importlib

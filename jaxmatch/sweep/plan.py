@@ -23,7 +23,7 @@ from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.scores import score, score_names
-from jaxmatch.training.step import most_steps_at_once, words_trained
+from jaxmatch.training.step import words_trained
 from jaxmatch.workdir.packing import pack
 
 
@@ -229,7 +229,7 @@ def _cohorts(
     work = memory.parameter_count(fixed, dimensions) * (
         3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps)
     )
-    one_program = most_steps_at_once(config.execution.steps_at_once, devices[0].platform) > 1
+    one_program = config.execution.steps_at_once > 1
     cohorts = []
     for start in range(0, len(runs), fit):
         chosen = tuple(runs[start : start + fit])

@@ -15,6 +15,9 @@ from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.training import hosts
 from jaxmatch.training.cohort import Cohort
+from jaxmatch.training.hosts import OutOfStep
+
+__all__ = ["OutOfStep", "agree_on_versions", "dismiss", "follow", "followed", "versions"]
 
 _sent: list[str] = []
 

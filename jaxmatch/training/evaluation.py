@@ -119,7 +119,9 @@ class Evaluator:
         maximum_buckets: int,
     ):
         self.data, self._program, self._place, self._vectors = data, program, place, vectors
-        self._shapes = {"batch_size": batch_size, "maximum_buckets": maximum_buckets}
+        self._buckets, self._rows = evaluation_shapes(
+            data.splits, batch_size=batch_size, maximum_buckets=maximum_buckets
+        )
         self._placed: dict[str, list[PlacedBatch]] = {}
         self._most_words: dict[int, int | None] | None = None
         self.limit: int | None = None
@@ -128,7 +130,7 @@ class Evaluator:
     @property
     def lengths(self) -> int:
         """The most compilations of the program."""
-        return len(evaluation_shapes(self.data.splits, **self._shapes)[0])
+        return len(self._buckets)
 
     def begin(self) -> None:
         """Forgets earlier outputs."""
@@ -151,9 +153,8 @@ class Evaluator:
         """For each batch of dev or test: its bucket, the rows of its pairs, and `arrays`, of `[pairs, longest]`, cut to
         the batch, `[batch, length]`.
         """
-        buckets, rows = evaluation_shapes(self.data.splits, **self._shapes)
-        for batch in evaluation_batches(self.data.splits[split].lengths, buckets, rows):
-            length = buckets[batch.bucket]
+        for batch in evaluation_batches(self.data.splits[split].lengths, self._buckets, self._rows):
+            length = self._buckets[batch.bucket]
             cut = jax.tree.map(lambda values: _of_length(values[batch.rows], length), arrays)
             yield batch.bucket, batch.rows[batch.weights > 0], cut
 

@@ -17,7 +17,7 @@ from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.signature_programs import programs
-from jaxmatch.training.step import BatchShape, ReplicaState, most_steps_at_once, words_trained
+from jaxmatch.training.step import BatchShape, ReplicaState, words_trained
 
 
 class Epoch(NamedTuple):
@@ -51,7 +51,7 @@ class Lockstep:
       seeds: one a run.
       optimizer: traced hyperparameters, one mapping a run.
       devices: the replica axis is spread over them.
-      steps_at_once: the most steps of a dispatch; 0: what suits the devices (`step.most_steps_at_once`).
+      steps_at_once: the most steps of a dispatch.
 
     Attributes:
       slots: the run of each slot, `<int64>[slot]`; -1: none, it only fills the devices.
@@ -90,7 +90,7 @@ class Lockstep:
         self._orders = EpochOrders(self.batches, self.seeds.tolist(), ids, words)
         self._split = self.everywhere(split)
         self._placed_for: tuple[bytes, bytes] | None = None
-        self.steps_at_once = most_steps_at_once(steps_at_once, devices[0].platform)
+        self.steps_at_once = steps_at_once
         self.limit: int | None = None
         self.begin()
 

@@ -19,15 +19,6 @@ from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
 from jaxmatch.training.replicas import over_replicas
 
-# Steps that a TPU makes without a word from the host, at most. A CPU has nothing to gain, nor has a GPU, which single
-# steps keep busy (benchmarks/NOTES.md).
-STEPS_AT_ONCE = 64
-
-
-def most_steps_at_once(configured: int, platform: str) -> int:
-    """The most training steps of one dispatch: as configured, or where that is 0, what suits devices of a platform."""
-    return configured or (STEPS_AT_ONCE if platform == "tpu" else 1)
-
 
 class BatchShape(NamedTuple):
     """What a program is compiled for, besides the number of rows.

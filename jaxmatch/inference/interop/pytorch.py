@@ -62,29 +62,41 @@ def _temperatures(model: RE2) -> Iterator[tuple[Path, str]]:
 
 
 def model_of(settings: Mapping[str, Any]) -> RE2:
-    """Our model with their settings."""
-    needed = ("alignment", "fusion", "connection", "prediction", "blocks", "enc_layers", "hidden_size", "num_classes")
-    missing = [name for name in (*needed, "kernel_sizes") if name not in settings]
+    """Our model with their settings.
+
+    Raises:
+      InputError: a setting is missing or unknown.
+    """
+    ours = settings_of(settings, "kernel_sizes", _CONNECTION_FROM)
+    return build({**ours, "kernel_size": tuple(ours["kernel_size"])}, outputs=settings["num_classes"])
+
+
+def settings_of(settings: Mapping[str, Any], kernels: str, connections: Mapping[str, str]) -> dict[str, Any]:
+    """Our model's settings from those of either of the authors' codes.
+
+    Arguments:
+      settings: theirs.
+      kernels: how they call the widths of convolutions.
+      connections: their names of the residual connections -> ours.
+
+    Raises:
+      InputError: a setting is missing or unknown.
+    """
+    same = ("alignment", "fusion", "connection", "prediction", "blocks", "hidden_size")
+    missing = [name for name in (*same, "enc_layers", "num_classes", kernels) if name not in settings]
     if missing:
         raise InputError(
             f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with"
         )
-    if settings["connection"] not in _CONNECTION_FROM:
-        raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(_CONNECTION_FROM))
-    return build(
-        {
-            "name": "re2",
-            "blocks": settings["blocks"],
-            "encoder_layers": settings["enc_layers"],
-            "kernel_size": tuple(settings["kernel_sizes"]),
-            "hidden_size": settings["hidden_size"],
-            "alignment": settings["alignment"],
-            "fusion": settings["fusion"],
-            "connection": _CONNECTION_FROM[settings["connection"]],
-            "prediction": settings["prediction"],
-        },
-        outputs=settings["num_classes"],
-    )
+    if settings["connection"] not in connections:
+        raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(connections))
+    return {
+        "name": "re2",
+        **{name: settings[name] for name in same},
+        "connection": connections[settings["connection"]],
+        "encoder_layers": settings["enc_layers"],
+        "kernel_size": settings[kernels],
+    }
 
 
 def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[dict, np.ndarray]:

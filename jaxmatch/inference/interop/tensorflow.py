@@ -17,24 +17,13 @@ import numpy as np
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.interop.pytorch import check_shapes
+from jaxmatch.inference.interop.pytorch import check_shapes, settings_of
 from jaxmatch.models import build
 from jaxmatch.models.re2 import RE2
 
 _EMBEDDING = "embedding/embedding_matrix"
 _CONNECTION = {"aug": "augmented_running_sum", "residual": "vanilla_projected", "none": "none"}
 _FUSION = {"concatenation": "orig", "difference": "sub", "product": "mul", "output": "proj"}
-_NEEDED = (
-    "alignment",
-    "fusion",
-    "connection",
-    "prediction",
-    "blocks",
-    "enc_layers",
-    "hidden_size",
-    "kernel_size",
-    "num_classes",
-)
 
 Path = tuple[str, ...]
 # Sizes of what a layer's inputs consist of in their order, and the place of each in ours.
@@ -47,29 +36,9 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
     Raises:
       InputError: if a setting is missing or unknown.
     """
-    missing = [name for name in _NEEDED if name not in settings]
-    if missing:
-        raise InputError(
-            f"the settings lack {', '.join(missing)}", remedy="give the settings the network was trained with"
-        )
-    if settings["connection"] not in _CONNECTION:
-        raise InputError(f"connection is {settings['connection']!r}", remedy="known: " + ", ".join(_CONNECTION))
-    return build(
-        {
-            "name": "re2",
-            "blocks": settings["blocks"],
-            "encoder_layers": settings["enc_layers"],
-            "kernel_size": settings["kernel_size"],
-            "hidden_size": settings["hidden_size"],
-            "encoder_activation": "relu",
-            "alignment": settings["alignment"],
-            "fusion": settings["fusion"],
-            "connection": _CONNECTION[settings["connection"]],
-            "prediction": settings["prediction"],
-            "weight_normalization": "unit",
-        },
-        outputs=settings["num_classes"],
-    )
+    ours = settings_of(settings, "kernel_size", _CONNECTION)
+    its = {"encoder_activation": "relu", "weight_normalization": "unit"}
+    return build({**ours, **its}, outputs=settings["num_classes"])
 
 
 def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | None]]:

@@ -12,7 +12,6 @@ from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content
 
-
 FEWEST_PAIRS = 3  # Fisher's interval of a correlation takes more
 
 
