@@ -31,6 +31,19 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(small_files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_plan_tells_what_was_left_out(small_files, tmp_path):
+    files = small_sweep.write_files(tmp_path / "files")
+    with open(files / "train.tsv", "a") as train, open(files / "vectors.txt", "a") as vectors:
+        train.write("a\tb\t-1\n")
+        vectors.write("wrong 1 2\n")
+    line = len((files / "vectors.txt").read_text().splitlines())
+    lines = plan_text(planned(files, seeds=3, grid_overrides={"model.hidden_size": "8,12"}), set()).splitlines()
+    assert [told for told in lines if "left out" in told] == [
+        "  pairs of own left out: 1 of train (no label)",
+        f"  damaged lines of the vectors vectors left out: 1 (line {line}: 2 numbers instead of 8)",
+    ]
+
+
 def test_on_an_accelerator_the_plan_says_that_memory_is_an_estimate(small_files):
     plan = planned(small_files)
     told = "memory is an estimate; the compiled programs decide how many runs fit at once"

@@ -96,9 +96,9 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
 
 
 def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
-    """A line for each data set of which pairs were dropped when it was read."""
-    lines = {}
-    for data in (cohort.data for cohort in cohorts):
+    """A line for each data set of which pairs, or lines of its vectors, were left out when it was read."""
+    lines = []
+    for data in {cohort.data.fingerprint: cohort.data for cohort in cohorts}.values():
         of_splits = [
             f"{count:,} of {split} ({reason})"
             for split, reasons in data.report.get("dropped", {}).items()
@@ -106,8 +106,11 @@ def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
             if count
         ]
         if of_splits:
-            lines[data.fingerprint] = f"  pairs of {data.name} left out: {', '.join(of_splits)}"
-    return list(lines.values())
+            lines.append(f"  pairs of {data.name} left out: {', '.join(of_splits)}")
+        if broken := data.report.get("broken_vector_lines", 0):
+            example = "".join(f" ({first})" for first in data.report.get("broken_vector_examples", [])[:1])
+            lines.append(f"  damaged lines of the vectors {data.report['vectors']} left out: {broken:,}{example}")
+    return list(dict.fromkeys(lines))
 
 
 class Display:
