@@ -5,8 +5,8 @@
 #              each in a folder of runs/; resumable; make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
 # make accelerators  compiles the programs for TPUs and GPUs that need not be present, and reports memory and traffic; hours, resumable;
 #              make accelerators ARGUMENTS="--target h100 --model re2"
-# make device  on a machine with a GPU or TPU: the measurements that need one, in 25 minutes, most informative first, resumable; elsewhere
-#              with --quick; make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"; installs JAX for CUDA 12
+# make device  on a machine with a GPU or TPU: the measurements that need one (docs/how_to/devices.md, Measurements); elsewhere with
+#              --quick; make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"; installs JAX for CUDA 12
 #              where there is nvidia-smi, make device ACCELERATOR=cuda13 or ACCELERATOR=tpu for another device
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 15 minutes on two cores
 # make torture every kind of attack, about 27 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"

@@ -18,8 +18,8 @@ from benchmarks.device import __main__ as device
 from benchmarks.device import pieces, stages, sweeps, tables
 from benchmarks.device.budget import Budget, Stage
 from benchmarks.item import Settings
+from benchmarks.items.dispatch import STEPS_AT_ONCE
 from benchmarks.placeholders import with_placeholders
-from jaxmatch.training.step import STEPS_AT_ONCE
 
 # Notes that it was asked, answers with its number, and waits where it is to be killed.
 PIECE = """
@@ -249,6 +249,27 @@ def test_what_cannot_be_asked_is_one_line(words, what, capsys):
     assert device.main(words) == 2
     said = capsys.readouterr().err
     assert what in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("device_folder", ["", "1-x-gpu"])
+def test_tiny_sizes_do_not_replace_results_of_full_size(tmp_path, monkeypatch, capsys, device_folder):
+    """Nor do they stand beside them, whether the folder of all results is named or that of a device."""
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: pytest.fail("something was measured"))
+    Stage(tmp_path / "1-x-gpu", "replicas", ABOUT_A_DEVICE).keep({"a": {}})
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert device.main(["--quick", "--results", str(tmp_path / device_folder), "compiled"]) == 2
+    said = capsys.readouterr().err
+    assert "has results of full size, which --quick would replace; leave out --results" in said
+    assert said.count("\n") == 1
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_tiny_sizes_replace_their_like(tmp_path, monkeypatch):
+    about = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": []}
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
+    monkeypatch.setattr(device, "STAGES", {})
+    Stage(tmp_path / "1-x-gpu", "replicas", {**ABOUT_A_DEVICE, "quick": True}).keep({"a": {"problem": "p"}})
+    assert device.main(["--quick", "--results", str(tmp_path), "--workdir", str(tmp_path / "w")]) == 0
 
 
 def test_a_cpu_is_only_for_trying(tmp_path, monkeypatch, capsys):

@@ -110,3 +110,45 @@ def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
         {},
     )
     assert "| re2 | 10 x 64 | float32 |  |  |  |  |  |  | 22.00 |  | 21.00 |  | 30 |  |" in text and "KeyError" in text
+
+
+def dispatched(**changes):
+    times = [{"count": 1, "seconds": 0.001, "compile_seconds": 40.0}]
+    piece = {"replicas": 10, "batch": 64, "precision": "float32", "lengths": [14, 25], "times": times}
+    return {**piece, "kind": "NVIDIA H200", "xla_flags": "", "commit": "b" * 40, **changes}
+
+
+def page_of(stage, found, **changes):
+    return tables.markdown({"h200": {stage: {**ABOUT_A_DEVICE, "found": found, **changes}}}, {})
+
+
+def test_steps_show_with_which_options_of_the_compiler_they_were_measured():
+    row = "| 10 x 64 | float32 | {} | bbbbbbb | 14 and 25 | 1 | 1.000 |"
+    without = "--xla_gpu_enable_triton_gemm=false"
+    # Training had no options when the first were measured.
+    first = page_of("dispatched", {"a": dispatched()})
+    assert row.format("XLA's Triton products") in first and "before commit efe718d" in first
+    for piece, options in (
+        (dispatched(xla_flags=without), without),
+        (dispatched(compiler_options={"xla_gpu_enable_triton_gemm": False}), "xla_gpu_enable_triton_gemm=False"),
+        (dispatched(compiler_options={}, kind="TPU v5e"), ""),
+    ):
+        text = page_of("dispatched", {"a": piece})
+        assert row.format(options) in text and "Triton products" not in text
+
+
+def test_a_stage_names_the_points_that_are_still_to_be_measured():
+    found = {"10 x 64 float32": dispatched(), "1 x 64 float32": {"problem": "no memory"}}
+    text = page_of("dispatched", found)
+    assert "\n\nNot measured yet: 10 x 64 bfloat16.\n\n" in text and "- 1 x 64 float32: no memory" in text
+    row = {"precision": "TF32", "batch": 512, "replicas": 10, "goal": "", "remark": ""}
+    found = {f"1 and 10 x {batch} float32": {"rows": [row], "notes": []} for batch in (64, 512)}
+    missing = (
+        "Not measured yet: 1 and 10 x 128 float32 (goal: a run ≤ 0.20); 1 and 10 x 512 bfloat16 (goal: ceiling ≥ 35%)"
+    )
+    assert f"{missing}.\n" in page_of("replicas", found)
+    assert "1 and 10 x 64 float32 (goal: sorted peer ≥ 30)" in page_of("replicas", {"a": {"problem": "no memory"}})
+    assert "Not measured yet" not in page_of("replicas", found, quick=True)
+    # Points without goals are named, too.
+    text = page_of("more-replicas", found)
+    assert "1 and 64 x 64 float32; 1 and 64 x 128 float32; 1 and 64 x 512 float32; 1 and 32 x 64" in text

@@ -5,10 +5,11 @@ the figures.
     make accelerators ARGUMENTS="--target h100 --model re2"  # a part of it
     make accelerators ARGUMENTS=--tables                     # compiles nothing, makes the tables again
 
-A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known. Where
-neither the compiler nor the code that a program depends on has changed (sources.py), nothing is done; where the code
-has, the program is lowered, and compiled only if it is another than before. Figures are of the compiled program; the
-least time of a step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
+A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known.
+Several such commands may run at once, for other targets or models; each keeps the others' figures. Where neither the
+compiler nor the code that a program depends on has changed (sources.py), nothing is done; where the code has, the
+program is lowered, and compiled only if it is another than before. Figures are of the compiled program; the least time
+of a step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
 """
 
 import argparse
@@ -23,6 +24,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from benchmarks.accelerators import sources, tables
 from benchmarks.accelerators.targets import TARGETS
@@ -85,11 +88,22 @@ def problem_of(text: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def bring_up_to_date(known: dict[str, Any], chosen: Sequence[dict[str, Any]], environments: Path, file: Path) -> str:
+def figures(file: Path) -> dict[str, Any]:
+    """The rows that a file holds, by their names."""
+    return read_json(file) if file.exists() else {}
+
+
+def keep(file: Path, lock: Path, name: str, row: Mapping[str, Any]) -> None:
+    """Writes one row, and leaves the others as another command may have written them in the meantime."""
+    with FileLock(lock):
+        write_json(file, {**figures(file), name: row})
+
+
+def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file: Path) -> str:
     """Makes the figures of the chosen programs that are missing or no longer those of this code, and keeps each in the
     file at once. Returns why it could not go on.
     """
-    wanted = []
+    wanted, known = [], figures(file)
     for spec in chosen:
         environment = environments / TARGETS[spec["target"]].platform
         python, digests = environment / "bin" / "python", sources.digests(spec)
@@ -97,16 +111,18 @@ def bring_up_to_date(known: dict[str, Any], chosen: Sequence[dict[str, Any]], en
             return f"there is no {python}; use make accelerators"
         versions = sources.compilers(TARGETS[spec["target"]].platform, environment)
         if not sources.is_current(known.get(name_of(spec), {}), digests, versions):
-            wanted.append((spec, python, digests))
+            wanted.append((spec, python, digests, versions))
     start = time.monotonic()
-    for number, (spec, python, digests) in enumerate(wanted):
+    for number, (spec, python, digests, versions) in enumerate(wanted):
         left = f", {(time.monotonic() - start) / number * (len(wanted) - number) / 60:.0f} min left" if number else ""
         print(f"[{number + 1}/{len(wanted)}{left}] {name_of(spec)}", flush=True)
-        row = known.get(name_of(spec), {})
+        row = figures(file).get(name_of(spec), {})
+        if sources.is_current(row, digests, versions):  # by another command, since this one began
+            continue
         found = compiled(spec, python, sources.known_program(row, digests))
-        figures = row if found.get("same") else {**spec, **found, "commit": commit()}
-        known[name_of(spec)] = {**figures, **digests}
-        write_json(file, known)
+        # A program that does not compile is tried again by another compiler.
+        made = row if found.get("same") else {**spec, "versions": versions, **found, "commit": commit()}
+        keep(file, environments / "figures.lock", name_of(spec), {**made, **digests})
     return ""
 
 
@@ -121,13 +137,12 @@ def main() -> int:
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
     arguments = parser.parse_args()
     file = arguments.results / "figures.json"
-    known = read_json(file) if file.exists() else {}
     if not arguments.tables:
-        problem = bring_up_to_date(known, list(specs(vars(arguments))), arguments.environments, file)
+        problem = bring_up_to_date(list(specs(vars(arguments))), arguments.environments, file)
         if problem:
             print(f"benchmarks.accelerators: {problem}", file=sys.stderr)
             return 2
-    tables.write(arguments.results / "README.md", list(known.values()), programs())
+    tables.write(arguments.results / "README.md", list(figures(file).values()), programs())
     return 0
 
 

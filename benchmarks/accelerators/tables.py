@@ -1,27 +1,42 @@
 """The tables of what was compiled."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accelerators.targets import TARGETS
+from benchmarks.accelerators.targets import TARGETS, Target
 from benchmarks.accelerators.worker import CONFIGS, LENGTH
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.files import write_atomically
 
 INTRODUCTION = """# Programs compiled for accelerators
 
-Compiled, not run, by `make accelerators`. Temporaries and arguments are what XLA's `memory_analysis()` says. Moved: on
-a TPU the compiler's own count; on a GPU operands and results of all kernels, without the workspaces of cuBLAS, an
-operand counted at most 8 times the result. The least time of a step is the larger of moved bytes by bandwidth and
-operations by peak, both as published, and on a GPU 4 microseconds a kernel on top: a bound. Rows have 40 tokens, words
-300 dimensions; a run's settings are those of `configs/*_snli.py`. Models that take characters encode those of
-896 words for 64 pairs and of 3,072 for 512; until commit cfd09f5 they encoded those of each token. "A time step" has
+Compiled, not run, by `make accelerators`. Temporaries and arguments are what XLA's `memory_analysis()` says. TFLOP are
+those of its `cost_analysis()`, which counts the body of a loop once, however often the loop turns: of the loops of an
+LSTM one time step. Moved: on a TPU of `cost_analysis()`, too; on a GPU operands and results of all kernels, in loops as
+often as these turn, without the workspaces of cuBLAS, an operand counted at most 8 times the result. Kernels of a loop
+count as often as it turns on a GPU, and once on a TPU, whose programs do not say how often that is. "A time step" has
 the kernels of one time step of an LSTM, in training forward and backward together.
+
+The least time of a step is the larger of moved bytes by bandwidth and operations by peak, both as published, and on a
+GPU 4 microseconds a kernel on top: a lower bound. With "≥", of LSTMs on a TPU, it leaves out all but one turn of each
+loop, so that the true one is higher.
+
+Rows have 40 tokens, words 300 dimensions; a run's settings are those of `configs/*_snli.py`. Models that take
+characters encode those of 896 words for 64 pairs and of 3,072 for 512, except where a row has the sign †. A program is
+compiled for one device; `tests/test_devices.py` checks that training and evaluating a small RE2 on eight simulated
+devices makes no collectives.
 """
 PROGRAMS = "train", "evaluate"
 # The LSTMs of a model, one after the other: layers over a row of tokens, and over a word of 16 characters.
 TIME_STEPS = {"esan": LENGTH, "csran": 5 * LENGTH + LONGEST_WORD, "cafe": LENGTH + LONGEST_WORD}
+# Commits of rows from before 44ba4c9, the first that encodes the characters of each distinct word of a batch once. A
+# program that is compiled again has another commit.
+OF_EACH_TOKEN = {"883f009", "be227dd", "123a335", "8af9549", "51d173b", "efe718d"}
+MARK = "†"
+# How the compiler of a TPU says how much memory a program may have, in GiB.
+GRANTED = re.compile(r"exceeds available HBM \(([\d.]+)G\)")
 HEADINGS = (
     "model",
     "program",
@@ -36,7 +51,6 @@ HEADINGS = (
     "kernels",
     "of them in loops",
     "a time step",
-    "collectives",
     "worst padding",
     "compiled in (s)",
     "least time (ms)",
@@ -57,35 +71,67 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         own = sorted((row for row in rows if row["target"] == name), key=_place)
         if not own:
             continue
-        sections.append(f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s")
-        said = sorted(
-            {
-                ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                for row in own
-                if "versions" in row
-            }
-        )
-        sections.append("; ".join(said))
+        sections += [f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s", _versions(own)]
+        if older := sum(map(encodes_each_token, own)):
+            sections.append(
+                f"{MARK} {older} of {len(own)} programs are of the code before commit 44ba4c9, which encoded the "
+                "characters of each token, not of each distinct word of a batch once: they tend to hold and to move "
+                "more than today's."
+            )
         sides = [" --- |"] * 6 + [" ---: |"] * (len(HEADINGS) - 7) + [" --- |"]
         lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + "".join(sides)]
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))
-        if problems := [
-            f"- {row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}: "
-            f"{row['problem']}"
-            for row in own
-            if "problem" in row
-        ]:
+        if problems := [f"- {_title(row)}: {row['problem']}" for row in own if "problem" in row]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
-        if beyond := [
-            f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}"
-            for row in own
-            if row.get("temporaries", 0) + row.get("arguments", 0) > target.memory
-        ]:
-            sections.append("Compiles, and does not fit the memory of the device: " + "; ".join(beyond) + ".")
+        if beyond := beyond_memory(own):
+            sections.append(_does_not_fit(beyond, target, granted(own)))
         if len(own) < programs[name]:
             sections.append(f"{len(own)} of {programs[name]} programs; the others were not tried yet.")
     return "\n\n".join(sections) + "\n"
+
+
+def encodes_each_token(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of the code that encoded the characters of each token."""
+    return row["model"] in TIME_STEPS and row["commit"][:7] in OF_EACH_TOKEN
+
+
+def needs(row: Mapping[str, Any]) -> int:
+    """Bytes of temporaries and arguments; 0 of what does not compile."""
+    return row.get("temporaries", 0) + row.get("arguments", 0)
+
+
+def beyond_memory(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of programs that compile and need more than the published memory of their device."""
+    return [row for row in rows if needs(row) > TARGETS[row["target"]].memory]
+
+
+def granted(rows: Iterable[Mapping[str, Any]]) -> float:
+    """The memory in GiB that the compiler of a target says there is; 0 if it has refused nothing."""
+    said = (GRANTED.search(row.get("problem", "")) for row in rows)
+    return max((float(match.group(1)) for match in said if match), default=0.0)
+
+
+def _versions(rows: Iterable[Mapping[str, Any]]) -> str:
+    said = {", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items()) for row in rows}
+    return "; ".join(sorted(filter(None, said)))
+
+
+def _does_not_fit(rows: Sequence[Mapping[str, Any]], target: Target, gibibytes: float) -> str:
+    """What compiles and needs too much memory, and which of it XLA would let run."""
+    inside = [row for row in rows if needs(row) <= gibibytes * 2**30]
+    found = (
+        f"Compiles, and does not fit the memory of the device, {target.memory / 1e9:.0f} GB, with temporaries and "
+        f"arguments: {'; '.join(map(_title, rows))}."
+    )
+    if inside:
+        found += f" Within the {gibibytes:g} GiB that XLA has: {'; '.join(map(_title, inside))}."
+    return found
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    mark = f" {MARK}" * encodes_each_token(row)
+    return f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}{mark}"
 
 
 def _place(row: Mapping[str, Any]) -> tuple:
@@ -114,18 +160,24 @@ def _line(row: Mapping[str, Any]) -> str:
         row["kernels"],
         row["kernels_in_loops"],
         _a_time_step(row),
-        row["collectives"],
         padding,
         f"{row['compile_seconds']:.0f}",
-        f"{1e3 * row['least_seconds']:.2f}",
-        row["commit"][:7],
+        f"{'≥ ' * _counts_a_loop_once(row)}{1e3 * row['least_seconds']:.2f}",
+        f"{row['commit'][:7]}{f' {MARK}' * encodes_each_token(row)}",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def _counts_a_loop_once(row: Mapping[str, Any]) -> bool:
+    """Whether the bytes and kernels of an LSTM are those of one time step: a TPU's loops do not say how often they
+    turn.
+    """
+    return row["model"] in TIME_STEPS and TARGETS[row["target"]].platform == "tpu"
+
+
 def _a_time_step(row: Mapping[str, Any]) -> str:
-    """Kernels of an LSTM, the mean of all. A TPU's loops do not say how often they turn."""
-    if row["model"] not in TIME_STEPS or TARGETS[row["target"]].platform != "cuda":
+    """Kernels of an LSTM, the mean of all."""
+    if row["model"] not in TIME_STEPS or _counts_a_loop_once(row):
         return ""
     return f"{row['kernels_in_loops'] / TIME_STEPS[row['model']]:.3g}"
 

@@ -44,6 +44,7 @@ from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_prob
 from benchmarks.item import Settings
 from benchmarks.placeholders import with_placeholders
 from jaxmatch.errors import InputError
+from jaxmatch.files import read_json
 from jaxmatch.sweep.preparation import DATA_VARIABLE, vectors_file
 from jaxmatch.sweep.recording import commit
 
@@ -88,6 +89,8 @@ def main(words: list[str] | None = None) -> int:
     ).resolve()
     arguments.results = arguments.results or (arguments.workdir / "results" if arguments.quick else RESULTS)
     try:
+        if arguments.quick and not arguments.tables:
+            _spare_results(arguments.results)
         if not arguments.tables:
             _measure(arguments, shlex.join(["python", "-m", "benchmarks.device", *with_placeholders(words)]))
         tables.write(arguments.results)
@@ -98,6 +101,22 @@ def main(words: list[str] | None = None) -> int:
         print("benchmarks.device: interrupted; run the same command to resume", file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+def _spare_results(folder: Path) -> None:
+    """Keeps tiny sizes away from results of full size, which they would replace.
+
+    Arguments:
+      folder: of results, or of those of one device.
+
+    Raises:
+      InputError: it has results of full size.
+    """
+    for file in (*folder.glob("*.json"), *folder.glob("*/*.json")):
+        kept = read_json(file)
+        if "stage" in kept and not kept["quick"]:
+            problem = f"{folder} has results of full size, which --quick would replace"
+            raise InputError(problem, remedy="leave out --results, or name another folder")
 
 
 def _measure(arguments: argparse.Namespace, command: str) -> None:

@@ -1,4 +1,4 @@
-"""Times RE2's training steps as training dispatches them: one in a dispatch, and as many as a TPU gets by default.
+"""Times RE2's training steps as training dispatches them: one in a dispatch, and many.
 
     python -m benchmarks.device.dispatches '{"replicas": 10, "batch": 64, "precision": "float32", "asked_at": 0}'
 
@@ -18,11 +18,11 @@ import jax
 
 from benchmarks import fresh, stopwatch
 from benchmarks.device import kernels
-from benchmarks.items.dispatch import Dispatches
+from benchmarks.items.dispatch import STEPS_AT_ONCE, Dispatches
+from jaxmatch.devices import compiler_options
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
 from jaxmatch.sweep.launcher_files import load_config
-from jaxmatch.training.step import STEPS_AT_ONCE
 
 # A GPU raises its clocks only under load.
 STEPS_TO_WARM, STEPS_TO_MEASURE, ROUNDS = 2 * STEPS_AT_ONCE, 4 * STEPS_AT_ONCE, 3
@@ -35,10 +35,10 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       spec: "replicas", "batch", "precision"; "overrides": changes of the config, if any.
 
     Returns:
-      The spec; "xla_flags" of the environment; "kind" of the device; "lengths" of the rows; "times": for each number of
-      steps in a dispatch "count", "seconds" of a step among those that are started one after the other, the median of
-      some rounds, "busy_seconds", in which kernels run in a step (None where no trace tells), and "compile_seconds" of
-      the first steps.
+      The spec; "xla_flags" of the environment, and training's "compiler_options" beside them; "kind" of the device;
+      "lengths" of the rows; "times": for each number of steps in a dispatch "count", "seconds" of a step among those
+      that are started one after the other, the median of some rounds, "busy_seconds", in which kernels run in a step
+      (None where no trace tells), and "compile_seconds" of the first steps.
     """
     config = with_overrides(
         load_config("re2", dataset="snli"),
@@ -72,8 +72,13 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
         }
         for count, seconds in compile_seconds.items()
     ]
-    device = jax.devices()[0].device_kind
-    about = {"xla_flags": os.environ.get("XLA_FLAGS", ""), "kind": device, "lengths": list(steps.lengths)}
+    device = jax.devices()[0]
+    about = {
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "compiler_options": compiler_options(device.platform),
+        "kind": device.device_kind,
+        "lengths": list(steps.lengths),
+    }
     return {**spec, **about, "times": times}
 
 

@@ -32,6 +32,11 @@ ON_GPUS_ALONE = ("-triton", "-untuned")
 DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
 # (batch, replicas, precision): the points with a goal, and what they are compared with.
 GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "float32"), (512, (1, 10), "bfloat16"))
+OTHER_SERIES = tuple(
+    (batch, (1, count), "float32") for count in reversed(REPLICAS) if count not in (1, 10) for batch in BATCHES
+)
+# Stage -> what it measures.
+SERIES: Mapping[str, tuple] = {"replicas": GOALS, "more-replicas": OTHER_SERIES}
 # Changes by which a program compiles in seconds on a CPU; nothing is to be learned from it.
 SMALL = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
 SMALL_CSRAN = {
@@ -78,6 +83,17 @@ def name_of(case: tuple[str, int, int, str]) -> str:
     return "{} {} x {} {}".format(*case)
 
 
+def name_of_steps(steps: tuple[int, int, str]) -> str:
+    """What the result of one of `DISPATCHED` is called."""
+    return "{} x {} {}".format(*steps)
+
+
+def name_of_series(series: tuple[int, tuple[int, ...], str]) -> str:
+    """What the result of one of `SERIES` is called."""
+    batch, counts, precision = series
+    return f"{' and '.join(map(str, counts))} x {batch} {precision}"
+
+
 def compiled(plan: Plan, stage: Stage) -> None:
     """Programs compiled and run: what they hold, move and take, with the bound and what was compiled without a
     device.
@@ -91,34 +107,32 @@ def compiled(plan: Plan, stage: Stage) -> None:
 
 
 def dispatched(plan: Plan, stage: Stage) -> None:
-    """A training step of RE2 on rows of two lengths, dispatched alone and with others, as is the default on a TPU."""
+    """A training step of RE2 on rows of two lengths, dispatched alone and with others."""
     asked = {}
-    for count, batch, precision in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
-        spec = {"replicas": count, "batch": batch, "precision": precision}
-        asked[f"{count} x {batch} {precision}"] = spec | ({"overrides": SMALL} if plan.quick else {})
+    for steps in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
+        spec = dict(zip(CASE[1:], steps, strict=True))
+        asked[name_of_steps(steps)] = spec | ({"overrides": SMALL} if plan.quick else {})
     pieces.measure(stage, plan.budget, "benchmarks.device.dispatches", asked, 20.0 if plan.quick else SECONDS_A_CASE)
 
 
 def replicas(plan: Plan, stage: Stage) -> None:
     """The benchmark `replicas` where it has goals: one run and ten."""
-    series = ((16, (1, 2), "float32"),) if plan.quick else GOALS
-    _many_runs(plan, stage, series)
+    _many_runs(plan, stage, ((16, (1, 2), "float32"),) if plan.quick else SERIES["replicas"])
 
 
 def more_replicas(plan: Plan, stage: Stage) -> None:
     """The other points of the benchmark `replicas`."""
-    counts = [count for count in reversed(REPLICAS) if count not in (1, 10)]
-    _many_runs(plan, stage, [(batch, (1, count), "float32") for count in counts for batch in BATCHES])
+    _many_runs(plan, stage, SERIES["more-replicas"])
 
 
 def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
     names = [field.name for field in dataclasses.fields(Settings) if field.name != "scratch"]
     settings = {name: getattr(plan.settings, name) for name in names}
     asked = {}
-    for batch, counts, precision in series:
+    for each in series:
+        batch, counts, precision = each
         changes = {} if precision == "float32" else {"model__precision": precision}
-        name = f"{' and '.join(map(str, counts))} x {batch} {precision}"
-        asked[name] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
+        asked[name_of_series(each)] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
     # What a piece compiled, the next ones need again.
     kept = {"JAX_COMPILATION_CACHE_DIR": str(plan.workdir / "cache" / "programs")}
     pieces.measure(

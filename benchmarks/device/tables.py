@@ -8,9 +8,20 @@ from benchmarks import reports
 from benchmarks.accelerators.__main__ import RESULTS as WITHOUT_DEVICE
 from benchmarks.accelerators.__main__ import name_of
 from benchmarks.accelerators.targets import target_of
+from benchmarks.device import dispatch_table
 from benchmarks.device.case import VARIANTS
-from benchmarks.device.stages import CASE, CASES, ON_GPUS_ALONE, STAGES
+from benchmarks.device.stages import (
+    CASE,
+    CASES,
+    DISPATCHED,
+    ON_GPUS_ALONE,
+    SERIES,
+    STAGES,
+    name_of_series,
+    name_of_steps,
+)
 from benchmarks.device.stages import name_of as name_of_case
+from benchmarks.items.replicas import ACCELERATOR_GOALS, CEILING_GOALS, PEER_GOALS, PEER_PRECISIONS
 from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
 
@@ -22,20 +33,20 @@ STAND_IN = "h100"
 INTRODUCTION = """# On a device
 
 Made by `make device`. Programs are those of `make accelerators`: a training step on rows of 40 tokens, with the
-settings of `configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed
-for its kind without one (`../accelerators`; an H200's is the H100's). Without a GPU XLA cannot try kernels, so a
-program that was compiled for one uses cuBLAS alone; on the GPU XLA may choose others. Temporaries: by XLA's
+settings of `configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed for
+its kind without one (`../accelerators`; an H200's is the H100's). Without a GPU XLA cannot try kernels, so a program
+that was compiled for one uses cuBLAS alone; on the GPU XLA may choose others. Temporaries: by XLA's
 `memory_analysis()`; in use: the most memory that was in use, arguments and all. Moved: read from the compiled program,
-on a TPU the compiler's own count. Least: the larger of moved bytes by published bandwidth and operations of the matrix
-products by published peak, and on a GPU 4 microseconds a kernel on top. Where kernels start while others run, or
-together as a graph, a step takes less than these microseconds say. A device without published figures in
-`benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a row, each is
-started without waiting for the one before, as training does. Loss: after three steps; programs that compute the same
-have the same up to rounding. `re2` is compiled as training compiles it. `-untuned` is compiled as without a device,
-`-triton` with XLA's own products beside those of cuBLAS. Other names are attempts (`benchmarks/NOTES.md`), measured
-with `benchmarks.device.case`. `-unaligned`: the code before commit 0e7e81f, without filled-up rows. `152`: hidden size
-152. `304`: word vectors of 304 numbers. `-kernels`: `model.kernels=pallas`, since removed; four numbers are the tokens
-and inputs of a block, the warps and the stages (default 128, 32, 8, 3)."""
+on a TPU the compiler's own count, which counts the body of a loop once. Least: the larger of moved bytes by published
+bandwidth and operations of the matrix products by published peak, and on a GPU 4 microseconds a kernel on top. Where
+kernels start while others run, or together as a graph, a step takes less than these microseconds say. A device without
+published figures in `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a
+row, each is started without waiting for the one before, as training does. Loss: after three steps; programs that
+compute the same have the same up to rounding. `re2` is compiled as training compiles it. `-untuned` is compiled as
+without a device, `-triton` with XLA's own products beside those of cuBLAS. Other names are attempts
+(`benchmarks/NOTES.md`), measured with `benchmarks.device.case`. `-unaligned`: the code before commit 0e7e81f, without
+filled-up rows. `152`: hidden size 152. `304`: word vectors of 304 numbers. `-kernels`: `model.kernels=pallas`, since
+removed; four numbers are the tokens and inputs of a block, the warps and the stages (default 128, 32, 8, 3)."""
 HEADINGS = (
     "model",
     "runs x batch",
@@ -96,9 +107,11 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             sections.append(_figures([*rows, *others], without_device, computed))
             sections += _traces(row for row in rows if _place(row) < len(CASES))
     elif name == "dispatched":
-        sections.append(_dispatches(piece for piece in found.values() if "problem" not in piece))
+        sections += dispatch_table.sections([piece for piece in found.values() if "problem" not in piece])
+        sections += _unmeasured(name, kept)
     elif name in ("replicas", "more-replicas"):
         measured = [piece for piece in found.values() if "problem" not in piece]
+        sections += _unmeasured(name, kept)
         if measured:
             points = {
                 (row["batch"], row["replicas"], row["precision"]): row for piece in measured for row in piece["rows"]
@@ -144,6 +157,29 @@ def _cases_without(found: Collection[str], on_a_gpu: bool = True) -> list[dict[s
     return [dict(zip(CASE, case, strict=True)) for case in cases if name_of_case(case) not in found]
 
 
+def _unmeasured(name: str, kept: Mapping[str, Any]) -> list[str]:
+    """What else a stage is to measure, with its goals; what failed is told by `_problems`."""
+    asked = {name_of_series(series): _goals(series) for series in SERIES.get(name, ())}
+    if name == "dispatched":
+        asked = {name_of_steps(steps): "" for steps in DISPATCHED}
+    missing = [f"{piece}{goal}" for piece, goal in asked.items() if piece not in kept["found"]]
+    return [f"Not measured yet: {'; '.join(missing)}."] if missing and not kept["quick"] else []
+
+
+def _goals(series: tuple[int, tuple[int, ...], str]) -> str:
+    """The goals of a series, in brackets, if it has any."""
+    batch, counts, precision = series
+    aimed_at = (
+        ("a run ≤ {:.2f}", ACCELERATOR_GOALS),
+        ("sorted peer ≥ {:.0f}", PEER_GOALS if precision in PEER_PRECISIONS else {}),
+        ("ceiling ≥ {:.0%}", CEILING_GOALS),
+    )
+    said = [
+        words.format(goals[count, batch]) for words, goals in aimed_at for count in counts if (count, batch) in goals
+    ]
+    return f" (goal: {', '.join(said)})" if said else ""
+
+
 def _problems(found: Mapping[str, Any]) -> list[str]:
     lists = []
     for heading, field in (
@@ -186,31 +222,6 @@ def _traces(rows: Iterable[Mapping[str, Any]]) -> list[str]:
                 lines.append(f"| {1e3 * kernel['seconds']:.3f} | {kernel['count']:.1f} | `{name}` | {kernel['op']} |")
             sections.append("\n".join(lines))
     return ["#### Slowest kernels", *sections] if sections else []
-
-
-def _dispatches(pieces: Iterable[Mapping[str, Any]]) -> str:
-    """The table of the stage `dispatched`."""
-    headings = (
-        "runs x batch",
-        "precision",
-        "compiled with",
-        "commit",
-        "row (tokens)",
-        "steps a dispatch",
-        "a step (ms)",
-        "kernels run (ms)",
-        "first steps (s)",
-    )
-    lines = ["| " + " | ".join(headings) + " |", "| --- | --- | --- | --- |" + " ---: |" * 5]
-    for piece in pieces:
-        lengths = " and ".join(map(str, piece["lengths"]))
-        options, at = piece.get("xla_flags", ""), piece.get("commit", "")[:7]
-        of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {options} | {at} | {lengths} |"
-        for row in piece["times"]:
-            busy = f"{1e3 * row['busy_seconds']:.3f}" if row.get("busy_seconds") else ""
-            times = f"{1e3 * row['seconds']:.3f} | {busy} | {row['compile_seconds']:.1f}"
-            lines.append(f"{of_piece} {row['count']} | {times} |")
-    return "\n".join(lines)
 
 
 def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
