@@ -47,10 +47,6 @@ SMALL_CSRAN = {
     "training.batch_size": 512,
     "training.maximum_buckets": 1,
 }
-# One program holds all lengths and steps of a TPU's dispatch, and an interruption in minutes of compiling would lose
-# it. So each length has its own, which is kept as soon as it is compiled; ten runs keep a device busy for longer than
-# a dispatch takes.
-ONE_PROGRAM_A_LENGTH = "--config.execution.steps_at_once=1"
 # A depth is a program of its own, with little to train: most of its time goes into compiling.
 FEW_LENGTHS = "--config.training.maximum_buckets=2"
 # Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
@@ -171,7 +167,6 @@ def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
     """Trains as far as the time goes; gives the folder."""
     # All below the working folder, which can so be taken along.
     kept = [f"--config.execution.cache_directory={plan.workdir / 'cache'}", "--config.execution.checkpoint_seconds=20"]
-    kept.append(ONE_PROGRAM_A_LENGTH)
     # Of this commit: another's would seem to be trained by it.
     workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem, (stage.measured_with["commit"] or "")[:7]])
     least = 10.0 if plan.quick else sweeps.LEAST_SECONDS
