@@ -81,8 +81,8 @@ def tables_of(results: Path) -> str:
         sections.append(f"## {next(iter(found.values()))['device']}")
         sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
     sections.append(
-        "## Accelerators\n\n`make device` writes its results to [device/README.md](device/README.md). Not measured on an "
-        f"accelerator: the hours for all that RE2's tables train; the goal is {paper.GOAL}."
+        "## Accelerators\n\n`make device` writes its results to [device/README.md](device/README.md). Not measured "
+        f"on an accelerator: the hours for all that RE2's tables train; the goal is {paper.GOAL}."
     )
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 

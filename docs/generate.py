@@ -107,9 +107,9 @@ def command_line_page() -> str:
         table(("command", ""), names),
         f"`{imports.OPTION} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
         "your own first.",
-        "The exit status is 0; 2 if the input cannot be used, if a command that trains ends with runs failed or missing, "
-        "or if memory or disk space ran out; 130 after an interrupt; 141 for a closed output. An error of the program "
-        "itself is a traceback and 1. `jaxmatch table` notes missing runs and ends with 0.",
+        "The exit status is 0; 2 if the input cannot be used, if a command that trains ends with runs failed or "
+        "missing, or if memory or disk space ran out; 130 after an interrupt; 141 for a closed output. An error of the "
+        "program itself is a traceback and 1. `jaxmatch table` notes missing runs and ends with 0.",
     ]
     for name, parser in subcommands(main.build_parser()).items():
         parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]

@@ -25,16 +25,18 @@ try:
 except ImportError:  # Windows: nothing is locked, so nothing counts as abandoned
     fcntl = None
 
-_SCRATCH = re.compile(r"\..*\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
 # A file name holds up to 255 bytes; a scratch name needs 30 of them for itself.
 _MOST_BYTES = 200
 # Of renameat2(2): paths as they are, and both names at once.
 _HERE, EXCHANGE = -100, 2
 
 
+def _beginning(name: str) -> str:
+    return os.fsencode(name)[:_MOST_BYTES].decode(errors="ignore")
+
+
 def _scratch_name(path: Path) -> Path:
-    name = os.fsencode(path.name)[:_MOST_BYTES].decode(errors="ignore")
-    return path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    return path.with_name(f".{_beginning(path.name)}.{os.getpid()}.{secrets.token_hex(4)}.partial")
 
 
 def hold_lock(scratch: Path) -> int | None:
@@ -76,20 +78,26 @@ def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any])
             os.close(descriptor)
 
 
-def remove_abandoned(folder: str | os.PathLike) -> None:
+def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None:
     """Removes the scratch files and folders in a folder whose writers are gone, on this machine or on another.
 
     Those of a live process stay, and so does everything where the file system has no locks. A folder that is missing
     has none.
+
+    Arguments:
+      folder: in which they lie.
+      name: of the file or folder that they were to become; None: of any.
     """
     if fcntl is None:
         return
+    what = ".*" if name is None else re.escape(_beginning(name))
+    scratch = re.compile(rf"\.{what}\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
     try:
-        names = [name for name in os.listdir(folder) if _SCRATCH.fullmatch(name)]
+        found = [each for each in os.listdir(folder) if scratch.fullmatch(each)]
     except OSError:
         return
-    for name in names:
-        path = Path(folder) / name
+    for each in found:
+        path = Path(folder) / each
         # A live writer holds the lock; one that is done has renamed what it wrote.
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

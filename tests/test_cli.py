@@ -109,6 +109,26 @@ def test_options_that_only_the_sweep_file_knows_are_handed_on(launch, capsys):
     assert len(launch.calls) == 1
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("--data.split=0.8/0.2", "--config.data.split"),
+        ("--modle.blocks=2", "--config.model.blocks"),
+        ("--gird.model.blocks=1,2", "--grid.model.blocks"),
+    ],
+)
+def test_a_setting_without_its_kind_is_understood(launch, capsys, word, meant):
+    assert main(["train", "a.py", word]) == 2
+    assert f'did you mean "{meant}"?' in capsys.readouterr().err
+
+
+def test_a_file_to_import_that_is_not_there_is_one_line(capsys):
+    for words in (["--import", "nofile.py"], ["--import=nofile.py"]):
+        assert main([*words, "table", "out"]) == 2
+        said = "jaxmatch: nofile.py: there is no such file; give a Python file or a module\n"
+        assert capsys.readouterr().err == said
+
+
 def test_train_has_the_same_options_and_its_defaults(launch, capsys):
     assert main(["train", "configs/re2_snli.py"]) == 0
     assert launch.calls == [
@@ -146,9 +166,9 @@ def test_a_smoke_run_has_a_folder_of_its_own(launch):
 
 
 @pytest.mark.parametrize("layout", table.FORMATS)
-def test_table_prints_the_records(launch, capsys, layout):
-    assert main(["table", "out", "--format", layout]) == 0
-    assert launch.calls == [("table", (Path("out"), layout), {})]
+def test_table_prints_the_records(launch, capsys, layout, tmp_path):
+    assert main(["table", str(tmp_path), "--format", layout]) == 0
+    assert launch.calls == [("table", (tmp_path, layout), {})]
     assert capsys.readouterr().out == "the table"
 
 
@@ -160,7 +180,8 @@ def test_table_prints_the_records(launch, capsys, layout):
         ("sweep a.py --seeds 0", "'0' is not a whole number from 1 on"),
         ("sweep a.py --seeds many", "'many' is not a whole number from 1 on"),
         ("table out --format html", "invalid choice: 'html'"),
-        ("table out --config.model.blocks=2", "table takes no --config.model.blocks"),
+        ("table out --config.model.blocks=2", "table takes no --config.model.blocks\n"),
+        ("data check own --config.data.task=ranking", "data takes no --config.data.task; give --task\n"),
         ("evaluate run --split dev --input file.tsv", "not allowed with argument"),
     ],
 )

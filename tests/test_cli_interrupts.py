@@ -1,9 +1,13 @@
-"""Interrupts that arrive where nobody can catch them."""
+"""Interrupts that arrive early, in an import, or where nobody can catch them."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import jaxmatch
 
 PROGRAM = """
 import gc, os, signal, time
@@ -54,3 +58,56 @@ def test_an_interrupted_process_is_not_taken_down_by_python_while_jax_may_comput
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (status, printed)
+
+
+KILL = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.5)\n"
+
+
+def command(folder, *words, through=()):
+    """`python -m jaxmatch` in a folder, whose modules go before Python's own; `through` another program."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)}
+    started = [*through, sys.executable, "-m", "jaxmatch", *words]
+    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(tmp_path):
+    (tmp_path / "shlex.py").write_text(KILL + "raise SystemExit('it goes on')")
+    assert command(tmp_path, "table", ".") == (130, "", "jaxmatch: interrupted\n")
+
+
+def test_an_interrupt_waits_until_an_import_is_done(tmp_path):
+    (tmp_path / "mine.py").write_text(KILL + "print('imported', flush=True)")
+    (tmp_path / "after.py").write_text("import time\ntime.sleep(60)\n")
+    words = ("--import", "mine", "--import", "after.py", "table", ".")
+    assert command(tmp_path, *words) == (130, "imported\n", "jaxmatch: interrupted\n")
+
+
+def test_an_import_that_takes_long_is_interrupted(tmp_path):
+    (tmp_path / "mine.py").write_text(KILL + "print('imported')")
+    program = (
+        "from jaxmatch.cli import interrupts; interrupts.LONGEST_IMPORT = 0.1; interrupts.hold_back_in_imports()\n"
+        "try: import mine\nexcept KeyboardInterrupt: print('caught')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("caught\n", "")
+
+
+def test_interrupts_that_are_ignored_stay_ignored(tmp_path):
+    (tmp_path / "mine.py").write_text(KILL + "print('imported', flush=True)")
+    ignoring = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+    status, out, err = command(tmp_path, "--import", "mine", "table", ".", through=ignoring)
+    assert (status, out) == (2, "imported\n") and "no sweep was run" in err
+
+
+def test_an_interrupt_that_comes_before_a_process_begins_anew_is_not_lost():
+    program = (
+        "import os, signal, sys; from jaxmatch.cli import interrupts\n"
+        "if len(sys.argv) > 1: interrupts.end_at_once(); sys.exit('lost')\n"
+        "with interrupts.blocked():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    os.execv(sys.executable, [sys.executable, '-c', PROGRAM, 'again'])"
+    )
+    program = f"PROGRAM = {program!r}\n{program}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "jaxmatch: interrupted\n")

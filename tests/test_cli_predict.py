@@ -41,7 +41,7 @@ def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
     ]
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps(row) + "\r\n" for row in rows), encoding="utf-8-sig", newline="")
-    answers = _predict(run, source, source)  # input and output may be one file
+    answers = _predict(run, source, tmp_path / "out.jsonl")
     for row, answer, prediction in zip(rows, answers, jaxmatch.load(run).predict(TEXTS), strict=True):
         label, probabilities = answer.pop("label"), answer.pop("probabilities")
         assert answer == {**{k: v for k, v in row.items() if k != "label"}, "input_input_label": "mine"}
@@ -91,7 +91,8 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         (
             "in.tsv",
             b"text_a\tlabel\na\tb\n",
-            ":1: the header has no column 'text_b'; it has 'text_a', 'label'; the first",
+            ":1: the header has no column 'text_b'; it has 'text_a', 'label'; rename it, or name the column: --columns "
+            "text_b=NAME\n",
         ),
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
         ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),
@@ -99,9 +100,19 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
         ("in.tsv", b"text_a\ttext_b\na\tb\n\nc\td\n", ":3: there is a blank line between others"),
         ("in.tsv", b"", ": the file is empty"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "b"}\n{"text_a": "a"\n', ":2: not valid JSON"),
-        ("in.jsonl", b'["a", "b"]\n', ":1: the line is not a JSON object but ['a', 'b']"),
-        ("in.jsonl", b'{"text_a": "a"}\n', ":1: there is no text_b"),
-        ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: text_b is 3, not a text"),
+        (
+            "in.jsonl",
+            b'["a", "b"]\n',
+            ":1: the line is not a JSON object but ['a', 'b']; write it like "
+            '{"text_a": "...", "text_b": "..."}, or delete it\n',
+        ),
+        (
+            "in.jsonl",
+            b'{"text_a": "a"}\n',
+            ":1: the object has no key 'text_b'; it has 'text_a'; rename it, or name the column: --columns "
+            "text_b=NAME\n",
+        ),
+        ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: 'text_b' holds 3 where a text is expected"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "b", "x": NaN}\n', ":1: not valid JSON"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "\\ud800"}\n', ":1: an escape \\uD800 to \\uDFFF without"),
         (
@@ -161,7 +172,7 @@ def test_missing_input_and_missing_run_are_one_line(run, tmp_path, capsys):
     assert "holds no model" in capsys.readouterr().err
 
 
-TEXT_NAMES = ("text_a", "text_b")
+TEXT_NAMES = {"text_a": "text_a", "text_b": "text_b"}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 
 

@@ -44,7 +44,7 @@ def test_a_closed_output_is_no_complaint():
     try:
         code = (
             "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import folder_table;"
-            "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', 'out']))"
+            "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', '.']))"
         )
         done = ended("-c", code, stdout=writer)
     finally:
@@ -69,7 +69,7 @@ def test_a_failing_command_does_not_complain_of_its_output_too():
         "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from "
         "jaxmatch.reporting import folder_table\n"
         "def table(*_): print('a line'); raise InputError('it fails')\n"
-        "folder_table.table = table; sys.exit(main(['table', 'out']))"
+        "folder_table.table = table; sys.exit(main(['table', '.']))"
     )
     with open("/dev/full", "wb") as full:
         done = ended("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # as if it were not set

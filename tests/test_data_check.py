@@ -156,3 +156,32 @@ def test_numbers_out_of_bounds_are_refused_as_in_a_training(words, capsys):
 def test_the_seed_of_a_split_needs_the_shares_of_one(capsys):
     assert main(["data", "check", "own", "--split-seed", "3"]) == 2
     assert capsys.readouterr().err == "jaxmatch: --split-seed needs --split; give the shares: --split 0.8/0.1/0.1\n"
+
+
+QUOTED = [('"He said ""so""."', "cat", "yes"), ("dog", '"""Cat"" the dog"', "no"), ("cat", "the cat", "no")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (QUOTED, "train: 2 texts are enclosed in quotation marks; if the file is quoted, give --quoted"),
+        (
+            [(f'"{a}"', f'"{b}"', f'"{label}"') for a, b, label in (("cat", "dog", "yes"), ("dog", "the", "no"))],
+            "train: 2 labels and 3 texts are enclosed in quotation marks; if the file is quoted, give --quoted",
+        ),
+        ([("cat", "dog", '"yes"'), ("dog", "cat", "no")], ""),
+        ([('He said "so".', '"No" or "yes"', "yes"), ('"So."', "cat", "no")], ""),
+    ],
+)
+def test_a_file_that_is_quoted_is_a_problem(own, capsys, rows, problem):
+    settings = own(train=rows)
+    found = [line[2:] for line in lines_of(check(settings)) if "enclosed" in line]
+    assert found == [problem] * bool(problem)
+    assert main(["data", "check", "own", "--data-directory", settings.directory]) == 0
+    assert ("enclosed" in capsys.readouterr().out) == bool(problem)
+
+
+def test_a_file_that_is_said_to_be_quoted_is_no_problem(own, capsys):
+    settings = own(train=QUOTED)
+    assert main(["data", "check", "own", "--data-directory", settings.directory, "--quoted"]) == 0
+    assert "enclosed" not in capsys.readouterr().out

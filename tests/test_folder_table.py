@@ -31,7 +31,7 @@ def test_the_table_of_a_folder_in_all_formats(finished_sweep):
 def test_runs_that_have_not_finished_are_noted(sweep_copy):
     run = next(run for run, record in small_sweep.records(sweep_copy).items() if record["status"] == "diverged")
     shutil.rmtree(sweep_copy / "runs" / run)
-    assert "1 of 2 runs have not finished" in folder_table.table(sweep_copy)
+    assert "1 of 2 runs has not finished" in folder_table.table(sweep_copy)
     shutil.rmtree(sweep_copy / "runs")
     with pytest.raises(InputError, match="no run has finished yet"):
         folder_table.table(sweep_copy)

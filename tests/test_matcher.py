@@ -135,7 +135,7 @@ def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, m
 
 def test_what_is_no_run_is_refused_with_what_to_give_instead(run, tmp_path):
     workdir = run.parent.parent
-    with pytest.raises(InputError, match="holds 1 runs; name one of them, such as .*some-seed1"):
+    with pytest.raises(InputError, match="holds 1 run; name one of them, such as .*some-seed1"):
         jaxmatch.load(workdir)
     with pytest.raises(InputError, match="no such folder"):
         jaxmatch.load(tmp_path / "absent")

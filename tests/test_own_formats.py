@@ -73,7 +73,7 @@ def test_a_missing_column_says_what_is_there(tmp_path, ending):
     error = refused(own.read, path, "classification")
     assert "column 'text_a'" in str(error) and "'a', 'text_b', 'label'" in str(error) and error.path == path
     error = refused(own.read, path, "classification", None, False, Layout({"text_a": "b"}))
-    assert "column 'b'" in str(error)
+    assert "column 'b'" in str(error) and str(error).endswith("; rename it, or name the column: --columns text_a=NAME")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])

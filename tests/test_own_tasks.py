@@ -2,7 +2,7 @@
 
 import json
 
-from reader_formats import fill
+from reader_formats import columns, fill, write
 from refusals import refused
 
 from jaxmatch.data import catalog
@@ -106,3 +106,19 @@ def test_a_name_for_a_label_that_no_training_pair_has_is_refused(tmp_path):
         assert "labels: no pair has the label '2'; its labels are '0', '1'" in str(error)
     assert len(catalog.load("own", tmp_path, task="regression", layout=named).splits["train"]) == 2
     assert own.read(tmp_path / "dev.csv", "classification", ("different", "same"), layout=named).labels == ["different"]
+
+
+def test_a_missing_key_says_how_to_name_another(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"text_a": "a", "b": "b", "label": "x"}\n')
+    problem = ":1: the object has no key 'text_b'; it has 'text_a', 'b', 'label'; rename it, or name the column: "
+    assert str(refused(own.read, path, "classification")).endswith(problem + "--columns text_b=NAME")
+    path = write(tmp_path, "array.jsonl", "[1, 2]\n")
+    remedy = 'write it like {"text_a": "...", "text_b": "...", "label": "..."}, or delete it'
+    assert remedy in str(refused(own.read, path, "classification"))
+
+
+def test_a_header_in_quotation_marks_says_that_the_file_is_quoted(tmp_path):
+    path = write(tmp_path, "a.tsv", '"text_a"\t"text_b"\t"label"\n"a"\t"b"\t"x"\n')
+    error = refused(own.read, path, "classification")
+    assert str(error).endswith("""'"label"'; if the file is quoted, give --quoted""")
+    assert columns(own.read(path, "classification", layout=Layout(quoted=True))) == [("a", "b", "x")]

@@ -85,10 +85,32 @@ def test_what_json_cannot_hold_comes_back_as_text(run, tmp_path, capsys):
     [
         ("in.csv", b"text_a,text_b\na,b\na\n", [], "in.csv:3: 1 column where the header names 2"),
         ("in.csv", b'text_a,text_b\n"a\nb",c\n"d,e\n', [], "in.csv:4: the row that begins here cannot be read"),
-        ("in.csv", b"a,b\n", [], "in.csv:1: the header has no column 'text_a', 'text_b'; it has 'a', 'b'; the first"),
+        (
+            "in.csv",
+            b"a,b\n",
+            [],
+            "in.csv:1: the header has no column 'text_a', 'text_b'; it has 'a', 'b'; the first line must name "
+            "'text_a', 'text_b', separated by commas; rename them, or name the columns: --columns "
+            "text_a=NAME,text_b=NAME\n",
+        ),
+        (
+            "in.csv",
+            b"text_a,q\n",
+            ["--columns", "text_b=question"],
+            "in.csv:1: the header has no column 'question'; it has 'text_a', 'q'; rename it, or name the column: "
+            "--columns text_b=NAME\n",
+        ),
+        ("in.csv", b"text_a,text_b\ra,b\r", [], "in.csv:1: its lines end in carriage returns alone; save it with line"),
+        ("in.csv", b"PK\x03\x04\x00\x00\x00\x00", [], "in.csv: this is an Excel or zip file; save it as CSV\n"),
         ("in.csv", b"text_a,text_b\n", ["--columns", "text_c=x"], "columns: 'text_c' is not a part of a pair; did you"),
         ("in.csv", b"text_a,text_b\n", AS_RENAMED, "in.csv:1: the header has no column 'question1', 'question2'"),
-        ("in.csv.gz", b"text_a,text_b\na,b\n", [], "in.csv.gz: the archive is damaged"),
+        (
+            "in.csv.gz",
+            b"text_a,text_b\na,b\n",
+            [],
+            "in.csv.gz: this is not compressed with gzip; remove .gz from its name\n",
+        ),
+        ("in.csv.gz", gzip.compress(b"text_a,text_b\na,b\n") + b"more", [], "in.csv.gz: the archive is damaged"),
         ("in.parquet", b"PAR1", [], "in.parquet: it is not a readable Parquet file"),
         ("-", b"PAR1", ["--format", "parquet"], "standard input: Parquet cannot be read from a stream; give a file"),
     ],

@@ -84,7 +84,7 @@ def test_an_unfinished_sweep_says_so_and_a_diverged_run_does_not_count():
     runs = [*accuracies(1, 0.7, 0.72), *accuracies(2, 0.8, 0.82), record(2, seed=9, status="diverged")]
     some = folder(*runs)
     some = dataclasses.replace(some, runs={**some.runs, "to come": {}})
-    assert "1 of 6 runs have not finished; this may change." in verdict.verdict(some)
+    assert "1 of 6 runs has not finished; this may change." in verdict.verdict(some)
     assert "81.0 ± 1.4% over 2 seeds" in verdict.verdict(some)[0]
 
 

@@ -112,8 +112,9 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
     if folder.records:
         show(folder_table.table(workdir), end="")
     if folder.missing:
+        are = "is" if len(folder.missing) == 1 else "are"
         raise InputError(
-            f"{len(folder.missing)} of {len(folder.runs)} runs are missing (cohorts: {slurm_jobs.counted(found)})",
+            f"{len(folder.missing)} of {len(folder.runs)} runs {are} missing (cohorts: {slurm_jobs.counted(found)})",
             path=workdir,
             remedy="see --status",
         )

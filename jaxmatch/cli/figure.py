@@ -16,6 +16,7 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli.output import show
+from jaxmatch.cli.paths import check_output_folder, named
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SCORE",
         help="with --against: a score such as test.accuracy (default: the one that chose the checkpoints)",
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", required=True, help="folder of the figure")
+    parser.add_argument("--output", type=named, metavar="DIR", required=True, help="folder of the figure")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,6 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.score and not arguments.against:
         raise InputError("--score needs --against SETTING")
+    check_output_folder(arguments.output)
     source, *more = arguments.sources
     if more and not arguments.against:
         raise InputError(

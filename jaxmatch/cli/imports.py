@@ -1,5 +1,6 @@
 """`--import FILE_OR_MODULE`: an option of every command, which loads what extends the package (jaxmatch/extend.py)."""
 
+import os
 from collections.abc import Sequence
 
 from jaxmatch.errors import InputError
@@ -15,7 +16,7 @@ def take_imports(words: Sequence[str]) -> tuple[list[str], list[str]]:
       What is left, and the files and modules.
 
     Raises:
-      InputError: the option has no value.
+      InputError: the option has no value, or names a file that is not there.
     """
     rest: list[str] = []
     names: list[str] = []
@@ -25,6 +26,8 @@ def take_imports(words: Sequence[str]) -> tuple[list[str], list[str]]:
             rest += [word, *left]
         elif word == OPTION or word.startswith(f"{OPTION}="):
             name = word.partition("=")[2] if "=" in word else next(left, "")
+            if name.endswith(".py") and not os.path.lexists(name):
+                raise InputError("there is no such file", path=name, remedy="give a Python file or a module")
             if not name:
                 raise InputError(f"{OPTION} has no value", remedy="give it a file that ends in .py, or a module")
             names.append(name)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxmatch.cli.output import show as show_text
+from jaxmatch.cli.paths import check_output_folder, named
 from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable, printable_json
@@ -38,11 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: those of the model's paper)"
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="keep the weights and their figure here")
+    parser.add_argument("--output", type=named, metavar="DIR", help="keep the weights and their figure here")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_output_folder(arguments.output)
     show(arguments.folder, arguments.output, arguments.pair, arguments.format)
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxmatch.cli import distributed, elsewhere, own_data, suggestions
+from jaxmatch.cli import distributed, elsewhere, own_data, paths, suggestions
 from jaxmatch.cli.output import note, show
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError, UnknownOption
@@ -29,7 +29,7 @@ def _folder(text: str) -> Path:
     """A folder of this machine, for argparse."""
     if "://" in text:
         raise argparse.ArgumentTypeError(f"{text} is not a local folder; give it as --store, with --on ray")
-    return Path(text)
+    return paths.named(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,21 +13,21 @@ from types import ModuleType
 from typing import IO, Any
 
 from jaxmatch import __version__
-from jaxmatch.cli import completion, suggestions
+from jaxmatch.cli import completion, interrupts, suggestions
 from jaxmatch.cli.distributed import leave
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.huge_pages import start_again_with_huge_pages
 from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
-from jaxmatch.cli.interrupts import raise_lost_interrupts
+from jaxmatch.cli.interrupts import INTERRUPTED
 from jaxmatch.cli.output import OUTPUT
 from jaxmatch.cli.plugin_errors import shorten_plugin_errors
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import naming
 from jaxmatch.printable import printable, shown
 
-# What a shell reports for a program that an interrupt or a closed pipe ended.
-INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
+# What a shell reports for a program that a closed pipe ended; the status of wrong input.
+PIPE_CLOSED, WRONG_INPUT = 141, 2
 
 # Subcommand -> what it does, in a line. Its code is the module of that name here, imported when it is used.
 SUBCOMMANDS = {
@@ -189,7 +189,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for kind, names in dotted.items():
             takes = "TAKES_SPACE" if kind == "space" else "TAKES_OVERRIDES"
             if names and not getattr(module, takes, False):
-                parser.error(f"{parsed.subcommand} takes no --{kind}.{next(iter(names))}")
+                name = next(iter(names))
+                remedy = suggestions.plain_option(name, suggestions.options_of(parsed.parser))
+                parser.error(f"{parsed.subcommand} takes no --{kind}.{name}{remedy and '; '}{remedy}")
         parsed.dotted, parsed.imports, parsed.command_line = dotted, imports, shlex.join(["jaxmatch", *words])
         if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
@@ -231,14 +233,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> int:
     """`jaxmatch` as a process of its own."""
+    interrupts.end_at_once()
     if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
-        start_again_with_huge_pages()
-    raise_lost_interrupts()
+        with interrupts.blocked():  # until it is here again, for the start of Python would end in a traceback
+            start_again_with_huge_pages()
+    interrupts.raise_lost_interrupts()
     shorten_plugin_errors()
     # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training.
     # From Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    status = main()
+    try:
+        interrupts.hold_back_in_imports()
+        status = main()
+    except KeyboardInterrupt:  # just before `main` could catch it, or after
+        _say("interrupted")
+        status = INTERRUPTED
     leave(status, interrupted=status == INTERRUPTED)
     return status

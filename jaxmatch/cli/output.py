@@ -3,12 +3,14 @@ all.
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from jaxmatch.errors import InputError
-from jaxmatch.files import naming, open_atomically
+from jaxmatch.files import naming, open_atomically, remove_abandoned
 from jaxmatch.printable import printable
 
 OUTPUT = "standard output"  # as an error names it
@@ -60,13 +62,15 @@ class _Output:
 
 @contextlib.contextmanager
 def open_whole(target: str) -> Iterator[BinaryIO]:
-    """As `jaxmatch.files.open_atomically`; `-` is standard output, which is written at once."""
-    if not str(target):
-        raise InputError("the output has no name", remedy='give a file, or "-" for standard output')
+    """As `jaxmatch.files.open_atomically`; `-` is standard output, which is written at once. What an earlier command
+    left unfinished of the same file is removed.
+    """
     if target == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed", remedy="give --output a file")
         yield _Output(getattr(sys.stdout, "buffer", None) or _Encoded(sys.stdout))
         return
+    path = Path(os.path.realpath(target))
+    remove_abandoned(path.parent, path.name)
     with open_atomically(target) as file:
         yield file

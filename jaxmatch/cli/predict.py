@@ -20,6 +20,7 @@ import argparse
 from jaxmatch.cli import record_input
 from jaxmatch.cli.answers import Answers
 from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.paths import check_output
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.data.readers.own_layout import EXAMPLE, KNOWN
 from jaxmatch.errors import InputError
@@ -39,11 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    folder, source = chosen_run(arguments), record_input.source_of(arguments.input)
+    source = record_input.source_of(arguments.input)
+    check_output(arguments.output, source, arguments.run)
+    folder = chosen_run(arguments)
     # Those of training data, so that the same words can be given; of a label and a group there is no need.
     named = record_input.columns_said(arguments.columns, KNOWN, EXAMPLE)
     columns = named["text_a"], named["text_b"]
-    given = source, columns, arguments.format, arguments.quoted
+    given = source, dict(zip(columns, ("text_a", "text_b"))), arguments.format, arguments.quoted
     is_file = record_input.is_file(source)
     with record_input.naming_rows(source, arguments.format):
         if is_file:

@@ -13,6 +13,7 @@ import argparse
 
 from jaxmatch.cli.launching import positive
 from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.paths import check_output
 from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.cli.text_input import add_arguments as add_input_arguments
@@ -34,8 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    source = source_of(arguments.input)
+    check_output(arguments.output, source, arguments.run)
     folder, query = chosen_run(arguments), checked_query(arguments.query)
-    lines, texts = all_texts(source_of(arguments.input), arguments)
+    lines, texts = all_texts(source, arguments)
     from jaxmatch.inference.matcher import load
 
     found = load(folder).rank(query, texts, arguments.top_k, arguments.label)

@@ -4,17 +4,18 @@ import argparse
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
-from jaxmatch.data.readers.lines import decode_lines, object_of, read_lines, read_table
+from jaxmatch.data.readers.json_lines import object_of, text_of
+from jaxmatch.data.readers.lines import decode_lines, read_lines, read_table
 from jaxmatch.data.readers.own import rows_not_lines
 from jaxmatch.data.readers.own_layout import columns_of
 from jaxmatch.data.readers.parquet import read_parquet
 from jaxmatch.errors import InputError
-from jaxmatch.printable import shown, without_nan
+from jaxmatch.printable import without_nan
 
 FORMATS = ("tsv", "csv", "jsonl", "parquet")
 SUFFIXES = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
@@ -39,7 +40,13 @@ def columns_said(text: str, known: Sequence[str], example: str) -> dict[str, str
 
 
 def source_of(name: str) -> Path | str:
-    """What an argument names: a file, or standard input for `-`."""
+    """What an argument names: a file, or standard input for `-`.
+
+    Raises:
+      InputError: it names nothing.
+    """
+    if not name:
+        raise InputError("the input has no name", remedy='give a file, or "-" for standard input')
     return STANDARD_INPUT if name == "-" else Path(name)
 
 
@@ -82,7 +89,7 @@ def lines_in(
 
 def records(
     source: Path | str,
-    required: Sequence[str],
+    parts: Mapping[str, str],
     layout: str | None = None,
     quoted: bool = False,
     when_silent: Callable[[], None] | None = None,
@@ -91,7 +98,7 @@ def records(
 
     Arguments:
       source: as `source_of` gives it.
-      required: the names that each record must have; each holds a text that is not empty.
+      parts: the columns that each record must have -> what --columns calls them; each holds a text that is not empty.
       layout: of `FORMATS`; None decides by the file's name, or else by its first line: JSON begins with a brace.
       quoted: whether TSV is written with quotation marks.
       when_silent: as `lines_of` takes it, for a stream.
@@ -101,7 +108,7 @@ def records(
     """
     layout = layout or format_of(source) or ("tsv" if quoted else None)
     if layout == "parquet":
-        found = _parquet(source, required)
+        found = _parquet(source, parts)
     else:
         quoted_by = "," if layout == "csv" else "\t" if layout == "tsv" and quoted else None
         lines = lines_in(source, when_silent, keep_blank=quoted_by is not None)
@@ -110,32 +117,27 @@ def records(
             layout = "jsonl" if first and first[0][1].lstrip().startswith("{") else "tsv"
             lines = itertools.chain(first, lines)
         if layout == "jsonl":
-            found = ((number, _object(line, source, number)) for number, line in lines)
+            found = ((number, _object(line, source, number, parts)) for number, line in lines)
         else:
-            names, rows = read_table(source, required, quoted_by=quoted_by, lines=lines)
+            names, rows = read_table(source, list(parts), quoted_by=quoted_by, lines=lines, parts=parts)
             found = ((number, dict(zip(names, row, strict=True))) for number, row in rows)
     for number, fields in found:
-        for key in required:
-            if key not in fields:
-                remedy = f"every one needs {' and '.join(required)}"
-                raise InputError(f"there is no {key}", path=source, line=number, remedy=remedy)
-            if not isinstance(fields[key], str):
-                raise InputError(f"{key} is {shown(fields[key])}, not a text", path=source, line=number)
-            if not fields[key].strip():
+        for key in parts:
+            if not text_of(fields, key, source, number, parts).strip():
                 raise InputError(f"{key} is empty", path=source, line=number)
         yield number, fields
 
 
-def _parquet(source: Path | str, required: Sequence[str]) -> Iterator[Record]:
+def _parquet(source: Path | str, parts: Mapping[str, str]) -> Iterator[Record]:
     if source == STANDARD_INPUT:
         raise InputError("Parquet cannot be read from a stream", path=source, remedy="give a file")
-    for number, record in read_parquet(Path(source), required):
+    for number, record in read_parquet(Path(source), parts, parts=parts):
         # Dates and numbers that JSON cannot hold are kept as texts.
         yield number, json.loads(json.dumps(without_nan(record), default=str))
 
 
-def _object(line: str, name: Path | str, number: int) -> dict[str, Any]:
-    value = object_of(line, name, number)
+def _object(line: str, name: Path | str, number: int, keys: Iterable[str]) -> dict[str, Any]:
+    value = object_of(line, name, number, keys)
     try:
         json.dumps(value, allow_nan=False)  # what could not be written again is refused
     except RecursionError:

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli.output import open_whole, show
+from jaxmatch.cli.paths import check_folder, check_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.reporting.html import report
 
-    page = report(arguments.directory).encode()
+    check_folder(arguments.directory)
     output = str(arguments.directory / "report.html") if arguments.output is None else arguments.output
+    check_output(output, arguments.directory)
+    page = report(arguments.directory).encode()
     with open_whole(output) as file:
         file.write(page)
     if output != "-":

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli.output import note
+from jaxmatch.cli.paths import OF_A_SWEEP, check_folder
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text
 
@@ -20,22 +21,23 @@ def slug(setting: str) -> str:
 
 
 def records_of(directory: Path) -> list[dict[str, Any]]:
-    """The records of the finished and diverged runs in a folder.
+    """The records of the runs in a folder: finished, diverged and dropped ones.
 
     With `sweep.json`, those of the sweep that was started last there, as in its table; otherwise those of all runs.
 
     Raises:
-      InputError: there are none, or one is damaged.
+      InputError: there is no such folder, it holds none, or one is damaged.
     """
     from jaxmatch.reporting.records import read_record
     from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
+    check_folder(directory)
     if (directory / "sweep.json").exists():
         records = list(read_sweep_folder(directory).records.values())
     else:
         records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
     if not records:
-        raise InputError("holds no runs of a sweep", path=directory, remedy="give the --workdir of a sweep")
+        raise InputError("holds no runs of a sweep", path=directory, remedy=OF_A_SWEEP)
     return records
 
 
@@ -70,6 +72,7 @@ def best_run(directory: Path) -> tuple[Path, str]:
     from jaxmatch.reporting.grouping import by_pairs, setting_name
     from jaxmatch.reporting.records import best_record
 
+    check_folder(directory)
     if not (directory / "runs").is_dir():
         raise InputError("has no runs for --best to choose from", path=directory, remedy="give a sweep's --workdir")
     records = [record for record in records_of(directory) if record["status"] == "finished"]

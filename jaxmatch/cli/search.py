@@ -18,6 +18,7 @@ from pathlib import Path
 
 from jaxmatch.cli.launching import positive
 from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.paths import check_output, check_output_folder, named
 from jaxmatch.cli.rank import add_label_argument, answer, checked_query
 from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     texts.add_argument("--texts", metavar="FILE", help="the texts to search; - is standard input")
     texts.add_argument("--index", type=Path, metavar="DIR", help="an index that --save made")
     parser.add_argument("--prefilter", choices=PREFILTERS, help="method that finds candidates (default: vectors)")
-    parser.add_argument("--save", type=Path, metavar="DIR", help="keep the index of the texts here")
+    parser.add_argument("--save", type=named, metavar="DIR", help="keep the index of the texts here")
     queries = parser.add_mutually_exclusive_group()
     queries.add_argument("--query", metavar="TEXT", help="what to search for, the first text of each pair")
     queries.add_argument("--input", metavar="FILE", help="queries; - is standard input")
@@ -66,6 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.texts == "-" == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
+    sources = [source_of(name) for name in (arguments.texts, arguments.input) if name is not None]
+    check_output(arguments.output, *sources, arguments.index, arguments.run)
+    check_output_folder(arguments.save, "--save")
     folder = chosen_run(arguments)
     if arguments.query is not None:
         checked_query(arguments.query)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxmatch.cli import own_data
+from jaxmatch.cli import own_data, paths
 from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
@@ -24,7 +24,7 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_file_argument(parser: argparse._ActionsContainer, about: str) -> None:
     """--input, a file of labelled pairs."""
-    parser.add_argument("--input", type=Path, metavar="FILE", help=about)
+    parser.add_argument("--input", type=paths.named, metavar="FILE", help=about)
 
 
 def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, split: str) -> tuple[Split, str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jaxmatch.errors import InputError
+from jaxmatch.plain_file import FOLDER, kind
 
 SILENCE = 0.05  # seconds without a byte, after which what has come is worked on
 MOST_BYTES_OF_A_LINE = 2**26
@@ -20,7 +21,7 @@ def opened(source: Path | str) -> Iterator[int]:
     """The descriptor of a file, or of standard input, which stays open.
 
     Raises:
-      InputError: there is no such file, or standard input is closed.
+      InputError: there is no such file, it is a folder, or standard input is closed.
     """
     if source == STANDARD_INPUT:
         try:
@@ -29,6 +30,8 @@ def opened(source: Path | str) -> Iterator[int]:
             raise InputError("standard input is closed", remedy="give --input a file, or a pipe") from None
         yield descriptor
         return
+    if kind(source) == FOLDER:
+        raise InputError("this is a folder, not a file", path=source, remedy="give a file")
     try:
         file = open(source, "rb", buffering=0)
     except FileNotFoundError:

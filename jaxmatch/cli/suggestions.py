@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -33,10 +34,22 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
     if not option.startswith("--"):
         return ""
     head, dot, name = option.partition(".")
-    if dot:
-        kinds = [f"--{kind}" for kind in KINDS] if dotted else []
-        return near(head, kinds).removesuffix('"?') + f'.{name}"?' if near(head, kinds) else ""
-    return near(option, known)
+    if not dot:
+        return near(option, known)
+    if not dotted:
+        return ""
+    from jaxmatch.config import SECTIONS
+
+    sections = {f"--{each}": f"--config.{each}" for each in ("model", *SECTIONS)}
+    meant = {f"--{kind}": f"--{kind}" for kind in KINDS} | sections
+    close = difflib.get_close_matches(head, meant, n=1, cutoff=0.5)
+    return f'did you mean "{meant[close[0]]}.{name}"?' if close else ""
+
+
+def plain_option(name: str, known: Iterable[str]) -> str:
+    """What to give for a setting such as "data.task" to a command that has no config; "" if it has no such option."""
+    option = f"--{name.rpartition('.')[2].replace('_', '-')}"
+    return f"give {option}" if option in known else ""
 
 
 def with_choice(message: str) -> str:

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli.output import show
+from jaxmatch.cli.paths import check_folder
 from jaxmatch.reporting import FORMATS
 
 
@@ -17,6 +18,7 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.reporting.tables.times import read_times, times
     from jaxmatch.workdir import TIMING_FILE
 
+    check_folder(arguments.directory, "give the --workdir of a sweep or of a timing")
     file = arguments.directory / TIMING_FILE
     if file.is_file():
         show(times(read_times(file), arguments.format), end="")

@@ -31,7 +31,7 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
     layout = arguments.format or record_input.format_of(source, _SUFFIXES) or ("tsv" if arguments.quoted else "text")
     with record_input.naming_rows(source, layout):
         if layout != "text":
-            for number, fields in record_input.records(source, (column,), layout, arguments.quoted):
+            for number, fields in record_input.records(source, {column: _COLUMN}, layout, arguments.quoted):
                 yield number, fields[column]
             return
         for number, text in record_input.lines_in(source):

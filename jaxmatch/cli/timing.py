@@ -12,7 +12,7 @@ prints them again, and `jaxmatch figure WORKDIR --output DIR` draws parameters a
 import argparse
 from pathlib import Path
 
-from jaxmatch.cli import launching, splits, suggestions
+from jaxmatch.cli import launching, paths, splits, suggestions
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 
@@ -23,7 +23,7 @@ NO_SPLIT = "none"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a timing file or its name: re2_timing, esan_timing")
-    parser.add_argument("--workdir", type=Path, metavar="DIR", help="folder of the record (default: runs/FILE)")
+    parser.add_argument("--workdir", type=paths.named, metavar="DIR", help="folder of the record (default: runs/FILE)")
     parser.add_argument(
         "--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME"
     )

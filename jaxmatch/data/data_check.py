@@ -10,6 +10,7 @@ from jaxmatch.data.corpus import Corpus, coverage
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoding import DataSettings, read_word_vectors
 from jaxmatch.data.kept_pairs import check_words
+from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import escaped
 from jaxmatch.data.readers.pairs import NO_LABEL
 from jaxmatch.data.vectors import VectorReport
@@ -45,6 +46,8 @@ def check(settings: DataSettings) -> str:
         *(f"{name}: {text}" for name, text in catalog.about(data.name).items() if name in data.splits),
         _labels(data, problems),
     ]
+    if data.name == catalog.OWN and not settings.layout.quoted:
+        _look_for_quotation_marks(data, problems)
     if any(split.groups is not None for split in data.splits.values()):
         sections.append(_groups(data, problems))
     sections.append(_lengths(data, corpus, problems))
@@ -199,6 +202,25 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
         problems.append(
             f"vectors {escaped(report.name)}: {count_text(report.broken, 'broken line')} left out ({shown})"
         )
+
+
+def _look_for_quotation_marks(data: DataSet, problems: list[str]) -> None:
+    """TSV from a program that encloses in quotation marks every text, or those that hold one."""
+    for name, split in data.splits.items():
+        if own.format_of(split.source) != ".tsv":
+            continue
+        names, texts = {str(label) for label in split.labels}, {*split.text_a, *split.text_b}
+        labels, enclosed = sum(map(_is_enclosed, names)), sum(map(_is_enclosed, texts))
+        if labels == len(names) > 0 or 2 * enclosed > sum('"' in text for text in texts):
+            counts = [(labels, "label"), (enclosed, "text")]
+            what = " and ".join(count_text(count, one) for count, one in counts if count)
+            are = "is" if labels + enclosed == 1 else "are"
+            problems.append(f"{name}: {what} {are} enclosed in quotation marks; if the file is quoted, give --quoted")
+
+
+def _is_enclosed(text: str) -> bool:
+    """Whether quotation marks enclose a text in which each other one is doubled, as in CSV."""
+    return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1].replace('""', "")
 
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:

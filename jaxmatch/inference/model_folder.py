@@ -40,6 +40,7 @@ from jaxmatch.inference.calibration import FILE as CALIBRATION
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.checked_files import COPY_AGAIN, array_file, read_checked_bytes, reading
 from jaxmatch.inference.vocabulary_file import decode_words, encode_words
+from jaxmatch.printable import count_text
 
 _VOCABULARY, _VECTORS = "vocabulary.txt", "vectors.npy"
 _PARAMETERS = {1: "parameters.npz", 2: "parameters.safetensors"}  # by format
@@ -150,7 +151,9 @@ def find(path: str | os.PathLike) -> Path:
             raise InputError("there is no such folder", path=path, remedy="give a run's folder: WORKDIR/runs/RUN")
         runs = sorted(found.parent.parent for found in path.glob(f"runs/*/model/{model_description.FILE}"))
         if runs:
-            raise InputError(f"holds {len(runs)} runs", path=path, remedy=f"name one of them, such as {runs[0]}")
+            raise InputError(
+                f"holds {count_text(len(runs), 'run')}", path=path, remedy=f"name one of them, such as {runs[0]}"
+            )
         if (path / "record.json").is_file():
             remedy = "give a run that finished; if this one did, remove its folder and run the sweep again"
             raise InputError("the run left a record but no model", path=path, remedy=remedy)

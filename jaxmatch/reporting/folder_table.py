@@ -32,7 +32,8 @@ def table_of(folder: SweepFolder) -> Table:
             "no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to resume it"
         )
     if folder.missing:
-        note = f"{len(folder.missing)} of {len(folder.runs)} runs have not finished"
+        have = "has" if len(folder.missing) == 1 else "have"
+        note = f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished"
         if failed := sorted(folder.path.glob("cohorts/*/error.json")):
             note += f"; training failed, as {failed[0]} says"
         layout = dataclasses.replace(layout, notes=(*layout.notes, note))

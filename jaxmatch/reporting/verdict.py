@@ -72,7 +72,8 @@ def verdict(folder: SweepFolder) -> list[str]:
     count = len(settings) + len(unranked)
     sentences = [_best(score, best, others, count), *_noise(score, best, others, count)]
     if folder.missing:
-        sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs have not finished; this may change.")
+        have = "has" if len(folder.missing) == 1 else "have"
+        sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished; this may change.")
     run = run_to_use(folder)
     if run is not None:
         sentences.append(

@@ -11,7 +11,7 @@ MUTANTS = [
     (_FILES, "        os.stat(scratch)  # whoever removes it, does so under the lock\n", "", ["tests/test_files.py"]),
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX)\n", "pass\n", ["tests/test_files.py"]),
     (_FILES, 'text.encode(errors="backslashreplace")', "text.encode()", ["tests/test_files.py::test_a_name_that_is_not_utf_8_is_kept_in_json"]),
-    (_FILES, "os.fsencode(path.name)[:_MOST_BYTES]", "os.fsencode(path.name)", ["tests/test_files.py"]),
+    (_FILES, "os.fsencode(name)[:_MOST_BYTES]", "os.fsencode(name)", ["tests/test_files.py"]),
     (_FILES, "                _keep_owner_and_mode(file.fileno(), path)\n", "", ["tests/test_files.py"]),
     (_FILES, "            scratch.unlink(missing_ok=True)\n", "            pass\n", ["tests/test_files.py"]),
     (_FILES, "            place += name.removeprefix(str(scratch))\n", "", ["tests/test_files.py"]),

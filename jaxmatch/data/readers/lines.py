@@ -1,4 +1,4 @@
-"""From bytes to lines, rows and JSON objects, each with its line number; every format is read through here.
+"""From bytes to lines and rows, each with its line number; every format but Parquet is read through here.
 
 Only a line feed ends a line. Texts from the web hold lone carriage returns, NULs and U+2028, at which `str.splitlines`
 or a file opened as text would cut a sentence in two and shift every following line.
@@ -8,11 +8,10 @@ import codecs
 import csv
 import functools
 import gzip
-import json
 import zlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from jaxmatch import plain_file
 from jaxmatch.errors import InputError
@@ -21,7 +20,7 @@ from jaxmatch.printable import shown
 # A longer line is no text that anybody wrote; it is refused before it is held whole.
 LONGEST_LINE = 1 << 26
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+_GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 
 
 def escaped(text: str) -> str:
@@ -50,6 +49,10 @@ def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, s
         with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb") as file:
             yield from decode_lines(bounded_lines(file), path, keep_blank=keep_blank)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        with open(path, "rb") as file:
+            if file.read(len(_GZIP)) != _GZIP:
+                problem, remedy = "this is not compressed with gzip", "remove .gz from its name"
+                raise InputError(problem, path=path, remedy=remedy) from None
         raise InputError(f"the archive is damaged ({error})", path=path, remedy="copy it again") from None
     except OSError as error:
         raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
@@ -84,6 +87,8 @@ def decode_lines(
             if raw.startswith((_GZIP, _PARQUET)):
                 kind, ending = ("Parquet", ".parquet") if raw.startswith(_PARQUET) else ("compressed with gzip", ".gz")
                 raise InputError(f"this is {kind}", path=path, remedy=f"give a file whose name ends in {ending}")
+            if raw.startswith(_ZIP):
+                raise InputError("this is an Excel or zip file", path=path, remedy="save it as CSV")
             if raw.startswith(_UTF16_MARKS):
                 raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
             raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -139,6 +144,7 @@ def read_table(
     *,
     quoted_by: str | None = None,
     lines: Iterator[tuple[int, str]] | None = None,
+    parts: Mapping[str, str] | None = None,
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Reads a table whose first line names the columns.
 
@@ -148,6 +154,7 @@ def read_table(
       quoted_by: what separates the columns of a file in which quotation marks enclose a column that holds it or a line
         end (RFC 4180); None: columns are separated by tabs, and quotation marks are ordinary characters.
       lines: of the file, as `read_lines` gives them, with blank ones if quotation marks enclose columns; None: read it.
+      parts: column -> what --columns calls it; None: the columns have fixed names.
 
     Returns:
       The column names, and an iterator over (line number, columns) of the rows; a row is named by its first line.
@@ -170,11 +177,14 @@ def read_table(
     missing = [name for name in required if name not in names]
     if missing:
         refuse_carriage_returns("".join(first[1]), path)
+        remedy = f"the first line must name {listed(required)}, separated by {separator}"
+        if parts is not None and quoted_by is None and f'"{missing[0]}"' in names:
+            remedy = "if the file is quoted, give --quoted"
+        elif parts is not None:
+            headless = len(missing) == len(required)
+            remedy = f"{remedy}; " * headless + rename(missing, parts)
         raise InputError(
-            f"the header has no column {listed(missing)}; it has {listed(names)}",
-            path=path,
-            line=1,
-            remedy=f"the first line must name {listed(required)}, separated by {separator}",
+            f"the header has no column {listed(missing)}; it has {listed(names)}", path=path, line=1, remedy=remedy
         )
     fewest = len(names)
     while fewest and names[fewest - 1] in may_be_cut:
@@ -203,6 +213,8 @@ def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: st
         try:
             columns = next(lines, None)
         except csv.Error as error:
+            if number == 1 and "new-line" in str(error):  # no text of a header holds a carriage return
+                refuse_carriage_returns("\r", path)
             raise InputError(
                 f"the row that begins here cannot be read ({error})",
                 path=path,
@@ -226,76 +238,20 @@ def refuse_carriage_returns(header: str, path: Path | str) -> None:
         raise InputError("its lines end in carriage returns alone", path=path, line=1, remedy="save it with line feeds")
 
 
-def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number, object) of a file with one JSON object a line.
-
-    Raises:
-      InputError: as in `object_of` and in `read_lines`.
-    """
-    for number, line in read_lines(path):
-        yield number, object_of(line, path, number)
-
-
-def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
-    """The JSON object in a line.
-
-    Raises:
-      InputError: it is not a JSON object, names a key twice, or holds half a surrogate pair; names `path` and line
-        `number`.
-    """
-    try:
-        value = json.loads(line)
-        # Each key has a colon: where there are no more of them, none occurs twice. Looking at each key would double the
-        # time.
-        if isinstance(value, dict) and line.count(":") > len(value):
-            value = json.loads(line, object_pairs_hook=_with_keys_once)
-    except RecursionError:
-        raise InputError("the JSON is nested too deeply", path=path, line=number) from None
-    except ValueError as error:
-        # A number of thousands of digits raises a plain ValueError, which has no `msg`.
-        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        remedy = "each line holds one object; correct or delete this one"
-        raise InputError(f"not valid JSON ({detail})", path=path, line=number, remedy=remedy) from None
-    if not isinstance(value, dict):
-        remedy = 'write it like {"text": "...", ...}, or delete it'
-        raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number, remedy=remedy)
-    if "\\u" in line:
-        # An escape can spell half a surrogate pair, which no file could hold again.
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise InputError("an escape \\uD800 to \\uDFFF without its other half", path=path, line=number) from None
-    return value
-
-
-def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these keys and values; of a key that comes twice Python would keep the last without a word."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise ValueError(f"the key {shown(twice)} occurs twice")
-    return found
-
-
-def text_of(record: dict[str, Any], key: str, path: Path, line: int) -> str:
-    """The text under `key` of a JSON object.
-
-    Raises:
-      InputError: the key is missing or holds something else than text.
-    """
-    try:
-        value = record[key]
-    except KeyError:
-        near = f"; it has {listed(record)}" if record else ""
-        raise InputError(f"the object has no key {shown(key)}{near}", path=path, line=line) from None
-    if not isinstance(value, str):
-        raise InputError(f"{shown(key)} holds {shown(value)} where a text is expected", path=path, line=line)
-    return value
-
-
 def _columns(count: int) -> str:
     return "1 column" if count == 1 else f"{count} columns"
+
+
+def rename(missing: Sequence[str], parts: Mapping[str, str]) -> str:
+    """What to do about columns that are not there.
+
+    Arguments:
+      missing: their names.
+      parts: as in `read_table`.
+    """
+    names = [f"{parts[name]}=NAME" for name in missing]
+    what = ("it", "column") if len(names) == 1 else ("them", "columns")
+    return f"rename {what[0]}, or name the {what[1]}: --columns {','.join(names)}"
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import listed, read_objects, read_table, text_of
+from jaxmatch.data.readers.json_lines import read_objects, text_of
+from jaxmatch.data.readers.lines import listed, read_table
 from jaxmatch.data.readers.own_layout import KNOWN, PLAIN, REQUIRED, Layout
 from jaxmatch.data.readers.pairs import NO_LABEL, PairCollector, is_number, number_of
 from jaxmatch.data.readers.parquet import class_names, open_parquet, read_parquet
@@ -47,9 +48,9 @@ def guess_task(path: Path, layout: Layout = PLAIN) -> str:
     if format_of(path) == ".parquet":
         names: Iterable[str] = open_parquet(path).schema_arrow.names
     elif format_of(path) == ".jsonl":
-        names = next(((record.keys()) for _, record in read_objects(path)), ())
+        names = next(((record.keys()) for _, record in read_objects(path, _required("", layout))), ())
     else:
-        names, _ = read_table(path, [layout.column(name) for name in REQUIRED], quoted_by=_quoted_by(path, layout))
+        names, _ = read_table(path, _required("", layout), quoted_by=_quoted_by(path, layout), parts=layout.parts)
     return "ranking" if layout.column("group") in names else "classification"
 
 
@@ -104,9 +105,10 @@ def _rows(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]
         if guessed:
             refuse_misspelt(open_parquet(path).schema_arrow.names, path, None, wanted)
         names = class_names(path, layout.column("label")) if task == "classification" else []
-        return of_records(read_parquet(path, _required(task, layout), wanted), path, task, guessed, layout, names)
+        rows = read_parquet(path, _required(task, layout), wanted, layout.parts)
+        return of_records(rows, path, task, guessed, layout, names)
     if kind == ".jsonl":
-        return of_records(read_objects(path), path, task, guessed, layout)
+        return of_records(read_objects(path, _required(task, layout)), path, task, guessed, layout)
     return _read_table(path, task, guessed, layout)
 
 
@@ -199,7 +201,7 @@ def _quoted_by(path: Path, layout: Layout) -> str | None:
 
 
 def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]:
-    names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout))
+    names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout), parts=layout.parts)
     if guessed:
         refuse_misspelt(names, path, 1, [layout.column(name) for name in KNOWN])
     a_at, b_at, label_at = (names.index(layout.column(name)) for name in REQUIRED)
@@ -217,7 +219,8 @@ def of_records(
     Arguments:
       classes: the names of the labels 0, 1, ...
     """
-    a_in, b_in, label_in, group_in = known = [layout.column(name) for name in KNOWN]
+    parts = layout.parts
+    a_in, b_in, label_in, group_in = known = list(parts)
     for line, record in records:
         if guessed:
             refuse_misspelt(record, path, line, known)
@@ -229,9 +232,9 @@ def of_records(
                 line=line,
                 remedy="give all pairs a group, or set the task to 'classification' to ignore them",
             )
-        text_a, text_b = text_of(record, a_in, path, line), text_of(record, b_in, path, line)
+        text_a, text_b = (text_of(record, key, path, line, parts) for key in (a_in, b_in))
         # A missing label gets the message of a missing text; any type may follow.
-        label = record[label_in] if label_in in record else text_of(record, label_in, path, line)
+        label = record[label_in] if label_in in record else text_of(record, label_in, path, line, parts)
         if isinstance(label, int) and 0 <= label < len(classes):
             label = classes[label]
         group = None
@@ -240,7 +243,7 @@ def of_records(
             if isinstance(group, int) and not isinstance(group, bool):
                 group = str(group)
             else:
-                group = text_of(record, group_in, path, line).strip()
+                group = text_of(record, group_in, path, line, parts).strip()
         yield line, text_a, text_b, label, group
 
 

@@ -36,6 +36,11 @@ class Layout:
         """The name in the file of 'text_a', 'text_b', 'label' or 'group'."""
         return self.columns.get(name, name)
 
+    @property
+    def parts(self) -> dict[str, str]:
+        """Column -> the part of a pair that it holds."""
+        return {self.column(name): name for name in KNOWN}
+
 
 PLAIN = Layout()
 

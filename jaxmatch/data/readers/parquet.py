@@ -3,12 +3,12 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch import plain_file
-from jaxmatch.data.readers.lines import listed
+from jaxmatch.data.readers.lines import listed, rename
 from jaxmatch.errors import InputError, first_line
 
 _ROWS_AT_ONCE = 4096
@@ -39,13 +39,17 @@ def open_parquet(path: Path) -> Any:
 
 
 def read_parquet(
-    path: Path, required: Sequence[str], wanted: Sequence[str] | None = None
+    path: Path,
+    required: Iterable[str],
+    wanted: Sequence[str] | None = None,
+    parts: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (row counted from 0, column -> value) of a Parquet file.
 
     Arguments:
       required: names of columns that must be there.
       wanted: names of columns that are read as far as they are there; None: all.
+      parts: as in `read_table`.
 
     Raises:
       InputError: as in `open_parquet`, or a required column is missing, or the file is damaged.
@@ -54,7 +58,8 @@ def read_parquet(
     names = file.schema_arrow.names
     missing = [name for name in required if name not in names]
     if missing:
-        raise InputError(f"there is no column {listed(missing)}; there are {listed(names)}", path=path)
+        remedy = None if parts is None else rename(missing, parts)
+        raise InputError(f"there is no column {listed(missing)}; there are {listed(names)}", path=path, remedy=remedy)
     row = 0
     batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name for name in names if wanted is None or name in wanted])
     while True:

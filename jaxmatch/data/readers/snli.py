@@ -8,7 +8,8 @@ counted.
 from pathlib import Path
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.lines import read_objects, read_table, text_of
+from jaxmatch.data.readers.json_lines import read_objects, text_of
+from jaxmatch.data.readers.lines import read_table
 from jaxmatch.data.readers.pairs import PairCollector
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -30,7 +31,7 @@ def read(path: Path) -> Split:
         for line, row in rows:
             _add(pairs, line, row[label_at], row[a_at], row[b_at])
     else:
-        for line, record in read_objects(path):
+        for line, record in read_objects(path, _COLUMNS):
             label, text_a, text_b = (text_of(record, name, path, line) for name in _COLUMNS)
             _add(pairs, line, label, text_a, text_b)
     return pairs.split()

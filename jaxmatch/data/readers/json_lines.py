@@ -1,0 +1,99 @@
+"""Files with one JSON object a line."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.data.readers.lines import listed, read_lines, rename
+from jaxmatch.errors import InputError
+from jaxmatch.printable import shown
+
+
+def read_objects(path: Path, keys: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number, object) of a file with one JSON object a line.
+
+    Arguments:
+      path: of the file.
+      keys: as in `object_of`.
+
+    Raises:
+      InputError: as in `object_of` and in `read_lines`.
+    """
+    for number, line in read_lines(path):
+        yield number, object_of(line, path, number, keys)
+
+
+def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> dict[str, Any]:
+    """The JSON object in a line.
+
+    Arguments:
+      line: the text.
+      path: of the file, for errors.
+      number: of the line, for errors.
+      keys: what an object has, for errors.
+
+    Raises:
+      InputError: it is not a JSON object, names a key twice, or holds half a surrogate pair; names `path` and line
+        `number`.
+    """
+    try:
+        value = json.loads(line)
+        # Each key has a colon: where there are no more of them, none occurs twice. Looking at each key would double the
+        # time.
+        if isinstance(value, dict) and line.count(":") > len(value):
+            value = json.loads(line, object_pairs_hook=_with_keys_once)
+    except RecursionError:
+        raise InputError("the JSON is nested too deeply", path=path, line=number) from None
+    except ValueError as error:
+        # A number of thousands of digits raises a plain ValueError, which has no `msg`.
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        remedy = "each line holds one object; correct or delete this one"
+        raise InputError(f"not valid JSON ({detail})", path=path, line=number, remedy=remedy) from None
+    if not isinstance(value, dict):
+        example = ", ".join(f'"{key}": "..."' for key in keys)
+        remedy = f"write it like {{{example}}}, or delete it"
+        raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number, remedy=remedy)
+    if "\\u" in line:
+        # An escape can spell half a surrogate pair, which no file could hold again.
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError("an escape \\uD800 to \\uDFFF without its other half", path=path, line=number) from None
+    return value
+
+
+def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; of a key that comes twice Python would keep the last without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+        raise ValueError(f"the key {shown(twice)} occurs twice")
+    return found
+
+
+def text_of(
+    record: Mapping[str, Any], key: str, path: Path | str, line: int, parts: Mapping[str, str] | None = None
+) -> str:
+    """The text under `key` of a JSON object.
+
+    Arguments:
+      record: the object.
+      key: in it.
+      path: of the file, for errors.
+      line: in the file, for errors.
+      parts: as in `read_table`.
+
+    Raises:
+      InputError: the key is missing or holds something else than text.
+    """
+    try:
+        value = record[key]
+    except KeyError:
+        near = f"; it has {listed(record)}" if record else ""
+        remedy = None if parts is None else rename([key], parts)
+        raise InputError(f"the object has no key {shown(key)}{near}", path=path, line=line, remedy=remedy) from None
+    if not isinstance(value, str):
+        raise InputError(f"{shown(key)} holds {shown(value)} where a text is expected", path=path, line=line)
+    return value
