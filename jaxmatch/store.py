@@ -194,7 +194,7 @@ class Store:
             yield scratch
             os.replace(scratch, self._path(name))
         finally:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.remove(scratch)
 
     def _wanted(self, action: Callable[[], Any], *passed: type[Exception]) -> None:

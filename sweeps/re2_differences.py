@@ -36,7 +36,7 @@ def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
             scores=data.scores,
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
-            paired=True,  # a seed draws the same order of batches and, but for gains, the same parameters in every row
+            paired=True,  # a seed draws the same parameters in every row, but for gains; mostly the same batches, too
             notes=re2_settings.setting_notes(config, of="Original row"),
         ),
     )

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import jaxmatch
 
+ROOT = Path(__file__).parent.parent
 PROGRAM = """
 import gc, os, signal, time
 from jaxmatch.cli.interrupts import raise_lost_interrupts
@@ -111,3 +113,24 @@ def test_an_interrupt_that_comes_before_a_process_begins_anew_is_not_lost():
     program = f"PROGRAM = {program!r}\n{program}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (130, "jaxmatch: interrupted\n")
+
+
+def test_the_installed_command_imports_nothing_that_takes_long_before_it_takes_interrupts():
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["jaxmatch"]
+    program = f"import sys; from {entry.partition(':')[0]} import command; print('jaxmatch.cli.main' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_interrupts_that_somebody_blocked_stay_blocked():
+    program = (
+        "import signal; from jaxmatch.cli import interrupts\n"
+        "def blocked(): return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())\n"
+        "if BEFORE: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
+        "interrupts.end_at_once(); print(blocked())\n"
+        "with interrupts.blocked(): print(blocked())\n"
+        "print(blocked())"
+    )
+    for before in (False, True):
+        words = [sys.executable, "-c", program.replace("BEFORE", str(before))]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        assert done.stdout.split() == [str(before), "True", str(before)], done.stderr

@@ -18,6 +18,8 @@ from types import FrameType
 
 INTERRUPTED = 130  # what a shell reports for a program that an interrupt ended
 SECONDS_BEFORE_THE_NEXT = 0.01
+# Tells the program that this process becomes that interrupts were blocked for it.
+_WAITING = "JAXMATCH_INTERRUPTS_WAIT"
 # A module of the user may compute for hours while it is imported.
 LONGEST_IMPORT = 10.0
 
@@ -28,22 +30,26 @@ def end_at_once() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody has them ignored
         signal.signal(signal.SIGINT, _end)
-    _let(True)
+    _unblock()
 
 
 @contextlib.contextmanager
 def blocked() -> Iterator[None]:
-    """Has interrupts wait, also while this process becomes another program, until that calls `end_at_once`."""
-    _let(False)
+    """Has interrupts wait, also while this process becomes another program, until that calls `end_at_once`. Where they
+    were blocked before, they stay so.
+    """
+    with contextlib.suppress(AttributeError):  # Windows
+        if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}):
+            os.environ[_WAITING] = "1"
     try:
         yield
     finally:
-        _let(True)
+        _unblock()
 
 
-def _let(come: bool) -> None:
-    with contextlib.suppress(AttributeError):  # Windows
-        signal.pthread_sigmask(signal.SIG_UNBLOCK if come else signal.SIG_BLOCK, {signal.SIGINT})
+def _unblock() -> None:
+    if os.environ.pop(_WAITING, None):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -10,9 +10,13 @@ from jaxmatch.errors import InputError
 from jaxmatch.plain_file import FILE, FOLDER, kind
 
 OF_A_SWEEP = "give the --workdir of a sweep"
-# Of what lies in a folder that is read, pages and predictions are not read again, but for these files of lines: of an
-# index, of `tune --asha`, of a cohort.
-_NOT_READ, _READ = (".html", ".jsonl"), ("texts.jsonl", "arrivals.jsonl", "events.jsonl")
+# What is read of the folder of a sweep, a run or an index: files by name, and all below these folders.
+_FILES = """
+    arrivals.jsonl calibration.json choice.json cohort.json config.json error.json events.jsonl floors.json halving.json
+    index.json jobs.json lines.json mistakes.json model.json record.json state.json sweep.json texts.jsonl timing.json
+    tokenizer.json vocabulary.json
+""".split()
+_FOLDERS = {"model", "prefilter", "checkpoints", "vectors"}
 
 
 def named(text: str) -> Path:
@@ -76,9 +80,11 @@ def _loss(path: Path, read: Path | str | None) -> str:
         if read is None:
             return ""
         if read != STANDARD_INPUT and os.path.isdir(read):
-            lies_there = Path(read).resolve() in path.resolve().parents
-            is_read = path.suffix not in _NOT_READ or path.name in _READ
-            return f"this is a file of {read}, which is read" if lies_there and is_read else ""
+            place, folder = path.resolve(), Path(read).resolve()
+            if folder not in place.parents:
+                return ""
+            is_read = place.name in _FILES or _FOLDERS.intersection(place.relative_to(folder).parts[:-1])
+            return f"this is a file of {read}, which is read" if is_read else ""
         found = os.fstat(sys.stdin.fileno()) if read == STANDARD_INPUT else os.stat(read)
         return "this is also the input" if os.path.samestat(found, os.stat(path)) else ""
     except (OSError, ValueError, AttributeError):  # not there, or closed: whoever reads it says so

@@ -89,7 +89,6 @@ class Setting:
 
 _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
 _MIXED = "batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
-_ALL_LENGTHS = "batches mix lengths, as in the authors' code, unless training.maximum_buckets is above 1"
 _BY_DEV = "dev scores choose the checkpoint and end the training; in the authors' code test scores do both"
 # Not of the paper's network, but of the one that its numbers come from.
 _NOT_TENSORFLOW = (
@@ -115,7 +114,7 @@ SETTINGS = {
             "the PyTorch code's: a block's output plus its input, where the first has the embeddings, mapped to its "
             "size",
         ),
-        (_NOT_TENSORFLOW, _ALL_LENGTHS, _BY_DEV),
+        (_NOT_TENSORFLOW, _MIXED, _BY_DEV),
     ),
     RELEASED_TENSORFLOW: Setting(
         ", the setting of the TensorFlow code",
@@ -126,7 +125,7 @@ SETTINGS = {
         (
             "the convolutions have ReLU and the gains of weights start at 1, as in the TensorFlow code; the paper "
             "says GeLU",
-            _ALL_LENGTHS,
+            _MIXED,
             _BY_DEV,
         ),
     ),

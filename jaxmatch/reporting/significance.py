@@ -261,7 +261,7 @@ def paired(values: Sequence[float], original: Sequence[float], confidence: float
       confidence: of the interval of the difference.
 
     Returns:
-      None where no test is possible: fewer than two pairs, or all with the same difference.
+      None where no test is possible: fewer than two pairs, or all with the same difference but for rounding.
 
     Raises:
       ValueError: a value is not finite, the confidence is no share, or the numbers of values differ.
@@ -269,7 +269,8 @@ def paired(values: Sequence[float], original: Sequence[float], confidence: float
     pairs = zip(_checked(values, confidence), _checked(original, confidence), strict=True)
     differences = [value - other for value, other in pairs]
     interval = mean_interval(differences, confidence)
-    if interval is None or np.ptp(differences) == 0:
+    rounding = 1e-9 * max(map(abs, (*values, *original)), default=0.0)
+    if interval is None or np.ptp(differences) <= rounding:
         return None
     from scipy import special
 

@@ -66,8 +66,8 @@ _ORBAX = str(Path(ocp.__file__).parent)
 
 @functools.cache
 def silence_orbax() -> None:
-    """Keeps Orbax from printing the tracebacks of its threads, from here on: whatever went wrong is raised as well, and
-    a thread may be late.
+    """Keeps Orbax from logging, from here on. Its threads would print tracebacks, some of them late; whatever went
+    wrong is raised as well.
     """
     hook = sys.unraisablehook
 

@@ -17,7 +17,7 @@ SHARE_TO_USE = 0.95
 
 
 class TooLarge(MemoryError):
-    """Not even one replica fits a device."""
+    """Not even one replica fits a device, or memory ran out on one host of several alone."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,9 +154,10 @@ class Limits:
             try:
                 return compute()
             except jax.errors.JaxRuntimeError as error:
-                # A host whose devices have room would go on, and the others cannot follow it.
-                if not ran_out(error) or not hosts.all_come():
+                if not ran_out(error):
                     raise
+                if not hosts.all_come():  # a host whose devices have room goes on, and cannot be followed
+                    raise TooLarge(str(error)) from error
                 self._compute_fewer(part, error)
                 listener.ran_out(part, self.ran_out[-1].then_at_once * self._devices)
 

@@ -81,7 +81,7 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
         for score in table.layout.scores:
             mine, its = cell.scores[score], other.scores[score]
             if score.partition(".")[0] != "times" and mine.mean is not None and its.mean is not None:
-                found[place, score] = Difference(mine.mean - its.mean, _tested(mine, its, table.layout.paired))
+                found[place, score] = Difference(mine.mean - its.mean, test_of(mine, its, table.layout.paired))
     for score in table.layout.scores:
         tested = [key for key, difference in found.items() if key[1] == score and difference.test]
         corrected = significance.holm([found[key].test.p_value for key in tested])
@@ -90,7 +90,8 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
     return found
 
 
-def _tested(mine: Summary, other: Summary, paired: bool) -> significance.Difference | None:
+def test_of(mine: Summary, other: Summary, paired: bool) -> significance.Difference | None:
+    """The test of two means: of the seeds that both have, seed by seed, or of two groups of seeds."""
     if not paired:
         return significance.welch(list(mine.values.values()), list(other.values.values()))
     seeds = sorted(mine.values.keys() & other.values.keys())

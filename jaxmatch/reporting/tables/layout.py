@@ -237,8 +237,9 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
         )
     if plan.best:
         others = "every other" if all(cell is None or cell.finished for cell in cells) else "every other that finished"
+        test = "the paired test" if table.layout.paired else "Welch's test"
         signs.append(
-            f"Bold: better than {others} on the same data, by Welch's test with Holm's correction "
+            f"Bold: better than {others} on the same data, by {test} with Holm's correction "
             f"(p < {significance.LEVEL:.2f})."
         )
     return [*signs, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]

@@ -12,7 +12,7 @@ from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content
 
-FEWEST_PAIRS = 3  # Fisher's interval of a correlation takes more
+FEWEST_PAIRS = 4  # that Fisher's interval of a correlation takes
 
 
 def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, Cell]]]:
@@ -28,19 +28,19 @@ def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, C
     return by_pairs(ordered, lambda found: found[2].records[0])
 
 
-def _p_value(one: Cell, other: Cell, score: str) -> float | None:
-    test = significance.welch(*(list(cell.scores[score].values.values()) for cell in (one, other)))
+def _p_value(table: Content, one: Cell, other: Cell, score: str) -> float | None:
+    test = comparisons.test_of(one.scores[score], other.scores[score], table.layout.paired)
     return test and test.p_value
 
 
 def beyond_chance(table: Content) -> set[tuple[Place, str]]:
-    """(cell, score) of the best means that Welch's test sets apart from every other on the same data, corrected by Holm
-    for their number.
+    """(cell, score) of the best means that the table's test sets apart from every other on the same data, corrected by
+    Holm for their number.
     """
     found = set()
     for score in table.layout.scores:
         for (place, _, best), *others in ranked(table, score).values():
-            p_values = [_p_value(best, cell, score) for _, _, cell in others]
+            p_values = [_p_value(table, best, cell, score) for _, _, cell in others]
             if p_values and None not in p_values and max(significance.holm(p_values)) < LEVEL:
                 found.add((place, score))
     return found
@@ -48,8 +48,10 @@ def beyond_chance(table: Content) -> set[tuple[Place, str]]:
 
 def seeds_needed(table: Content) -> list[str]:
     """For each data set a sentence about its two best settings by the table's last dev or test score: whether the seeds
-    tell them apart, or how many would.
+    tell them apart, or how many would. Nothing of a paired table: how many are needed depends on what is compared.
     """
+    if table.layout.paired:
+        return []
     scores = [score for score in table.layout.scores if ranked(table, score)]
     sentences = []
     of_data = ranked(table, scores[-1]) if scores else {}
@@ -60,7 +62,7 @@ def seeds_needed(table: Content) -> list[str]:
         score = scores[-1]
         where = f"{numbers.plain_score_name(score)}{_on(name, of_data)}"
         what = f"({setting_name(first)}; {setting_name(second)}) in {where}"
-        p_value = _p_value(best, next_best, score)
+        p_value = _p_value(table, best, next_best, score)
         if p_value is None:
             continue
         if p_value < LEVEL:
@@ -103,14 +105,18 @@ def sampling_error(table: Content) -> list[str]:
 
 
 def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[float, float]]) -> list[str]:
-    """Of a score of so many pairs. Where nothing was scored on test, it is that of dev."""
+    """Of a score of so many pairs: that of dev for data of which nothing was scored on test."""
     sentences = []
-    tested = any(ranked(table, score) for score in table.layout.scores if score.startswith("test."))
-    score = f"{'test' if tested else 'dev'}.{name}"
-    of_data = ranked(table, score) if score in table.layout.scores else {}
-    for data, ((_, _, best), *_) in of_data.items():
-        value, pairs = best.scores[score].mean, best.records[0]["data"][score.partition(".")[0]]
-        if pairs > FEWEST_PAIRS:
+    shown = table.layout.scores
+    tested = {data for score in shown if score.startswith("test.") for data in ranked(table, score)}
+    on_test, on_dev = (ranked(table, f"{part}.{name}") if f"{part}.{name}" in shown else {} for part in ("test", "dev"))
+    untested = {data: found for data, found in on_dev.items() if data not in tested}
+    of_data = {data: ("test", found[0]) for data, found in on_test.items()}
+    of_data |= {data: ("dev", found[0]) for data, found in untested.items()}
+    for data, (part, (_, _, best)) in of_data.items():
+        score = f"{part}.{name}"
+        value, pairs = best.scores[score].mean, best.records[0]["data"][part]
+        if pairs >= FEWEST_PAIRS:
             unit = "%" if numbers.is_percent(score) else ""
             mean, lower, upper = (numbers.print_number(score, each) for each in (value, *interval(value, pairs)))
             sentences.append(
