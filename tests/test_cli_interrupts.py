@@ -62,14 +62,15 @@ def test_an_interrupted_process_is_not_taken_down_by_python_while_jax_may_comput
     assert (done.returncode, done.stdout) == (status, printed)
 
 
+# Also where the package is not installed.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)}
 KILL = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.5)\n"
 
 
 def command(folder, *words, through=()):
     """`python -m jaxmatch` in a folder, whose modules go before Python's own; `through` another program."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)}
     started = [*through, sys.executable, "-m", "jaxmatch", *words]
-    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(started, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -91,7 +92,8 @@ def test_an_import_that_takes_long_is_interrupted(tmp_path):
         "from jaxmatch.cli import interrupts; interrupts.LONGEST_IMPORT = 0.1; interrupts.hold_back_in_imports()\n"
         "try: import mine\nexcept KeyboardInterrupt: print('caught')"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("caught\n", "")
 
 
