@@ -200,7 +200,8 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     short_training(name)
     long = {"training.epochs": config.training.epochs}
     often = {key: value for key, value in _RELEASED[name].items() if key.startswith("training.evaluate")}
-    mixed, sorted_by_length = ({"training.maximum_buckets": most} for most in (1, config.training.maximum_buckets))
+    mixed = {"training.maximum_buckets": 1}
+    sorted_by_length = {"training.maximum_buckets": config.training.maximum_buckets}
     code = _TENSORFLOW | _RELEASED[name] | long
     return {
         "original": {},
