@@ -54,12 +54,13 @@ def test_an_output_that_is_the_input_is_refused(run, tmp_path, capsys, idle, mon
 def test_an_output_in_place_of_what_lies_in_a_folder_that_is_read_is_refused(run, tmp_path, capsys, idle, monkeypatch):
     folder = tmp_path / "idx"
     folder.mkdir()
-    for name in ("index.json", "texts.jsonl", "sweep.json", "report.html"):
+    for name in ("index.json", "texts.jsonl", "sweep.json", "parameters.safetensors", "report.html"):
         (folder / name).write_text("kept")
     for name, words in (
         ("index.json", ["search", run, "--query", "a", "--index", folder]),
         ("texts.jsonl", ["search", run, "--query", "a", "--index", folder]),
         ("sweep.json", ["report", folder]),
+        ("parameters.safetensors", ["report", folder]),
         ("sweep.json", ["predict", folder, "--best", "--input", write_tsv(tmp_path / "a.tsv", TEXTS)]),
     ):
         said = refused(capsys, *words, "--output", folder / name)

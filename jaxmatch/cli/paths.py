@@ -13,8 +13,8 @@ OF_A_SWEEP = "give the --workdir of a sweep"
 # What is read of the folder of a sweep, a run or an index: files by name, and all below these folders.
 _FILES = """
     arrivals.jsonl calibration.json choice.json cohort.json config.json error.json events.jsonl floors.json halving.json
-    index.json jobs.json lines.json mistakes.json model.json record.json state.json sweep.json texts.jsonl timing.json
-    tokenizer.json vocabulary.json
+    index.json jobs.json lines.json mistakes.json model.json parameters.npz parameters.safetensors record.json
+    state.json sweep.json texts.jsonl timing.json tokenizer.json vectors.npy vocabulary.json vocabulary.txt
 """.split()
 _FOLDERS = {"model", "prefilter", "checkpoints", "vectors"}
 
