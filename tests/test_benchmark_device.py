@@ -1,117 +1,19 @@
-"""The measurements on a device: their budget, that they go on after a kill, and the whole at a size for nothing but
-that.
-"""
+"""`python -m benchmarks.device`: what can be asked, the shares of the stages, and the whole at a tiny size."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 from small_records import ABOUT_A_DEVICE
 
 from benchmarks import fresh, reports
 from benchmarks.device import __main__ as device
-from benchmarks.device import pieces, stages, sweeps, tables
+from benchmarks.device import pieces, stages, tables
 from benchmarks.device.budget import Budget, Stage
 from benchmarks.item import Settings
 from benchmarks.items.dispatch import STEPS_AT_ONCE
 from benchmarks.placeholders import with_placeholders
-
-# Notes that it was asked, answers with its number, and waits where it is to be killed.
-PIECE = """
-import time
-from pathlib import Path
-from benchmarks import fresh
-asked = fresh.asked()
-with open(Path(__file__).with_name("asked"), "a") as file:
-    file.write(str(asked["number"]))
-if asked["number"] == 2 and not Path(__file__).with_name("go").exists():
-    time.sleep(600)
-fresh.answer({"number": asked["number"]})
-"""
-MEASURE = """
-import sys
-from pathlib import Path
-from benchmarks.device import pieces
-from benchmarks.device.budget import Budget, Stage
-about = {"commit": "a", "quick": False}
-asked = {str(number): {"number": number} for number in (1, 2, 3)}
-pieces.measure(Stage(Path(sys.argv[1]), "stage", about), Budget(60), "a_piece", asked, 1.0)
-"""
-# Has a run on record at once, and ends when it is interrupted.
-SWEEP = """
-import sys, time
-from pathlib import Path
-folder = Path(sys.argv[1])
-(folder / "runs" / "one").mkdir(parents=True)
-(folder / "runs" / "one" / "record.json").touch()
-print("a line of the launcher", file=sys.stderr, flush=True)
-try:
-    time.sleep(600)
-except KeyboardInterrupt:
-    (folder / "interrupted").touch()
-    sys.exit(130)
-"""
-
-
-@pytest.fixture
-def stage(tmp_path):
-    return Stage(tmp_path / "results", "compiled", ABOUT_A_DEVICE)
-
-
-def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
-    """The time of a piece is at first as told, then as measured."""
-    asked, seconds_given = [], []
-
-    def run(module, piece, environment, seconds):
-        asked.append(piece["number"])
-        seconds_given.append(seconds)
-        return {"process_seconds": 50.0}
-
-    monkeypatch.setattr(fresh, "run", run)
-    numbers = {str(number): {"number": number} for number in range(3)}
-    pieces.measure(stage, Budget(20), "m", numbers, 30.0)
-    assert not asked and "compiled: not begun, it takes about 30 s" in capsys.readouterr().out
-    pieces.measure(
-        stage, Budget(40), "m", numbers, 30.0
-    )  # the first; after that a piece is known to last longer than is left
-    assert asked == [0] and list(stage.found()) == ["0"]
-    pieces.measure(stage, Budget(70), "m", numbers, 30.0)
-    assert asked == [0, 1, 2]
-    # With a share of the time, one may last longer than the share, but none begins after it.
-    more = {"3": {"number": 3}, "4": {"number": 4}}
-    pieces.measure(stage, Budget(100, to_begin=60), "m", more, 30.0)
-    assert asked == [0, 1, 2, 3, 4]
-    pieces.measure(stage, Budget(100, to_begin=20), "m", {"5": {"number": 5}}, 30.0)
-    assert asked == [0, 1, 2, 3, 4] and seconds_given[-1] > 60
-    # A stage may begin in the time of others, or a short command would never come to it.
-    pieces.measure(Stage(stage.folder, "other", ABOUT_A_DEVICE), Budget(100, to_begin=20), "m", more, 30.0)
-    assert asked == [0, 1, 2, 3, 4, 3]
-
-
-@pytest.mark.parametrize("changes", [{"commit": "b"}, {"versions": {"jax": "0.99"}}, {"driver": "x"}])
-def test_what_another_commit_or_version_measured_is_kept_until_it_is_measured_again(stage, monkeypatch, changes):
-    asked = []
-
-    def run(module, piece, environment, seconds):
-        asked.append(piece)
-        return {"process_seconds": 1.0}
-
-    monkeypatch.setattr(fresh, "run", run)
-    pieces.measure(stage, Budget(20), "m", {"old": "old", "again": "again"}, 1.0)
-    today = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, **changes})
-    assert today.found() == stage.found()
-    assert not any(map(today.is_current, today.found().values())) and all(map(stage.is_current, stage.found().values()))
-    # What is missing comes first.
-    pieces.measure(today, Budget(20), "m", {"again": "again", "new": "new"}, 1.0)
-    assert asked == ["old", "again", "new", "again"]
-    assert [name for name, piece in today.found().items() if today.is_current(piece)] == ["again", "new"]
-    # Sizes that say nothing are not kept beside others.
-    assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "quick": True}).found() == {}
 
 
 def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
@@ -138,86 +40,6 @@ def test_a_peer_that_cannot_use_the_gpu_is_left_out(tmp_path):
     settings = Settings("", "", str(tmp_path), str(python), rounds=1, quick=True, scratch=tmp_path)
     assert stages.peer_problem(settings, "cpu") == ""
     assert stages.peer_problem(settings, "gpu") == "AssertionError: its PyTorch sees no GPU"
-
-
-def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, monkeypatch, capsys):
-    def run(module, piece, environment, seconds):
-        if piece["number"] == 0:
-            raise RuntimeError(
-                "m ended with 1:\nTraceback\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: no memory\n more"
-            )
-        if piece["number"] == 2:
-            raise subprocess.TimeoutExpired("m", seconds)
-        return {"process_seconds": 1.0}
-
-    monkeypatch.setattr(fresh, "run", run)
-    pieces.measure(stage, Budget(60), "m", {str(number): {"number": number} for number in range(3)}, 1.0)
-    assert stage.found()["0"]["problem"].endswith("RESOURCE_EXHAUSTED: no memory") and "2" not in stage.found()
-    said = capsys.readouterr().out
-    assert "2 did not end in time" in said and "\nTraceback\n" in said
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: {"process_seconds": 1.0})
-    asked = {"0": {}, "1": {}, "2": {}}
-    pieces.measure(stage, Budget(60), "m", asked, 1.0)  # what failed is tried again, but not by the same command
-    assert "problem" in stage.found()["0"] and "2" in stage.found()
-    assert 'compiled: 2: {"process_seconds": 1.0}' in capsys.readouterr().out
-    pieces.measure(Stage(stage.folder, stage.name, ABOUT_A_DEVICE), Budget(60), "m", asked, 1.0)
-    assert not any("problem" in piece for piece in stage.found().values())
-
-
-def test_a_kill_loses_the_piece_at_hand_alone(tmp_path):
-    (tmp_path / "a_piece.py").write_text(PIECE)
-    environment = {**fresh.with_this_checkout(), "PYTHONPATH": os.pathsep.join([str(fresh.ROOT), str(tmp_path)])}
-    words, asked = [sys.executable, "-c", MEASURE, str(tmp_path)], tmp_path / "asked"
-    process = subprocess.Popen(words, env=environment)
-    _until(lambda: asked.exists() and asked.read_text() == "12")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert list(json.loads((tmp_path / "stage.json").read_text())["found"]) == ["1"]
-    # What it had started would hold the device.
-    _until(
-        lambda: (
-            not any("a_piece" in (Path(each) / "cmdline").read_text() for each in _children_of_nobody(str(tmp_path)))
-        )
-    )
-    (tmp_path / "go").touch()
-    subprocess.run(words, env=environment, check=True)
-    assert asked.read_text() == "1223"
-    found = json.loads((tmp_path / "stage.json").read_text())["found"]
-    assert {name: piece["number"] for name, piece in found.items()} == {"1": 1, "2": 2, "3": 3}
-
-
-def _until(what):
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def _children_of_nobody(mark):
-    """Processes that have a folder of this test on Python's path."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (folder / "environ").read_text(errors="replace") and (folder / "cmdline").read_text():
-                yield folder
-        except OSError:
-            continue
-
-
-def test_a_sweep_is_interrupted_before_the_time_is_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweeps, "SECONDS_BETWEEN_LOOKS", 0.05)
-    ended = []
-    budget = Budget(sweeps.SECONDS_TO_STOP + 3)
-    status, said = sweeps.run([sys.executable, "-c", SWEEP, str(tmp_path)], budget, lambda: ended.append(1), tmp_path)
-    assert status is None and said == "a line of the launcher" and ended == [1]
-    assert (tmp_path / "interrupted").exists() and budget.left() > sweeps.SECONDS_TO_STOP / 2
-
-
-def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_path, capsys):
-    stage = Stage(tmp_path, "wikiqa", ABOUT_A_DEVICE)
-    sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")
-    assert "wikiqa: not begun, it needs 80 s" in capsys.readouterr().out and not stage.found()
-    sweeps.train(stage, Budget(90), ["no-such-file.py"], tmp_path / "w")
-    assert stage.found()["status"].startswith("failed: jaxmatch: no-such-file.py")
 
 
 def test_files_of_other_commands_are_no_results_of_a_benchmark(tmp_path):
@@ -388,31 +210,3 @@ def test_steps_are_dispatched_one_by_one_and_many_at_a_time(tmp_path):
         assert 0 < row["seconds"] < row["compile_seconds"]
         line = f"| {lengths} | {row['count']} | {1e3 * row['seconds']:.3f} |"
         assert line in (tmp_path / "results" / "README.md").read_text()
-
-
-def test_the_committed_results_can_be_gone_on_from(tmp_path, monkeypatch):
-    """Also those that were brought in by hand, without the time that their process took."""
-    asked = []
-    monkeypatch.setattr(fresh, "run", lambda module, piece, *_, **__: asked.append(piece) or {"process_seconds": 1.0})
-    files = sorted(device.RESULTS.glob("*/*.json"))
-    assert files
-    for file in files:
-        kept = json.loads(file.read_text())
-        stage = Stage(tmp_path, file.stem, {name: kept[name] for name in ("commit", "driver", "versions", "quick")})
-        stage.keep(kept["found"])
-        pieces.measure(stage, Budget(1e6), "m", {name: name for name in (*kept["found"], "new")}, 1.0)
-        assert asked[0] == "new"
-        asked.clear()
-
-
-def test_what_fails_today_leaves_what_was_measured_before(stage, monkeypatch, capsys):
-    def run(module, piece, environment, seconds):
-        if piece == "fails":
-            raise RuntimeError("no memory")
-        return {"process_seconds": 1.0}
-
-    monkeypatch.setattr(fresh, "run", run)
-    pieces.measure(stage, Budget(20), "m", {"a": "works"}, 1.0)
-    today = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "commit": "b"})
-    pieces.measure(today, Budget(20), "m", {"a": "fails"}, 1.0)
-    assert today.found() == stage.found() and today.failed == {"a"} and "no memory" in capsys.readouterr().out
